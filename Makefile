@@ -1,0 +1,38 @@
+# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/core
+	$(BIN)/tempograd demo --out demo
+
+test: .venv/test
+	$(BIN)/python -m pytest
+
+lint: .venv/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/test
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf .venv demo
+
+.venv/core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --upgrade pip
+	$(PIP) --editable '.[all]'
+	touch $@
+
+.venv/test: .venv/core
+	$(PIP) --group test
+	touch $@
+
+.venv/lint: .venv/test
+	$(PIP) --group lint
+	touch $@

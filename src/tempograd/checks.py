@@ -1,0 +1,129 @@
+"""Input checks at the door, one function each: what came, what was expected, what to do."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd.errors import InputError
+
+ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
+
+
+def series(x: Any, layout: str = "BTD", name: str = "x") -> Tensor:
+    """Return ``x`` as a finite float tensor (batch, time, channel), without copying it."""
+    tensor = as_tensor(x, name)
+    if tensor.ndim != 3:
+        raise InputError(
+            f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: "
+            f"write {name}[None] for a single series, {name}[..., None] for a single channel."
+        )
+    if layout not in {"BTD", "BDT"}:
+        raise InputError(f"layout must be 'BTD' or 'BDT', got {layout!r}.")
+    if tensor.numel() == 0:
+        raise InputError(f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series.")
+    if not tensor.is_floating_point():
+        raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: write {name}.float().")
+    for start in range(0, len(tensor), ROWS):
+        if not bool(tensor[start : start + ROWS].isfinite().all()):
+            raise InputError(
+                f"{name} holds NaN or infinity: put a number there (0, say) and pass mask= with 0 for those cells."
+            )
+    return tensor.transpose(1, 2) if layout == "BDT" else tensor
+
+
+def as_tensor(x: Any, name: str) -> Tensor:
+    """Wrap an array without copying it; a read-only memory map is fine, since nothing writes to it."""
+    if isinstance(x, Tensor):
+        return x.detach()
+    if isinstance(x, np.ndarray):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+            return torch.from_numpy(x)
+    raise InputError(f"{name} must be a tensor or a numpy array, got {type(x).__name__}.")
+
+
+def identifiers(ids: Any, count: int) -> Tensor:
+    """Distinct integers, one per series; 0 … count-1 by default."""
+    if ids is None:
+        return torch.arange(count)
+    tensor = torch.as_tensor(ids).detach().cpu()
+    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.is_complex():
+        raise InputError(f"ids must be integers, got {tensor.dtype}.")
+    if tensor.shape != (count,):
+        raise InputError(f"ids must name each of the {count} series once, got shape {tuple(tensor.shape)}.")
+    tensor = tensor.to(torch.int64)
+    ordered = tensor.sort().values
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise InputError(f"ids must be distinct, but {int(twice[0])} occurs more than once.")
+    return tensor
+
+
+def observed(mask: Any, x: Tensor) -> Tensor | None:
+    """Boolean tensor like ``x``, True where a value was measured."""
+    if mask is None:
+        return None
+    tensor = as_tensor(mask, "mask")
+    if tensor.shape != x.shape:
+        raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+    if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
+        raise InputError("mask must hold 1 (observed) and 0 (missing) only.")
+    return tensor.bool()
+
+
+def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
+    """Return what "absent" means, like ``x``, as a view where it can be."""
+    if value is None or (isinstance(value, str) and value == "zero"):
+        return x.new_zeros(1).expand_as(x)
+    if isinstance(value, str) and value == "average":
+        return average(x, mask).expand_as(x)
+    if isinstance(value, str):
+        raise InputError(f"{name} must be 'zero', 'average' or a tensor, got {value!r}.")
+    tensor = torch.as_tensor(value).detach()
+    if tensor.dtype == torch.bool or tensor.is_complex():
+        raise InputError(f"{name} must hold numbers, got {tensor.dtype}.")
+    tensor = tensor.to(x)
+    if not bool(tensor.isfinite().all()):
+        raise InputError(f"{name} holds NaN or infinity.")
+    try:
+        return tensor.expand_as(x)
+    except RuntimeError:
+        raise InputError(f"{name} must broadcast to x, {tuple(x.shape)}, got {tuple(tensor.shape)}.") from None
+
+
+def average(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over time of each channel's observed values, (batch, 1, channel); 0 where there is none."""
+    if mask is None:
+        return x.mean(1, keepdim=True)
+    return (x * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def lengths(mask: Tensor | None, x: Tensor) -> Tensor:
+    """Return the steps before the padding, (batch,): trailing steps with no observed channel do not count."""
+    batch, time, _ = x.shape
+    if mask is None:
+        return torch.full((batch,), time)
+    clock = torch.arange(1, time + 1, device=mask.device)
+    return (mask.any(-1) * clock).amax(1).cpu()
+
+
+def whole(value: Any, name: str, least: int) -> int:
+    """Return an integer of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{name} must be an integer, got {value!r}.")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, got {value}.")
+    return int(value)
+
+
+def names(labels: Sequence[str] | None, count: int, what: str) -> tuple[str, ...] | None:
+    """Return one text per channel or step."""
+    if labels is None:
+        return None
+    if len(labels) != count:
+        raise InputError(f"{what} must have {count} entries, got {len(labels)}.")
+    return tuple(str(label) for label in labels)

@@ -1,0 +1,148 @@
+"""``tempograd demo``: the main job from end to end, on data that comes with the library."""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tempograd.cli.arguments import Commands, add_command, add_device
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tempograd.data import Dataset, Split
+    from tempograd.explanation import Explanation
+    from tempograd.models import Classifier
+
+METHODS = ("timing", "integrated_gradients", "gradient_shap", "random")
+METRICS = ("cpd", "cpp", "aup", "aur", "auroc")
+T = TypeVar("T")
+
+
+def add_demo(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "demo",
+        "train a model on embedded data, explain it with TIMING and others, score them and write a report",
+        "tempograd demo --out demo",
+    )
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--series", type=int, default=100, help="test series to explain, up to 200 (default: 100)")
+    parser.add_argument("--epochs", type=int, help="train at most this long; by default until it stops helping")
+    add_device(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    from tempograd.cli.arguments import device
+    from tempograd.data import load_dataset
+
+    start = time.monotonic()
+    data = load_dataset("state")
+    split = _first(data.test, args.series)
+    _, steps, channels = split.x.shape
+    print(f"1/4 data     state: {len(data.train)} series to learn from, {steps} steps × {channels} channels;")
+    print("             which values decide each label is known")
+    model = _train(data, args, device(args.device))
+    explanations = _explain(model, data, split, args.seed)
+    scores = _score(model, explanations, split)
+    _write(args.out, model, explanations, split, scores)
+    print(f"\nDone in {time.monotonic() - start:.0f} s. Open the report in a browser:")
+    print(f"  {(args.out / 'report.html').resolve().as_uri()}")
+
+
+def _first(split: "Split", count: int) -> "Split":
+    from tempograd.errors import InputError
+
+    if not 2 <= count <= len(split):
+        raise InputError(f"--series must lie between 2 and {len(split)}, got {count}.")
+    return split.take(slice(count))
+
+
+def _train(data: "Dataset", args: argparse.Namespace, device: str) -> "Classifier":
+    from tempograd.models import accuracy, train
+
+    changes = {} if args.epochs is None else {"epochs": args.epochs}
+    model, seconds = _timed(lambda: train("gru", data, seed=args.seed, device=device, **changes))
+    print(f"2/4 train    gru in {seconds:.0f} s, test accuracy {accuracy(model, data.test):.3f}")
+    return model  # type: ignore[return-value]  # a name gives a Classifier
+
+
+def _explain(model: "Classifier", data: "Dataset", split: "Split", seed: int) -> "dict[str, Explanation]":
+    from tempograd.explainers import explain
+
+    found, notes = {}, []
+    for method in METHODS:
+        pool = data.train.x if method == "gradient_shap" else None
+        options: dict[str, Any] = {"seed": seed, "ids": split.ids, "channels": data.channels}
+        found[method], seconds = _timed(
+            lambda m=method, p=pool, o=options: explain(model, split.x, m, train=p, **o)  # type: ignore[misc]
+        )
+        notes.append(f"{method} {seconds:.0f} s")
+    print(f"3/4 explain  {len(split)} test series: {', '.join(notes)}")
+    return found
+
+
+def _score(
+    model: "Classifier", explanations: "dict[str, Explanation]", split: "Split"
+) -> "dict[str, dict[str, Tensor]]":
+    from tempograd.metrics import evaluate
+
+    scores, seconds = _timed(
+        lambda: {
+            method: evaluate(model, explanation, metrics=METRICS, truth=split.truth)
+            for method, explanation in explanations.items()
+        }
+    )
+    print(f"4/4 score    {', '.join(METRICS)} in {seconds:.0f} s\n")
+    return scores
+
+
+def _table(scores: "dict[str, dict[str, Tensor]]") -> str:
+    """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
+    from tempograd.cli.table import score_rows, table
+    from tempograd.metrics import compare
+
+    rows = score_rows(scores)
+    rows[0].append("CPD minus TIMING's, 95 % interval")
+    for row in rows[1:]:
+        if row[0] == "timing":
+            row.append("")
+            continue
+        gap = compare(scores[row[0]]["cpd"], scores["timing"]["cpd"])
+        row.append(f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]".replace("-", "−"))
+    return table(rows)
+
+
+def _write(
+    out: Path,
+    model: "Classifier",
+    explanations: "dict[str, Explanation]",
+    split: "Split",
+    scores: "dict[str, dict[str, Tensor]]",
+) -> None:
+    from tempograd.files import write_atomically
+    from tempograd.models import save_model
+    from tempograd.pages import figure, report
+
+    text = _table(scores)
+    print(text)
+    print(
+        f"\nMean ± standard error over {len(split)} series. CPD, CPP: change of the prediction when the "
+        "strongest, the weakest\nvalues are removed; AUP, AUR, AUROC: agreement with the values that truly "
+        "decide the label."
+    )
+    save_model(model, out / "model.safetensors")
+    explanations["timing"].save(out / "timing.safetensors")
+    report(out / "report.html", model, explanations, split, scores=scores)
+    picture = figure(explanations["timing"], 0, split=split, model=model)
+    write_atomically(out / "series.svg", lambda path: path.write_text(picture, encoding="utf-8"))
+    write_atomically(out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    start = time.monotonic()
+    result = work()
+    return result, time.monotonic() - start

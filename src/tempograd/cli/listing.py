@@ -1,0 +1,77 @@
+"""``tempograd list``: what there is, with one line each."""
+
+import argparse
+import inspect
+import json
+import re
+import textwrap
+from typing import Any
+
+from tempograd.cli.arguments import Commands, add_command
+
+KINDS = ("explainers", "metrics", "datasets", "models")
+FACTS = ("signed", "deterministic", "needs_gradient", "needs_fit", "shared", "complete")
+
+
+def add_list(commands: Commands) -> None:
+    parser = add_command(
+        commands, "list", "show what there is, with one line each", "tempograd list explainers --json"
+    )
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    entries = describe(args.kind)
+    if args.json:
+        print(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    width = max(len(entry["name"]) for entry in entries) + 2
+    for entry in entries:
+        about = entry["about"] + _extra(entry)
+        print(textwrap.fill(about, 110, initial_indent=entry["name"].ljust(width), subsequent_indent=" " * width))
+
+
+def describe(kind: str) -> list[dict[str, Any]]:
+    """Return one entry per name of a registry."""
+    from tempograd.data import DATASETS
+    from tempograd.explainers import EXPLAINERS
+    from tempograd.metrics import METRICS
+    from tempograd.models import MODELS
+    from tempograd.registry import Registry
+
+    registries: dict[str, Registry[Any]] = {
+        "explainers": EXPLAINERS,
+        "metrics": METRICS,
+        "datasets": DATASETS,
+        "models": MODELS,
+    }
+    entries = []
+    for name, thing in registries[kind].items():
+        entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
+        if kind == "explainers":
+            entry |= {fact: getattr(thing, fact) for fact in FACTS}
+        if kind == "metrics":
+            entry["higher_is_better"] = thing.higher_is_better
+        entries.append(entry)
+    return entries
+
+
+def first_sentence(documentation: str) -> str:
+    r"""Return the first paragraph as one line, without its formulas, which a terminal cannot show.
+
+    Examples
+    --------
+    >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
+    'Change of the output, at the end.'
+    """
+    line = " ".join(documentation.split("\n\n")[0].split())
+    return re.sub(r",? :math:`[^`]*`", "", line)
+
+
+def _extra(entry: dict[str, Any]) -> str:
+    if "higher_is_better" in entry:
+        return " Higher is better." if entry["higher_is_better"] else " Lower is better."
+    facts = [fact.replace("_", " ") for fact in FACTS if entry.get(fact)]
+    return f" [{', '.join(facts)}]" if facts else ""

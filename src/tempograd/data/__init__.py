@@ -1,0 +1,17 @@
+"""Series to explain: what a data set holds, and the ones that can be loaded by name."""
+
+from tempograd.data.base import DATASETS, Dataset, Loader, Split, load_dataset
+from tempograd.data.folds import fold_indices
+from tempograd.data.state import load_state
+from tempograd.data.switch_feature import load_switch_feature
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "Loader",
+    "Split",
+    "fold_indices",
+    "load_dataset",
+    "load_state",
+    "load_switch_feature",
+]

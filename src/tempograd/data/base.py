@@ -1,0 +1,182 @@
+"""The one container that every data set returns, and the table of those that can be loaded by name."""
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd.data.folds import fold_indices
+from tempograd.errors import InputError, UnknownNameError
+from tempograd.registry import Registry
+
+ROOT_VARIABLE = "TEMPOGRAD_DATA"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Series with their labels and, where known, which values were observed and which decided the label.
+
+    Parameters
+    ----------
+    x : Tensor of shape (N, T, D)
+        The series, floating point.
+    y : LongTensor of shape (N,) or (N, T)
+        One class per series, or one per time step.
+    mask : BoolTensor like ``x``, optional
+        True where the value was observed; None when all were.
+    truth : BoolTensor like ``x``, optional
+        True where the label was decided; None when nobody knows.
+    ids : LongTensor of shape (N,), optional
+        Distinct numbers that stay with the series through every subset, by default 0 … N-1.
+
+    Examples
+    --------
+    >>> split = Split(torch.zeros(4, 10, 3), torch.tensor([0, 1, 1, 0]))
+    >>> split.take([3, 1]).ids
+    tensor([3, 1])
+    """
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None = None
+    truth: Tensor | None = None
+    ids: Tensor = None  # type: ignore[assignment]  # completed below, so that no reader ever meets None
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 3 or not self.x.is_floating_point():
+            raise InputError(
+                f"x must be a floating-point (series, time, channel) tensor, got {self.x.dtype} of shape "
+                f"{tuple(self.x.shape)}."
+            )
+        if self.ids is None:
+            object.__setattr__(self, "ids", torch.arange(len(self.x)))
+        _check_labels(self.x, self.y)
+        for name, cells in (("mask", self.mask), ("truth", self.truth)):
+            if cells is not None and (cells.shape != self.x.shape or cells.dtype != torch.bool):
+                raise InputError(
+                    f"{name} must be a bool tensor shaped like x {tuple(self.x.shape)}, got {cells.dtype} of "
+                    f"shape {tuple(cells.shape)}."
+                )
+        if self.ids.shape != (len(self.x),) or len(torch.unique(self.ids)) != len(self.x):
+            raise InputError(f"ids must be {len(self.x)} distinct integers, one per series.")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> "Split":
+        """Return the series at ``indices`` (positions, a slice or a bool mask), which keep their ids."""
+        index = torch.arange(len(self))[indices].reshape(-1)
+
+        def pick(cells: Tensor | None) -> Tensor | None:
+            return None if cells is None else cells[index.to(cells.device)]
+
+        fields = {name: pick(getattr(self, name)) for name in ("x", "y", "mask", "truth", "ids")}
+        return Split(**fields)  # type: ignore[arg-type]  # x, y and ids are never None
+
+
+def _check_labels(x: Tensor, y: Tensor) -> None:
+    if y.dtype != torch.long or y.shape not in {x.shape[:1], x.shape[:2]}:
+        raise InputError(
+            f"y must be integers, one per series {tuple(x.shape[:1])} or one per step {tuple(x.shape[:2])}, "
+            f"got {y.dtype} of shape {tuple(y.shape)}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test series with what is needed to build a model for them.
+
+    Parameters
+    ----------
+    name : str
+        What the data set is called in tables and files.
+    train, validation, test : Split
+        ``validation`` is None unless a fold was asked for.
+    classes : int
+        Labels run from 0 to ``classes - 1``.
+    channels : tuple of str
+        The channels' names, in the order of the last axis of ``x``.
+    variant : str
+        Which version of the data this is, for instance ``"released"`` or ``"paper"``.
+    """
+
+    name: str
+    train: Split
+    validation: Split | None
+    test: Split
+    classes: int
+    channels: tuple[str, ...]
+    variant: str = "default"
+
+    def __post_init__(self) -> None:
+        for split in (self.train, self.validation, self.test):
+            if split is None:
+                continue
+            if split.x.shape[-1] != len(self.channels):
+                raise InputError(
+                    f"{self.name} has {len(self.channels)} channel names for {split.x.shape[-1]} channels."
+                )
+            if len(split) and not 0 <= int(split.y.min()) <= int(split.y.max()) < self.classes:
+                raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
+
+    @property
+    def per_step(self) -> bool:
+        """Whether every time step has a label of its own."""
+        return self.train.y.ndim == 2
+
+    def fold(self, fold: int) -> "Dataset":
+        """Split the training series into those of fold ``fold`` (0 … 4) that train and that validate."""
+        train, validation = fold_indices(len(self.train), fold)
+        return replace(self, train=self.train.take(train), validation=self.train.take(validation))
+
+
+class Loader(Protocol):
+    """Reads or makes a data set; ``root`` is the folder that holds its files, if it needs any."""
+
+    def __call__(self, *, root: Path | None = None, variant: str | None = None) -> Dataset: ...
+
+
+DATASETS: Registry[Loader] = Registry("dataset")
+
+
+def load_dataset(
+    name: str, *, root: str | Path | None = None, fold: int | None = None, variant: str | None = None
+) -> Dataset:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``DATASETS``.
+    root : path, optional
+        Folder with the data sets' files, by default the environment variable ``TEMPOGRAD_DATA``. Synthetic
+        data needs none.
+    fold : int, optional
+        0 … 4: cut the training series into ``.train`` and ``.validation`` by the published five-fold rule.
+        Without it ``.validation`` is None.
+    variant : str, optional
+        Which version of the data; each data set says what it offers and what its default is.
+
+    Examples
+    --------
+    >>> data = load_dataset("switch_feature", fold=0)
+    >>> len(data.train), len(data.validation), len(data.test), data.channels
+    (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
+    """
+    folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
+    data = DATASETS[name](root=None if folder is None else Path(folder), variant=variant)
+    return data if fold is None else data.fold(fold)
+
+
+def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:
+    """Return ``variant``, or the first of ``known`` when None; other names are refused."""
+    if variant is None:
+        return next(iter(known))
+    if variant not in known:
+        raise UnknownNameError(f"variant of {dataset}", variant, known)
+    return variant

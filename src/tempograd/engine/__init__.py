@@ -1,0 +1,26 @@
+"""One engine for all methods: series × path points, or series × perturbations, in pieces that fit."""
+
+from tempograd.engine.average import Estimate, WeightedMean
+from tempograd.engine.chunks import Chunks, pieces
+from tempograd.engine.fingerprint import fingerprint
+from tempograd.engine.prediction import WHERE_PER_STEP, Target, pick, predict
+from tempograd.engine.question import Block, Question
+from tempograd.engine.quiet import Model, owner, place, quiet
+
+__all__ = [
+    "WHERE_PER_STEP",
+    "Block",
+    "Chunks",
+    "Estimate",
+    "Model",
+    "Question",
+    "Target",
+    "WeightedMean",
+    "fingerprint",
+    "owner",
+    "pick",
+    "pieces",
+    "place",
+    "predict",
+    "quiet",
+]

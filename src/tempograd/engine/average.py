@@ -1,0 +1,89 @@
+r"""A weighted mean over path points, with its standard error, in one pass.
+
+The points of a series are ordered along the path, so their gradients carry a trend that is not noise.
+With :math:`z_i = v_i (y_i - \hat y)`, the residual of point :math:`i` with weight :math:`v_i`, the
+variance of the mean :math:`\hat y = \sum v_i y_i / \sum v_i` is estimated from pairs of neighbours,
+
+.. math:: \widehat{\mathrm{var}}(\hat y) = \frac{n}{n - 1} \,
+    \frac{\sum_j (z_{2j+1} - z_{2j})^2}{(\sum_i v_i)^2}, \qquad n = \frac{(\sum v_i)^2}{\sum v_i^2},
+
+in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual
+estimate of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Estimate(NamedTuple):
+    """Per cell: the mean, its standard error, how many points counted, and how many they are worth."""
+
+    mean: Tensor
+    error: Tensor
+    points: Tensor
+    effective: Tensor
+
+
+class WeightedMean:
+    """Accumulates points, piece by piece in path order."""
+
+    def __init__(self) -> None:
+        self._sums: list[Tensor] = []
+        self._single: tuple[Tensor, Tensor] | None = None
+
+    def add(self, y: Tensor, weight: Tensor, free: Tensor | None = None) -> None:
+        """Take points.
+
+        Parameters
+        ----------
+        y : Tensor of shape (series, points, time, channel)
+            Overwritten.
+        weight : Tensor of shape (series, points)
+        free : boolean Tensor like ``y``, optional
+            Which cells each point counts for, by default all.
+        """
+        if not self._sums:
+            # Sums of squares around a nearby value: around 0 they would cancel to noise.
+            self._centre = y[:, 0].clone()
+        v = weight[..., None, None].expand_as(y) if free is None else weight[..., None, None] * free
+        u = y.sub_(self._centre[:, None]).mul_(v)
+        count = torch.full_like(self._centre, y.shape[1]) if free is None else free.sum(1).to(y.dtype)
+        self._take([u.sum(1), v.sum(1), _squares(v), count, *self._pairs(u, v)])
+
+    def result(self) -> Estimate:
+        """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
+        if self._single is not None:
+            (u, v), self._single = self._single, None
+            nothing = torch.zeros_like(self._centre)
+            self._take([nothing, nothing, nothing, nothing, *_products(u, v)])
+        u, weight, squares, points, uu, uv, vv = self._sums
+        weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
+        shift = u / weight
+        effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
+        spread = (uu + shift * (shift * vv - 2 * uv)).clamp(min=0)
+        error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
+        mean = torch.where(points > 0, self._centre + shift, 0)
+        return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
+
+    def _take(self, parts: list[Tensor]) -> None:
+        self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
+
+    def _pairs(self, u: Tensor, v: Tensor) -> list[Tensor]:
+        """Products of the differences of neighbours; a point left over waits for the next piece."""
+        if self._single is not None:
+            u, v = torch.cat([self._single[0], u], 1), torch.cat([self._single[1], v], 1)
+        even = u.shape[1] // 2 * 2
+        self._single = (u[:, even:], v[:, even:]) if even < u.shape[1] else None
+        return _products(u[:, 1:even:2] - u[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2])
+
+
+def _products(du: Tensor, dv: Tensor) -> list[Tensor]:
+    return [_squares(du), (du * dv).sum(1), _squares(dv)]
+
+
+def _squares(part: Tensor) -> Tensor:
+    """Sum of squares over the points, without writing the squares down."""
+    norm: Tensor = torch.linalg.vector_norm(part, dim=1)
+    return norm.square_()

@@ -1,0 +1,75 @@
+"""Work in pieces that fit the device: the piece halves whenever memory runs out."""
+
+import gc
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tempograd.errors import ModelError
+from tempograd.progress import progress
+
+LIMIT = {"cuda": 32768}  # sequences per pass: beyond, no faster, and memory must not grow with the data
+DEFAULT = 256  # on a CPU larger passes leave the cache
+SLACK = 1.05  # a few series more rather than a small last block
+CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
+
+
+class Chunks:
+    """How many sequences go through the model at once."""
+
+    def __init__(self, device: torch.device, cells: int, size: int | None = None) -> None:
+        room = max(1, CELLS // cells)
+        self.size = min(LIMIT.get(device.type, DEFAULT), room) if size is None else size
+
+    def run(self, series: int, per_series: int, work: Callable[[slice, int], None], label: str) -> None:
+        """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
+
+        ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
+        splits them itself (see :func:`pieces`).
+        """
+        start = 0
+        with progress(series, label) as advance:
+            while start < series:
+                left, most = series - start, max(1, self.size // per_series)
+                rows = slice(start, start + (left if left <= most * SLACK else most))
+                if self._fits(work, rows):
+                    advance(rows.stop - rows.start)
+                    start = rows.stop
+
+    def _fits(self, work: Callable[[slice, int], None], rows: slice) -> bool:
+        try:
+            work(rows, int(self.size * SLACK))
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            if self.size == 1:
+                raise ModelError(
+                    "One sequence at a time does not fit into the memory of the device: use a smaller model, "
+                    "shorter series or a larger device."
+                ) from error
+            self.size //= 2
+        else:
+            return True
+        # outside the handler, where the error no longer holds on to the tensors of the failed pass
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return False
+
+
+def pieces(total: int, size: int) -> Iterator[slice]:
+    """Cut 0 … total-1 into runs of at most ``size``.
+
+    Examples
+    --------
+    >>> [(piece.start, piece.stop) for piece in pieces(5, 2)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    for start in range(0, total, size):
+        yield slice(start, min(total, start + size))
+
+
+def _out_of_memory(error: Exception) -> bool:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return "can't allocate memory" in str(error) or "ALLOC_FAILED" in str(error)

@@ -1,0 +1,100 @@
+"""What a model says: its output as probabilities or as it is, and the score that is explained."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tempograd.engine.quiet import Model
+from tempograd.errors import InputError, ModelError
+
+OUTPUTS = ("probability", "raw")
+WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
+Target = Tensor | Callable[[Tensor], Tensor]
+
+
+def predict(model: Model, z: Tensor, output: str) -> Tensor:
+    """Return the model's output for ``z``: (batch, class), or (batch, time, class) for one output per step."""
+    return link(raw(model, z), output)
+
+
+def link(answer: Tensor, output: str) -> Tensor:
+    """Turn a raw answer into probabilities, or leave it as it is."""
+    if output == "raw":
+        return answer
+    return answer.sigmoid() if answer.shape[-1] == 1 else answer.softmax(-1)
+
+
+def raw(model: Model, z: Tensor) -> Tensor:
+    """Call the model and check that it answered with one row per series."""
+    answer = model(z)
+    if not isinstance(answer, Tensor):
+        raise ModelError(
+            f"The model must return a tensor, got {type(answer).__name__}: "
+            "wrap it in a function that returns the tensor to be explained."
+        )
+    if answer.ndim == 0 or len(answer) != len(z):
+        raise ModelError(
+            f"The model must return one row per series: {len(z)} series gave shape {tuple(answer.shape)}."
+        )
+    return answer[:, None] if answer.ndim == 1 else answer
+
+
+def pick(answer: Tensor, target: Target) -> Tensor:
+    """Return the explained score of each series, (batch,), or of each of its steps, (batch, time)."""
+    if isinstance(target, Tensor):
+        return answer.gather(-1, target[..., None]).squeeze(-1)
+    score = target(answer)
+    if not isinstance(score, Tensor) or score.shape != answer.shape[:1]:
+        got = tuple(score.shape) if isinstance(score, Tensor) else type(score).__name__
+        raise InputError(f"target(output) must return one score per series, ({len(answer)},), got {got}.")
+    return score
+
+
+def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target | None:
+    """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
+    if target is None or callable(target):
+        return target  # type: ignore[no-any-return]  # callable() does not narrow Any
+    if isinstance(target, bool):
+        raise InputError("target must be an integer, a tensor or a function, got a bool.")
+    tensor = torch.as_tensor(target).detach().cpu()
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise InputError(f"target must hold integers, got {tensor.dtype}.")
+    if tensor.ndim == 1 and len(shape) == 2:
+        tensor = tensor[:, None]
+    if tensor.ndim not in {0, len(shape)} or (tensor.ndim and len(tensor) != shape[0]):
+        raise InputError(f"target must be an integer or have shape {shape}, got {tuple(tensor.shape)}.")
+    if bool(((tensor < 0) | (tensor >= classes)).any()):
+        worst = int(tensor.max()) if int(tensor.max()) >= classes else int(tensor.min())
+        raise InputError(f"target {worst} is out of range: the model has {classes} outputs, 0 to {classes - 1}.")
+    try:
+        return tensor.to(torch.int64).expand(shape)
+    except RuntimeError:
+        raise InputError(f"target must have shape {shape}, got {tuple(tensor.shape)}.") from None
+
+
+def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:
+    """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
+    if answer.ndim != 3:
+        if steps is not None and steps != WHERE_PER_STEP:
+            raise InputError("steps= is for models with one output per time step; this one has one per series.")
+        return None
+    if isinstance(steps, str):
+        if steps not in {"own", WHERE_PER_STEP}:
+            raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {steps!r}.")
+        return "own"
+    count, time = len(lengths), answer.shape[1]
+    before_padding = torch.arange(time) < lengths[:, None]
+    if steps is None:
+        return before_padding
+    tensor = torch.as_tensor(steps).detach().cpu()
+    if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
+        return tensor.expand(count, time)
+    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:
+        raise InputError(f"steps must be an integer or a list of integers below {time}, got {steps!r}.")
+    if bool(((tensor < 0) | (tensor >= time)).any()):
+        raise InputError(f"steps must lie in 0 … {time - 1}, got {tensor.tolist()}.")
+    chosen = torch.zeros(time, dtype=torch.bool)
+    chosen[tensor.long()] = True
+    return chosen.expand(count, time)

@@ -1,0 +1,243 @@
+"""One question to one model: which prediction, for which series, against which baseline."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.engine.chunks import Chunks
+from tempograd.engine.prediction import OUTPUTS, Target, link, pick, raw, resolve_steps, resolve_target
+from tempograd.engine.quiet import Model, place
+from tempograd.errors import InputError, ModelError
+
+
+class Block(NamedTuple):
+    """A few series on the model's device. Cells that were not observed have their own value as baseline."""
+
+    rows: slice | Tensor
+    x: Tensor  # (series, time, channel)
+    baseline: Tensor
+    observed: Tensor
+    ids: Tensor  # (series,)
+    lengths: Tensor  # (series,)
+    target: Target | None = (
+        None  # (series,) or (series, time), or a function; None until the clean series was read
+    )
+    steps: Tensor | str | None = None  # (series, time), "own" or None
+
+
+@dataclass
+class Question:
+    """Everything an explainer needs to know, checked and completed.
+
+    The target is fixed on the clean series, which are read together with the first path points: a pass
+    of their own would double the waiting time for a single series.
+    """
+
+    model: Model
+    x: Tensor
+    baseline: Tensor
+    mask: Tensor | None
+    lengths: Tensor
+    ids: Tensor
+    asked_target: Any
+    asked_steps: Any
+    output: str
+    seed: int
+    device: torch.device
+    dtype: torch.dtype
+    chunk: int | None = None
+    target: Target | None = None
+    steps: Tensor | str | None = None
+    _findings: list[Tensor] = field(default_factory=list)
+    _known: bool = False
+
+    @classmethod
+    def ask(
+        cls,
+        model: Model,
+        x: Any,
+        *,
+        target: Any = None,
+        baseline: Any = None,
+        mask: Any = None,
+        steps: Any = None,
+        output: str = "probability",
+        seed: int = 0,
+        ids: Any = None,
+        layout: str = "BTD",
+        chunk: int | None = None,
+    ) -> Self:
+        """Check the arguments of a call; the model must already be quiet."""
+        if output not in OUTPUTS:
+            raise InputError(f"output must be 'probability' or 'raw', got {output!r}.")
+        if callable(target) and steps is not None:
+            raise InputError(
+                "steps= cannot be combined with a function as target: pick the steps in the function."
+            )
+        x = checks.series(x, layout)
+        if layout == "BDT" and mask is not None:
+            mask = checks.as_tensor(mask, "mask").transpose(1, 2)
+        observed = checks.observed(mask, x)
+        device, dtype = place(model, x)
+        return cls(
+            model=model,
+            x=x,
+            baseline=checks.fill(baseline, x, observed, "baseline"),
+            mask=observed,
+            lengths=checks.lengths(observed, x),
+            ids=checks.identifiers(ids, len(x)),
+            asked_target=target,
+            asked_steps=steps,
+            output=output,
+            seed=_seed(seed),
+            device=device,
+            dtype=dtype,
+            chunk=chunk,
+        )
+
+    def but(self, **changes: Any) -> Self:
+        """Return a fresh question that differs in some of its parts."""
+        return replace(self, target=None, steps=None, _findings=[], _known=False, **changes)
+
+    @property
+    def chunks(self) -> Chunks:
+        """Return a fresh plan for how much goes through the model at once."""
+        return Chunks(self.device, self.x[0].numel(), self.chunk)
+
+    def block(self, rows: slice | Tensor) -> Block:
+        """Bring some series to the model's device."""
+        x = self.x[rows].to(self.device, self.dtype)
+        baseline = self.baseline[rows].to(self.device, self.dtype)
+        if self.mask is None:
+            observed = torch.ones((), dtype=torch.bool, device=self.device).expand_as(x)
+        else:
+            observed = self.mask[rows].to(self.device)
+            baseline = torch.where(observed, baseline, x)
+        ids, lengths = self._travelling
+        return Block(rows, x, baseline, observed, ids[rows], lengths[rows])
+
+    @cached_property
+    def _travelling(self) -> tuple[Tensor, Tensor]:
+        """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
+        return self.ids.to(self.device), self.lengths.to(self.device)
+
+    def read(self, block: Block, answer: Tensor) -> Block:
+        """Take the model's raw answer to the clean series of a block: fix their target."""
+        if not self._known:
+            self._learn(answer)
+        self._findings.append(torch.stack([answer.detach().isfinite().all(), _is_probability(answer.detach())]))
+        target, steps = self.target, self.steps
+        if isinstance(target, Tensor):
+            if self.asked_target is None:
+                target[block.rows] = answer.detach().argmax(-1).to(target.device)
+            target = target[block.rows].to(self.device)
+        if isinstance(steps, Tensor):
+            steps = steps[block.rows].to(self.device)
+        return block._replace(target=target, steps=steps)
+
+    def read_all(self) -> None:
+        """Read all clean series, for methods that have no use for their own passes."""
+
+        def work(rows: slice, _: int) -> None:
+            self.settled(self.block(rows))
+
+        self.chunks.run(len(self.x), 1, work, "read the predictions")
+
+    def settled(self, block: Block) -> Block:
+        """Read the clean series of a block in a pass of their own."""
+        with torch.no_grad():
+            return self.read(block, raw(self.model, block.x))
+
+    def verify(self, values: Tensor | None = None) -> None:
+        """Refuse NaN and probabilities among the clean answers, and NaN among the results.
+
+        This waits for the device, so it comes after all other work has been sent to it.
+        """
+        flags = [] if values is None else [values.isfinite().all().to(self.device)]
+        if self._findings:
+            flags += torch.stack(self._findings).all(0).unbind()
+            self._findings.clear()
+        results = torch.stack(flags).tolist() if flags else []
+        good = results.pop(0) if values is not None else True
+        finite, normalised = results or (True, False)
+        if not finite:
+            raise ModelError(
+                f"The model returned NaN or infinity for series of shape {tuple(self.x.shape[1:])}: "
+                "check its weights and the scale of x."
+            )
+        if normalised and self.output == "probability":
+            raise ModelError(
+                "The model already returns probabilities (non-negative rows that sum to 1): "
+                "pass output='raw', otherwise softmax would be applied twice."
+            )
+        if not good:
+            raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
+
+    def gradient(self, z: Tensor, block: Block) -> tuple[Tensor, Block]:
+        """Return the gradient at ``z``, (series, points, time, channel), and the block, its target now known."""
+        series, points = z.shape[:2]
+        flat = z.flatten(0, 1).requires_grad_()
+        if block.target is None:
+            answer = raw(self.model, torch.cat([block.x, flat]))
+            block, answer = self.read(block, answer[:series]), answer[series:]
+        else:
+            answer = raw(self.model, flat)
+        score = pick(link(answer, self.output), _repeat(block.target, points))
+        if not score.requires_grad:
+            raise ModelError(
+                "The model's output does not depend on its input in a way autograd can see: it may run under "
+                "no_grad, detach its input or leave PyTorch; use a method that needs no gradient."
+            )
+        if isinstance(block.steps, str):
+            return _own_steps(score, flat).view_as(z), block
+        if block.steps is not None:
+            score = score * _repeat(block.steps, points)
+        (gradient,) = torch.autograd.grad(score.sum(), flat, allow_unused=True)
+        return (torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)), block
+
+    def _learn(self, answer: Tensor) -> None:
+        """Find out from the first answer what kind of output the model has, and complete target and steps."""
+        if not callable(self.asked_target) and (
+            answer.ndim > 3 or (answer.ndim == 3 and answer.shape[1] != self.x.shape[1])
+        ):
+            raise ModelError(
+                f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
+                f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
+            )
+        shape = (len(self.x), *answer.shape[1:-1])
+        chosen = resolve_target(self.asked_target, shape, answer.shape[-1])
+        self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
+        if not callable(self.asked_target):
+            self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
+        self._known = True
+
+
+def _repeat(part: Any, points: int) -> Any:
+    """Give every path point of a series what belongs to the series."""
+    return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
+
+
+def _own_steps(score: Tensor, z: Tensor) -> Tensor:
+    """Each cell's effect on the score of its own step: one backward pass per step."""
+    own = torch.zeros_like(z)
+    for t in range(z.shape[1]):
+        (gradient,) = torch.autograd.grad(score[:, t].sum(), z, retain_graph=True, allow_unused=True)
+        if gradient is not None:
+            own[:, t] = gradient[:, t]
+    return own
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(f"seed must be an integer, got {seed!r}.")
+    return seed
+
+
+def _is_probability(answer: Tensor) -> Tensor:
+    """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
+    near_one = (answer.sum(-1) - 1).abs() < (1e-4 if answer.shape[-1] > 1 else -1)
+    return (answer >= 0).all() & near_one.all()

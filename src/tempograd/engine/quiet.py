@@ -1,0 +1,78 @@
+"""A model at rest: evaluation mode, frozen weights, recurrent layers ready for cuDNN, all put back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+Model = Callable[[Tensor], Tensor]
+
+
+def owner(model: Model) -> nn.Module | None:
+    """Return the module behind a model: itself, or the object a method such as ``net.predict`` belongs to."""
+    module = getattr(model, "__self__", model)
+    return module if isinstance(module, nn.Module) else None
+
+
+def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
+    """Where the model computes and in which precision; a model without weights follows ``x``."""
+    module = owner(model)
+    if module is not None:
+        for tensor in (*module.parameters(), *module.buffers()):
+            if tensor.is_floating_point():
+                return tensor.device, tensor.dtype
+    return x.device, x.dtype
+
+
+@contextmanager
+def quiet(model: Model) -> Iterator[None]:
+    """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
+
+    cuDNN refuses to differentiate a recurrent layer in evaluation mode. Only the recurrent layers are
+    switched to training mode, with their dropout at 0, which leaves their output as it is; everything
+    else is in evaluation mode. Random numbers drawn by the model do not reach the caller's generators.
+    """
+    module = owner(model)
+    device, _ = place(model, torch.empty(0))
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.inference_mode(mode=False), torch.enable_grad():
+        if module is None:
+            yield
+            return
+        parts, parameters = list(module.modules()), list(module.parameters())
+        restore = _remember(parts, parameters, list(module.buffers()))
+        try:
+            _settle(parts, parameters)
+            yield
+        finally:
+            restore()
+
+
+def _settle(parts: list[nn.Module], parameters: list[nn.Parameter]) -> None:
+    for part in parts:
+        part.training = isinstance(part, nn.RNNBase)
+        if isinstance(part, nn.RNNBase):
+            part.dropout = 0.0
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+
+
+def _remember(parts: list[nn.Module], parameters: list[nn.Parameter], buffers: list[Tensor]) -> Callable[[], None]:
+    modes = [(part, part.training) for part in parts]
+    dropouts = [(part, part.dropout) for part in parts if isinstance(part, nn.RNNBase)]
+    trainable = [(parameter, parameter.requires_grad) for parameter in parameters]
+    copies = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
+
+    def restore() -> None:
+        for part, mode in modes:
+            part.training = mode
+        for layer, dropout in dropouts:
+            layer.dropout = dropout
+        for parameter, flag in trainable:
+            parameter.requires_grad_(flag)
+        for buffer, version, copy in copies:
+            if buffer._version != version:  # a forward that counts or keeps state in a buffer
+                buffer.detach().copy_(copy)
+
+    return restore

@@ -1,0 +1,48 @@
+"""Every error and warning this library raises on purpose: what came, what was expected, what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class TempogradError(Exception):
+    """Base class, so that callers can catch everything raised on purpose."""
+
+
+class InputError(TempogradError, ValueError):
+    """An argument has the wrong shape, type or value."""
+
+
+class SettingError(TempogradError, ValueError):
+    """The hyper-parameters of a method do not fit each other or the series."""
+
+
+class ModelError(TempogradError, ValueError):
+    """The model returned something that cannot be explained."""
+
+
+class DataError(TempogradError, ValueError):
+    """A file is missing, damaged or in a format that cannot be read."""
+
+
+class MissingExtraError(TempogradError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"This needs {package}: pip install 'tempograd[{extra}]'.")
+
+
+class UnknownNameError(TempogradError, KeyError):
+    """A name is in no registry."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        known = sorted(known)
+        close = get_close_matches(str(name), known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(f"No {kind} is called {name!r}.{hint} Known names: {', '.join(known)}.")
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0])
+
+
+class TempogradWarning(UserWarning):
+    """Something works, but not as well as it could; the text says how to improve it."""

@@ -1,0 +1,119 @@
+r"""Masks that leave no observed cell out, with weights that keep the estimate exact.
+
+A share of the masks is drawn given that an anchor cell is free. Taken together, the :math:`S` masks of a
+series with anchors :math:`a_1, \dots, a_m` (the rest has none) come from the mixture with density
+
+.. math:: q(M) = p(M) \Big[ 1 - \tfrac{m}{S} + \tfrac{1}{S} \sum_j M_{a_j} / p_{a_j} \Big],
+
+so each mask is weighted by :math:`w(M) = p(M) / q(M)`.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tempograd.draws import scale, split, words
+from tempograd.explainers._segments import Law, moving
+
+OTHER = 1 << 31  # counters from here on do not draw segments
+
+
+class Draw(NamedTuple):
+    """The masks of a block of series, True where a cell moves, and their weights."""
+
+    masks: Tensor  # (series, points, time, channel)
+    weights: Tensor  # (series, points)
+    anchors: Tensor  # (series, points): the flat cell each mask was anchored on, or -1
+    unseen: Tensor  # (series,): whether an observed cell never moves
+
+
+def draw(stream: Tensor, law: Law, observed: Tensor, points: int, share: float, *, repair: bool) -> Draw:
+    """Draw all masks of a block, a ``share`` of them anchored.
+
+    Parameters
+    ----------
+    stream : Tensor of shape (2, series)
+    observed : boolean Tensor of shape (series, time, channel)
+    repair : bool
+        Whether to redraw masks until every observed cell moves at least once. This waits for the device.
+    """
+    streams = per_point(stream, points)
+    lottery = words(stream[..., None], OTHER + torch.arange(points + 1, device=stream.device))
+    order = lottery[:, :points].argsort(dim=1, stable=True)
+    anchors = _spread(lottery[:, points:], observed, order, round(share * points))
+    masks = moving(streams, law, anchors)
+    last = 2
+    while repair and last <= points and bool(_unseen(observed, masks).any()):
+        rows = _unseen(observed, masks).nonzero()[:, 0]
+        part = _Part(streams[:, rows], law.rows(rows), observed[rows], order[rows])
+        masks[rows], anchors[rows] = _repair(part, masks[rows], anchors[rows], last)
+        last *= 2
+    return Draw(masks, _weights(masks, anchors, law.free), anchors, _unseen(observed, masks))
+
+
+def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
+    return (observed & ~masks.any(1)).flatten(1).any(1)
+
+
+def per_point(stream: Tensor, points: int) -> Tensor:
+    """One stream per point, (2, series, points)."""
+    return split(stream[..., None], torch.arange(points, device=stream.device))
+
+
+def _spread(word: Tensor, observed: Tensor, order: Tensor, count: int) -> Tensor:
+    """Anchor the last ``count`` points of ``order`` on observed cells at even distances, -1 elsewhere."""
+    anchors = torch.full_like(order, -1)
+    if count == 0:
+        return anchors
+    running = observed.flatten(1).cumsum(1)
+    available = running[:, -1:]
+    index = torch.arange(count, device=order.device) << 16
+    position = (index + scale(word, 1 << 16)) * available // (count << 16)  # which observed cell
+    cell = torch.searchsorted(running, position + 1).clamp(max=running.shape[1] - 1)
+    return anchors.scatter_(1, order[:, order.shape[1] - count :], torch.where(available > 0, cell, -1))
+
+
+class _Part(NamedTuple):
+    """The series of a block that still have unseen cells."""
+
+    streams: Tensor  # (2, series, points)
+    law: Law
+    observed: Tensor
+    order: Tensor
+
+
+def _repair(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Tensor, Tensor]:
+    """Redraw the last points of the order one after the other, each anchored on a cell still unseen.
+
+    The order is random, not that of the path, so that a cell seen late is not always seen near the input.
+    """
+    series, points = part.order.shape
+    row = torch.arange(series, device=masks.device)
+    cells = OTHER + torch.arange(masks[0, 0].numel(), device=masks.device)
+    counted = torch.ones(series, points, dtype=torch.bool, device=masks.device)
+    counted.scatter_(1, part.order[:, points - last :], value=False)
+    seen = (masks & counted[..., None, None]).any(1)
+    for point in part.order[:, points - last :].unbind(1):
+        unseen = (part.observed & ~seen).flatten(1)
+        stream = part.streams[:, row, point, None]
+        lottery = torch.where(unseen, words(stream, cells), -1).argmax(1)
+        anchor = torch.where(unseen.any(1), lottery, anchors[row, point])
+        mask = moving(stream, part.law, anchor[:, None])[:, 0]  # the same anchor gives the same mask
+        masks[row, point], anchors[row, point] = mask, anchor
+        seen |= mask
+    return masks, anchors
+
+
+def _weights(masks: Tensor, anchors: Tensor, free: Tensor) -> Tensor:
+    points, channels = masks.shape[1], masks.shape[3]
+    cell = anchors.clamp(min=0)
+    anchored = (anchors >= 0).to(free.dtype)
+    boost = anchored / (points * free.gather(1, cell // channels).clamp(min=torch.finfo(free.dtype).tiny))
+    flat = masks.flatten(2)
+    if points < flat.shape[2]:  # look at the anchors only, or at all cells, whichever are fewer
+        total = (flat.gather(2, cell[:, None].expand(-1, points, -1)) * boost[:, None]).sum(2)
+    else:
+        boosts = torch.zeros_like(flat[:, 0], dtype=free.dtype).scatter_add_(1, cell, boost)
+        total = torch.where(flat, boosts[:, None], 0).sum(2)
+    return 1 / (1 - anchored.mean(1, keepdim=True) + total)

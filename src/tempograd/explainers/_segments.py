@@ -1,0 +1,160 @@
+"""Drawing masks of random single-channel segments for many series at once, the mask family of TIMING."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from tempograd.draws import scale, words
+from tempograd.explainers._retention import Segments
+
+FIELDS = 8  # random words a segment may use
+SHARE = 30  # bits
+
+
+@dataclass(frozen=True)
+class Law:
+    """The segment law of each series of a block, on its device."""
+
+    time: Tensor  # (series,)
+    count: Tensor
+    low: Tensor
+    high: Tensor
+    free: Tensor  # (series, time): probability that a cell is free
+    channels: int
+    most: int  # largest count
+    span: int  # most different lengths
+
+    @classmethod
+    def table(cls, laws: dict[int, Segments], x: Tensor, device: torch.device, dtype: torch.dtype) -> Self:
+        """Put the laws of all lengths on the device, one row each, in ascending order of length."""
+        _, steps, channels = x.shape
+        numbers = torch.tensor([[law.time, law.count, law.low, law.high] for law in laws.values()])
+        free = torch.zeros(len(laws), steps, dtype=dtype)
+        for row, law in zip(free, laws.values(), strict=True):
+            row[: law.time] = torch.from_numpy(law.free())
+        time, count, low, high = numbers.T.contiguous().to(device)
+        most = max(law.count for law in laws.values())
+        span = max(law.high - law.low + 1 for law in laws.values())
+        return cls(time, count, low, high, free.to(device), channels, most, span)
+
+    def of(self, lengths: Tensor) -> Self:
+        """Look up the law of each series by its length, in a table."""
+        if len(self.time) == 1:
+            return self.rows(torch.zeros_like(lengths))
+        return self.rows(torch.searchsorted(self.time, lengths.clamp(min=1)))
+
+    def rows(self, rows: Tensor) -> Self:
+        """Return the law of some of the series."""
+        time, count, low, high, free = (
+            part[rows] for part in (self.time, self.count, self.low, self.high, self.free)
+        )
+        return type(self)(time, count, low, high, free, self.channels, self.most, self.span)
+
+
+def moving(
+    stream: Tensor,
+    law: Law,
+    anchor: Tensor | None = None,
+    *,
+    short_starts: bool = False,
+    collapse: bool = False,
+) -> Tensor:
+    """Draw masks, True where a cell moves, (series, points, time, channel).
+
+    Parameters
+    ----------
+    stream : Tensor of shape (2, series, points)
+    law : Law
+    anchor : LongTensor of shape (series, points), optional
+        A flat cell (time · channels + channel) that must be free, or -1. Given the anchor, segments are
+        independent and follow their law given that they miss it.
+    short_starts, collapse : bool
+        The faults A3 and A4 of the released sampler: starts end one early; a segment shorter than the
+        longest possible one also holds step 0 of its channel.
+    """
+    _, series, points = stream.shape
+    index = torch.arange(law.most, device=stream.device)
+    shape, place = words(stream[..., None, None], index * FIELDS + _fields(0, 2, index)).unbind(2)
+    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
+    both = scale(shape, (high - low + 1) * law.channels)  # length and channel in one number
+    length, channel = low + both // law.channels, both % law.channels
+    start = scale(place, (time - length).clamp(min=1) if short_starts else time - length + 1)
+    if anchor is not None:
+        length, channel, start = _missing(anchor, stream, law, Drawn(length, channel, start))
+    length = torch.where(index < law.count[:, None, None], length, 0)
+    if collapse:
+        short = (length < high) & (length > 0)
+        start, channel = torch.cat([start, torch.zeros_like(start)], 2), torch.cat([channel, channel], 2)
+        length = torch.cat([length, short.long()], 2)
+    return _paint(start, length, channel, law).view(series, points, -1, law.channels)
+
+
+def _fields(first: int, last: int, index: Tensor) -> Tensor:
+    return torch.arange(first, last, device=index.device)[:, None]
+
+
+def _paint(start: Tensor, length: Tensor, channel: Tensor, law: Law) -> Tensor:
+    """Mark what no segment covers: +1 where one starts, -1 where it ends, and a running sum over time."""
+    rows, steps = start.shape[0] * start.shape[1], law.free.shape[1]
+    kind = torch.int8 if start.shape[2] < 128 else torch.int32
+    edges = torch.zeros(rows, (steps + 1) * law.channels, dtype=kind, device=start.device)
+    one = torch.ones((), dtype=kind, device=start.device).expand(rows, start.shape[2])
+    first = (start * law.channels + channel).view(rows, -1)
+    edges.scatter_add_(1, first, one)
+    edges.scatter_add_(1, first + (length * law.channels).view(rows, -1), -one)
+    return edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind) == 0
+
+
+class Drawn(NamedTuple):
+    """Segments, (series, points, segments) each."""
+
+    length: Tensor
+    channel: Tensor
+    start: Tensor
+
+
+def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
+    """Redraw each segment that covers its anchor from the law of those that miss it."""
+    held = anchor.clamp(min=0)[..., None]
+    when, where = held // law.channels, held % law.channels
+    length, channel, start = drawn
+    covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
+
+    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
+    cumulative = _missing_weights(when, law)
+    inside, everywhere = cumulative[..., -1:], (high - low + 1) << SHARE
+    index = torch.arange(law.most, device=anchor.device)
+    first, second, place = words(stream[..., None, None], index * FIELDS + _fields(2, 5, index)).unbind(2)
+
+    # The anchor's channel has total weight `inside`, each other one `everywhere`.
+    total = inside + (law.channels - 1) * everywhere
+    ticket = ((first << 31) | (second >> 1)) % total.clamp(min=1)
+    same = ticket < inside
+    rest = (ticket - inside).clamp(min=0)
+    other = rest // everywhere
+    short = torch.searchsorted(cumulative, torch.where(same, ticket, 0), right=True).clamp(max=law.span - 1)
+    new_length = low + torch.where(same, short, (rest % everywhere) >> SHARE)
+    left = (when - new_length + 1).clamp(min=0)
+    right = (time - new_length - when).clamp(min=0)
+    new_start = scale(place, torch.where(same, left + right, time - new_length + 1))
+    new_start = torch.where(same & (new_start >= left), new_start - left + when + 1, new_start)
+    return Drawn(
+        torch.where(covers, new_length, length),
+        torch.where(covers, torch.where(same, where, other + (other >= where)), channel),
+        torch.where(covers, new_start, start),
+    )
+
+
+def _missing_weights(when: Tensor, law: Law) -> Tensor:
+    """Sum up, over lengths, the share of starts that miss step ``when``, in units of 2^-30.
+
+    Integers, so that the choice of a length is the same on every device.
+    """
+    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
+    length = low + torch.arange(law.span, device=when.device)
+    covering = torch.minimum(when, time - length) - (when - length + 1).clamp(min=0) + 1
+    starts = (time - length + 1).clamp(min=1)
+    weight = ((starts - covering).clamp(min=0) << SHARE) // starts
+    return torch.where(length <= high, weight, 0).cumsum(-1)

@@ -1,0 +1,153 @@
+"""What every explainer shares: hyper-parameters as fields, one call, one kind of result."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.engine import Model, Question, fingerprint, quiet
+from tempograd.errors import UnknownNameError
+from tempograd.explainers._path import Attribution
+from tempograd.explainers._published import as_published
+from tempograd.explanation import Explanation
+from tempograd.registry import Registry
+
+EXPLAINERS: Registry[type["Explainer"]] = Registry("explainer")
+
+
+@dataclass(frozen=True)
+class Explainer(ABC):
+    """Scores every value of a series by its part in a prediction.
+
+    Subclasses are frozen dataclasses: their fields are the hyper-parameters, and nothing else. The model
+    arrives with the call, so one explainer serves many models. A field marked ``metadata={"fitted": True}``
+    holds what :meth:`fit` learnt; it is no hyper-parameter.
+    """
+
+    signed: ClassVar[bool] = True
+    """Whether the sign tells the direction of the effect."""
+    deterministic: ClassVar[bool] = False
+    """Whether the seed makes no difference."""
+    needs_gradient: ClassVar[bool] = True
+    """Whether the model must be differentiable."""
+    needs_fit: ClassVar[bool] = False
+    """Whether training series are needed before explaining."""
+    shared: ClassVar[bool] = False
+    """Whether series explained together influence each other."""
+    complete: ClassVar[bool] = False
+    """Whether the scores sum to the score of x minus that of the baseline."""
+    known_quirks: ClassVar[frozenset[str]] = frozenset()
+    """Faults of the released code this method can show, by their keys in the published protocol."""
+
+    quirks: frozenset[str] = field(default=frozenset(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        for key in self.quirks:
+            if key not in self.known_quirks:
+                raise UnknownNameError(f"quirk of {type(self).__name__}", key, self.known_quirks)
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the method with the paper's settings for a data set, known faults included."""
+        raise UnknownNameError(f"published setting of {cls.__name__}", dataset, ())
+
+    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+        """Learn what the method needs from training series. Most methods need nothing."""
+        return self
+
+    @property
+    def name(self) -> str:
+        """Return the name in the registry."""
+        return next((name for name, kind in EXPLAINERS.items() if kind is type(self)), type(self).__name__)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return the hyper-parameters as plain data."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
+        return plain | {"quirks": sorted(self.quirks)}
+
+    def __call__(
+        self,
+        model: Model,
+        x: Any,
+        *,
+        target: Any = None,
+        baseline: Any = None,
+        mask: Any = None,
+        steps: Any = None,
+        output: str = "probability",
+        seed: int = 0,
+        ids: Any = None,
+        layout: str = "BTD",
+        chunk: int | None = None,
+    ) -> Explanation:
+        """Explain ``model(x)``.
+
+        Parameters
+        ----------
+        model : nn.Module or callable
+            Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class).
+        x : Tensor or array of shape (batch, time, channel)
+        target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
+            Class or output to explain, by default the predicted one; a function picks one score per series
+            from the output.
+        baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
+            What "absent" means, by default zero.
+        mask : Tensor like ``x``, optional
+            1 where a value was observed. Unobserved cells are never attributed.
+        steps : int, list of int or "own", optional
+            For one output per step: which of them are explained together, by default all; ``"own"`` keeps
+            each cell's effect on its own step.
+        output : {"probability", "raw"}
+            Whether softmax (sigmoid for one column) is applied to the model's output.
+        seed : int
+            Draws depend on it, on the series' id and on nothing else.
+        ids : distinct integers, optional
+            By default 0, 1, …
+        layout : {"BTD", "BDT"}
+            Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+        chunk : int, optional
+            Sequences per pass of the model; found automatically by default.
+        """
+        if chunk is not None:
+            checks.whole(chunk, "chunk", 1)
+        with quiet(model):
+            question = Question.ask(
+                model,
+                x,
+                target=target,
+                baseline=baseline,
+                mask=mask,
+                steps=steps,
+                output=output,
+                seed=seed,
+                ids=ids,
+                layout=layout,
+                chunk=chunk,
+            )
+            if self.quirks:
+                question = as_published(question, self.quirks)
+            result = self.attribute(question)
+            mark = fingerprint(model)
+            question.verify(result.values)
+        return Explanation(
+            **result._asdict(),
+            target=question.target if isinstance(question.target, Tensor) else None,
+            output=output,
+            steps=question.steps,
+            baseline=question.baseline,
+            mask=question.mask,
+            x=question.x,
+            ids=question.ids,
+            seed=question.seed,
+            method=self.name,
+            parameters=self.parameters,
+            fingerprint=mark(),
+            signed=self.signed,
+        )
+
+    @abstractmethod
+    def attribute(self, question: Question) -> Attribution:
+        """Compute the scores; :meth:`__call__` has checked and completed the arguments."""

@@ -1,0 +1,61 @@
+"""The short way: explain by the name of a method."""
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+from tempograd.engine import Model
+from tempograd.errors import InputError, UnknownNameError
+from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explanation import Explanation
+
+
+def explain(
+    model: Model, x: Any, method: str | Explainer = "timing", train: Any = None, **options: Any
+) -> Explanation:
+    """Explain the predictions of ``model`` for the series ``x``.
+
+    Parameters
+    ----------
+    model : nn.Module or callable
+        Maps (batch, time, channel) to (batch, class) or (batch, time, class).
+    x : Tensor or array of shape (batch, time, channel)
+    method : str or Explainer
+        A name from ``tempograd.EXPLAINERS``, or an explainer.
+    train : Tensor or array of shape (batch, time, channel), optional
+        Series for methods that learn from training data, such as GradientSHAP's pool of baselines.
+    **options
+        Hyper-parameters of the method (``points=200``) and arguments of the call (``target=1``,
+        ``mask=…``, ``seed=3``, see :meth:`Explainer.__call__`); ``channels`` and ``times`` name the axes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(24, 2))
+    >>> explain(model, torch.randn(4, 8, 3), points=10, seed=1).values.shape
+    torch.Size([4, 8, 3])
+    """
+    names = {key: options.pop(key) for key in ("channels", "times") if key in options}
+    settings, call = _split(method, options)
+    explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
+    if train is not None:
+        explainer = explainer.fit(model, train, seed=call.get("seed", 0))
+    return explainer(model, x, **call).named(**names)
+
+
+def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    call = {
+        name for name, p in inspect.signature(Explainer.__call__).parameters.items() if p.kind is p.KEYWORD_ONLY
+    }
+    if isinstance(method, Explainer):
+        known: set[str] = set()
+    elif isinstance(method, str):
+        known = {f.name for f in fields(EXPLAINERS[method]) if not f.metadata.get("fitted")}
+    else:
+        raise InputError(f"method must be a name or an explainer, got {type(method).__name__}.")
+    for name in options:
+        if name not in known | call:
+            raise UnknownNameError(
+                f"option of {method if isinstance(method, str) else method.name}", name, known | call
+            )
+    return {k: v for k, v in options.items() if k in known}, {k: v for k, v in options.items() if k in call}

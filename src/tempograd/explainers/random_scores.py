@@ -1,0 +1,36 @@
+"""Random scores: the floor that every method must beat."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from tempograd.draws import keys, uniform
+from tempograd.engine import Question
+from tempograd.explainers._path import Attribution
+from tempograd.explainers.base import EXPLAINERS, Explainer
+
+
+@EXPLAINERS.register("random")
+@dataclass(frozen=True)
+class Random(Explainer):
+    """Scores uniform on (0, 1), independent of the model and of the values: what no information looks like.
+
+    Examples
+    --------
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2))
+    >>> scores = Random()(model, torch.zeros(1000, 3, 2)).values
+    >>> bool((scores.mean() - 0.5).abs() < 0.02)
+    True
+    """
+
+    signed: ClassVar[bool] = False
+    needs_gradient: ClassVar[bool] = False
+
+    def attribute(self, question: Question) -> Attribution:
+        question.read_all()
+        stream = keys(question.seed, question.ids, 3)
+        cell = torch.arange(question.x[0].numel())
+        scores = uniform(stream[..., None], cell)
+        values = scores.view(question.x.shape).to(question.x.device)
+        return Attribution(values if question.mask is None else values * question.mask)

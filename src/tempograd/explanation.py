@@ -1,0 +1,203 @@
+"""The result of an explainer: signed scores with error bars, and everything needed to use them again."""
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tempograd import checks, student
+from tempograd.errors import DataError, InputError, MissingExtraError
+from tempograd.files import write_atomically
+from tempograd.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TENSORS = (
+    "values",
+    "target",
+    "steps",
+    "baseline",
+    "mask",
+    "x",
+    "ids",
+    "standard_error",
+    "free_points",
+    "effective_points",
+)
+
+
+class Top(NamedTuple):
+    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
+
+    time: Tensor
+    channel: Tensor
+    values: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """How much each value of each series pushed a prediction up (positive) or down (negative).
+
+    Attributes
+    ----------
+    values : Tensor of shape (series, time, channel)
+        Signed where the method is. Unobserved cells hold 0; ``mask`` tells which they are.
+    standard_error, free_points, effective_points : Tensor like ``values``, optional
+        Monte-Carlo error of each value (infinite below two draws), how many path points counted for it,
+        and how many equally weighted ones they are worth. None where it means nothing.
+    target : Tensor, optional
+        Explained class, (series,) or (series, time); None if a function picked the score.
+    output : str
+        ``"probability"`` or ``"raw"``: what was differentiated and is measured.
+    steps : Tensor or "own", optional
+        Explained steps, (series, time), for models with one output per step.
+    baseline, mask, x : Tensor like ``values``
+        The series, what they were compared with, and which of their cells were observed.
+    """
+
+    values: Tensor
+    target: Tensor | None
+    output: str
+    steps: Tensor | str | None
+    baseline: Tensor
+    mask: Tensor | None
+    x: Tensor | None
+    ids: Tensor
+    seed: int
+    method: str
+    parameters: dict[str, Any]
+    fingerprint: str
+    signed: bool = True
+    standard_error: Tensor | None = None
+    free_points: Tensor | None = None
+    effective_points: Tensor | None = None
+    channels: tuple[str, ...] | None = None
+    times: tuple[str, ...] | None = None
+    version: str = field(default=__version__)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        shape = " × ".join(str(size) for size in self.values.shape)
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return (
+            f"Explanation({shape}, method={self.method!r}, output={self.output!r}, seed={self.seed}, {settings})"
+        )
+
+    def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
+        """Return the explanation of some of the series."""
+        if isinstance(rows, int):
+            raise InputError(f"Write explanation[{rows}:{rows + 1}] for the explanation of one series.")
+        parts = {name: getattr(self, name) for name in TENSORS}
+        picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
+        return replace(self, **picked)
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """Return the lower and upper limits that hold the converged value with probability ``level``.
+
+        Student's t with the effective sample size minus one degrees of freedom; infinite where fewer
+        than two draws counted. A method without Monte-Carlo error has no interval.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level!r}.")
+        if self.standard_error is None or self.effective_points is None:
+            raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
+        freedom = (self.effective_points - 1).clamp(min=0)
+        half = torch.where(self.standard_error == 0, 0, student.quantile(level, freedom) * self.standard_error)
+        half = torch.where(self.standard_error.isinf(), torch.inf, half)
+        return self.values - half, self.values + half
+
+    def top(self, k: int = 10) -> Top:
+        """Return the ``k`` observed cells of each series with the largest magnitude, strongest first."""
+        cells = self.values[0].numel()
+        if checks.whole(k, "k", 1) > cells:
+            raise InputError(f"k={k} is more than the {cells} cells of a series.")
+        size = self.values.abs().flatten(1)
+        if self.mask is not None:
+            size = size.masked_fill(~self.mask.flatten(1), -1)
+        best = size.topk(k, dim=1)
+        missing = best.values < 0
+        time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
+        values = self.values.flatten(1).gather(1, best.indices)
+        return Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))
+
+    def named(self, channels: Any = None, times: Any = None) -> Self:
+        """Return the same explanation with names for its channels and time steps."""
+        _, time, depth = self.values.shape
+        return replace(
+            self,
+            channels=checks.names(channels, depth, "channels") or self.channels,
+            times=checks.names(times, time, "times") or self.times,
+        )
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per observed cell: id, time, channel, value and, where known, x and the error."""
+        try:
+            import pandas as pd  # noqa: PLC0415  # an extra
+        except ImportError as error:
+            raise MissingExtraError("pandas", "data") from error
+        seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
+        row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
+        table: dict[str, Any] = {
+            "id": self.ids.numpy()[row],
+            "time": time if self.times is None else [self.times[t] for t in time],
+            "channel": channel if self.channels is None else [self.channels[c] for c in channel],
+        }
+        for name in ("x", "values", "standard_error", "free_points"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                table["value" if name == "values" else name] = tensor[seen].cpu().numpy()
+        return pd.DataFrame(table)
+
+    def save(self, path: str | Path, *, series: bool = True) -> Path:
+        """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out."""
+        tensors, expanded = {}, {}
+        for name in TENSORS:
+            tensor = getattr(self, name)
+            if isinstance(tensor, Tensor) and (series or name != "x"):
+                tensors[name], expanded[name] = _shrink(tensor)
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in TENSORS}
+        plain["own_steps"] = self.steps == "own" if isinstance(self.steps, str) else False
+        header = {"tempograd": json.dumps(plain), "shapes": json.dumps(expanded)}
+        return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote."""
+        try:
+            with safetensors.safe_open(path, "pt") as file:
+                header = file.metadata() or {}
+            tensors = load_file(path)
+        except FileNotFoundError:
+            raise DataError(f"{path} does not exist.") from None
+        except (safetensors.SafetensorError, OSError) as error:
+            raise DataError(f"{path} is not a readable safetensors file: {error}.") from error
+        if "tempograd" not in header or "values" not in tensors:
+            raise DataError(
+                f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'."
+            )
+        plain = json.loads(header["tempograd"])
+        shapes = json.loads(header["shapes"])
+        content: dict[str, Any] = dict.fromkeys(TENSORS)
+        content |= {name: tensor.expand(shapes[name]) for name, tensor in tensors.items()}
+        if plain.pop("own_steps"):
+            content["steps"] = "own"
+        for name in ("channels", "times"):
+            plain[name] = None if plain[name] is None else tuple(plain[name])
+        return cls(**content, **plain)
+
+
+def _shrink(tensor: Tensor) -> tuple[Tensor, list[int]]:
+    """Cut repeated axes of an expanded view to one, so that a constant baseline costs nothing on disk."""
+    shape = list(tensor.shape)
+    for axis, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            tensor = tensor.narrow(axis, 0, 1)
+    return tensor.cpu().contiguous().clone(), shape

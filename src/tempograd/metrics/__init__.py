@@ -1,0 +1,18 @@
+"""Metrics: an explanation in, one score per series out."""
+
+from tempograd.metrics.aggregate import Difference, Summary, compare, summarise
+from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.curve import RemovalCurve, removal_curve
+from tempograd.metrics.evaluate import evaluate
+
+__all__ = [
+    "METRICS",
+    "Difference",
+    "Metric",
+    "RemovalCurve",
+    "Summary",
+    "compare",
+    "evaluate",
+    "removal_curve",
+    "summarise",
+]

@@ -1,0 +1,80 @@
+"""From one score per series to a mean with its standard error, and to paired differences."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tempograd import student
+from tempograd.errors import InputError
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean of some scores, its standard error (infinite below two scores), and how many scores counted."""
+
+    mean: float
+    standard_error: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean paired difference, its standard error, the limits of its interval, and how many pairs counted."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+    count: int
+
+
+def summarise(scores: Tensor) -> Summary:
+    r"""Mean :math:`\bar s` and standard error :math:`\sqrt{\sum (s_i - \bar s)^2 / (n (n - 1))}` of scores.
+
+    Scores that are not defined (NaN) are left out; ``count`` tells how many are not.
+
+    Examples
+    --------
+    >>> summarise(torch.tensor([1.0, 2.0, 6.0, torch.nan]))
+    Summary(mean=3.0, standard_error=1.5275252316519468, count=3)
+    """
+    defined = _scores(scores, "scores")
+    defined = defined[~defined.isnan()]
+    count = len(defined)
+    error = float(defined.std()) / count**0.5 if count > 1 else torch.inf
+    return Summary(float(defined.mean()), error, count)
+
+
+def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
+    r"""Mean difference of two methods on the same series, with an interval of Student's t.
+
+    .. math:: \bar d \pm t_{n-1} \, \frac{\mathrm{sd}(d)}{\sqrt n}, \qquad d_i = a_i - b_i
+
+    Pairs of which one score is not defined (NaN) are left out.
+
+    Examples
+    --------
+    >>> difference = compare(torch.tensor([3.0, 4.0, 6.0]), torch.tensor([1.0, 3.0, 3.0]))
+    >>> difference.mean, round(difference.low, 2), round(difference.high, 2)
+    (2.0, -0.48, 4.48)
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, got {level!r}.")
+    first, second = _scores(first, "first"), _scores(second, "second")
+    if len(first) != len(second):
+        raise InputError(
+            f"Scores are compared series by series, but there are {len(first)} and {len(second)} of them."
+        )
+    gain = summarise(first - second)
+    freedom = torch.tensor([gain.count - 1], dtype=torch.float64)
+    half = float(student.quantile(level, freedom)) * gain.standard_error
+    return Difference(gain.mean, gain.standard_error, gain.mean - half, gain.mean + half, gain.count)
+
+
+def _scores(scores: Any, name: str) -> Tensor:
+    tensor = torch.as_tensor(scores).detach().cpu().double()
+    if tensor.ndim > 1:
+        raise InputError(f"{name} must be one number per series, got shape {tuple(tensor.shape)}.")
+    return tensor.reshape(-1)

@@ -1,0 +1,50 @@
+"""What every metric shares: settings as fields, a direction, and the name its scores are reported under."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from tempograd.errors import SettingError
+from tempograd.registry import Registry
+
+METRICS: Registry[type["Metric"]] = Registry("metric")
+RANKS = ("absolute", "signed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """Gives every explained series one score.
+
+    Subclasses are frozen dataclasses: their fields are the settings, and nothing else. A metric is one of two
+    kinds: :class:`~tempograd.metrics.faithfulness.Faithfulness` takes cells away and looks at the model,
+    :class:`~tempograd.metrics.localisation.Localisation` compares the scores with the truly salient cells.
+
+    Parameters
+    ----------
+    name : str, optional
+        What the scores are reported under, by default the name in the registry.
+    rank : {"absolute", "signed"}
+        Whether the size of an attribution makes a cell important, or its value, most positive first.
+    """
+
+    higher_is_better: ClassVar[bool]
+    """The direction of a good score."""
+
+    name: str = ""
+    rank: str = "absolute"
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            known = next((name for name, kind in METRICS.items() if kind is type(self)), type(self).__name__)
+            object.__setattr__(self, "name", known)
+        check_rank(self.rank)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+
+
+def check_rank(rank: str) -> None:
+    """Refuse anything but the two ways of ranking."""
+    if rank not in RANKS:
+        raise SettingError(f"rank must be 'absolute' or 'signed', got {rank!r}.")

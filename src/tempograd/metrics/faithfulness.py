@@ -1,0 +1,206 @@
+r"""Faithfulness: how the prediction moves when the cells called important are taken away.
+
+:math:`F` is the explained output of the model (a probability vector by default), :math:`\hat y` the explained
+class, :math:`x^\uparrow_k` the series without its :math:`k` most important cells, :math:`x^\downarrow_k`
+without its :math:`k` least important ones. With one output per step each score is computed at each
+explained step and averaged over them; it is NaN for a series none of whose steps is explained.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from tempograd.errors import InputError, SettingError
+from tempograd.metrics._reading import Reading
+from tempograd.metrics._removal import Route, amounts, check_amount
+from tempograd.metrics.base import METRICS, Metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faithfulness(Metric, ABC):
+    """A metric that removes cells.
+
+    Parameters
+    ----------
+    k : int or float, optional
+        How many cells: a count, or a share of the observed cells of each series; by default that of the
+        evaluation.
+    """
+
+    descending: ClassVar[bool] = True
+    """Whether the most important cells go first."""
+    every: ClassVar[bool] = False
+    """Whether the states on the way matter, or only the last."""
+    keeps: ClassVar[bool] = False
+    """Whether k cells stay instead of going."""
+    needs_target: ClassVar[bool] = True
+    needs_probability: ClassVar[bool] = False
+
+    k: int | float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is not None:
+            check_amount(self.k)
+
+    def route(self, k: Any, observed: Tensor, cells: int) -> Route:
+        """Say which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""
+        limit = amounts(k if self.k is None else self.k, observed, cells)
+        return Route(self.rank, self.descending, observed - limit if self.keeps else limit, self.every)
+
+    def read(self, reading: Reading) -> Tensor:
+        """Check what the score needs, and compute it, (series,)."""
+        if self.needs_target and reading.target is None:
+            raise InputError(
+                f"{self.name} follows the explained class, but a function picked the score: "
+                "use cpd or cpp, or explain with a class as target."
+            )
+        if self.needs_probability:
+            reading.require_probability(self.name)
+        return self.score(reading)
+
+    @abstractmethod
+    def score(self, reading: Reading) -> Tensor:
+        """Return the score of each series, (series,)."""
+
+
+@METRICS.register("cpd")
+@dataclass(frozen=True, kw_only=True)
+class CumulativePredictionDifference(Faithfulness):
+    r"""Total change of the prediction while the most important cells are removed one by one.
+
+    .. math:: \mathrm{CPD}(x) = \sum_{k=0}^{K-1} \lVert F(x^\uparrow_k) - F(x^\uparrow_{k+1}) \rVert_1
+
+    Unlike the difference from start to end, effects of opposite sign cannot cancel. A model with one column
+    counts that column only.
+
+    Parameters
+    ----------
+    scale : {"sum", "published"}
+        The norm sums over the classes, as the paper defines it; its tables show the mean over the classes.
+
+    References
+    ----------
+    .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
+       Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
+    """
+
+    higher_is_better: ClassVar[bool] = True
+    every: ClassVar[bool] = True
+    needs_target: ClassVar[bool] = False
+
+    scale: str = "sum"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale not in {"sum", "published"}:
+            raise SettingError(f"scale must be 'sum' or 'published', got {self.scale!r}.")
+
+    def score(self, reading: Reading) -> Tensor:
+        total = reading.change.sum(1)
+        return total / reading.predictions.shape[-1] if self.scale == "published" else total
+
+
+@METRICS.register("cpp")
+@dataclass(frozen=True, kw_only=True)
+class CumulativePredictionPreservation(CumulativePredictionDifference):
+    r"""Total change of the prediction while the least important cells are removed one by one.
+
+    .. math:: \mathrm{CPP}(x) = \sum_{k=0}^{K-1} \lVert F(x^\downarrow_k) - F(x^\downarrow_{k+1}) \rVert_1
+    """
+
+    higher_is_better: ClassVar[bool] = False
+    descending: ClassVar[bool] = False
+
+
+@METRICS.register("prediction_difference")
+@dataclass(frozen=True, kw_only=True)
+class PredictionDifference(Faithfulness):
+    r"""Change of the explained output from start to end, :math:`|F_{\hat y}(x) - F_{\hat y}(x^\uparrow_K)|`."""
+
+    higher_is_better: ClassVar[bool] = True
+
+    def score(self, reading: Reading) -> Tensor:
+        return reading.over_steps((reading.score[:, :1] - reading.score[:, -1:]).abs())[:, 0]
+
+
+@METRICS.register("accuracy")
+@dataclass(frozen=True, kw_only=True)
+class Accuracy(Faithfulness):
+    r"""Whether the explained class is still predicted, :math:`[\arg\max F(x^\uparrow_K) = \hat y]`.
+
+    Parameters
+    ----------
+    threshold : float, optional
+        Ask for :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead; published numbers use 0.5.
+    """
+
+    higher_is_better: ClassVar[bool] = False
+    needs_probability: ClassVar[bool] = True
+
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise SettingError(f"threshold must lie in [0, 1], got {self.threshold!r}.")
+
+    def score(self, reading: Reading) -> Tensor:
+        kept = reading.retained if self.threshold is None else reading.probability >= self.threshold
+        return reading.over_steps(kept[:, -1:].to(reading.raw))[:, 0]
+
+
+@METRICS.register("cross_entropy")
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropy(Faithfulness):
+    r"""Surprise at the explained class after the removal, :math:`-\ln F_{\hat y}(x^\uparrow_K)`."""
+
+    higher_is_better: ClassVar[bool] = True
+    needs_probability: ClassVar[bool] = True
+
+    def score(self, reading: Reading) -> Tensor:
+        return -reading.over_steps(reading.log_probability[:, -1:])[:, 0]
+
+
+@METRICS.register("log_odds")
+@dataclass(frozen=True, kw_only=True)
+class LogOdds(Faithfulness):
+    r"""Change of the log-probability, :math:`\ln F_{\hat y}(x^\uparrow_K) - \ln F_{\hat y}(x)`."""
+
+    higher_is_better: ClassVar[bool] = False
+    needs_probability: ClassVar[bool] = True
+
+    def score(self, reading: Reading) -> Tensor:
+        logarithm = reading.log_probability
+        return reading.over_steps(logarithm[:, -1:] - logarithm[:, :1])[:, 0]
+
+
+@METRICS.register("comprehensiveness")
+@dataclass(frozen=True, kw_only=True)
+class Comprehensiveness(Faithfulness):
+    r"""Loss of the explained output without the important cells.
+
+    .. math:: F_{\hat y}(x) - F_{\hat y}(x^\uparrow_K)
+    """
+
+    higher_is_better: ClassVar[bool] = True
+
+    def score(self, reading: Reading) -> Tensor:
+        return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
+
+
+@METRICS.register("sufficiency")
+@dataclass(frozen=True, kw_only=True)
+class Sufficiency(Comprehensiveness):
+    r"""Loss of the explained output with nothing but the important cells.
+
+    .. math:: F_{\hat y}(x) - F_{\hat y}(x^\downarrow_{n - K})
+
+    where :math:`n` is the number of observed cells: the :math:`K` most important stay.
+    """
+
+    higher_is_better: ClassVar[bool] = False
+    descending: ClassVar[bool] = False
+    keeps: ClassVar[bool] = True

@@ -1,0 +1,174 @@
+r"""Localisation: whether high scores lie on the truly salient cells.
+
+:math:`m` are the scores of a series, min–max scaled into [0, 1), :math:`A` its salient cells, :math:`P(\tau)` and
+:math:`R(\tau)` precision and recall of the cells with :math:`m \ge \tau`. Unobserved cells are left out.
+A series without a salient cell has nothing to find: its areas are NaN.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.engine import pieces
+from tempograd.errors import InputError
+from tempograd.explanation import Explanation
+from tempograd.metrics._removal import strength
+from tempograd.metrics._thresholds import Thresholds, scaled, trapezoid
+from tempograd.metrics.base import METRICS, Metric
+
+CELLS = 2**21  # sorted at once, so that memory does not grow with the number of series
+
+
+@dataclass(frozen=True, kw_only=True)
+class Localisation(Metric, ABC):
+    """A metric that needs the truth and no model."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all series together get one score."""
+        return False
+
+    @abstractmethod
+    def score(self, table: Thresholds) -> Tensor:
+        """Return the score of each row, (row,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Area(Localisation):
+    r"""An area under a curve.
+
+    Parameters
+    ----------
+    pooled : bool
+        One number for all series, as published: each is scaled by
+        :math:`(a - \min a) / (\max a - \min a + 10^{-5})` and the cells of all series are sorted together.
+    """
+
+    higher_is_better: ClassVar[bool] = True
+
+    pooled: bool = False
+
+    @property
+    def whole(self) -> bool:
+        return self.pooled
+
+
+@METRICS.register("aup")
+@dataclass(frozen=True, kw_only=True)
+class AreaUnderPrecision(Area):
+    r"""Precision averaged over thresholds, :math:`\int P(\tau) \, d\tau` from the lowest score to the highest.
+
+    It depends on the values of the scores, not only on their order.
+    """
+
+    def score(self, table: Thresholds) -> Tensor:
+        return _defined(trapezoid(table.precision.flip(1), table.score.flip(1)), table)
+
+
+@METRICS.register("aur")
+@dataclass(frozen=True, kw_only=True)
+class AreaUnderRecall(Area):
+    r"""Recall averaged over thresholds, :math:`\int R(\tau) \, d\tau` from the lowest score to the highest.
+
+    It depends on the values of the scores, not only on their order: saturated masks get high values.
+    """
+
+    def score(self, table: Thresholds) -> Tensor:
+        return _defined(trapezoid(table.recall.flip(1), table.score.flip(1)), table)
+
+
+@METRICS.register("auroc")
+@dataclass(frozen=True, kw_only=True)
+class AreaUnderROC(Area):
+    """Probability that a salient cell scores above one that is not, a tie counting one half.
+
+    NaN also for a series all of whose cells are salient.
+    """
+
+    def score(self, table: Thresholds) -> Tensor:
+        misses = table.above - table.hits
+        rate = torch.nn.functional.pad(misses / misses[:, -1:], (1, 0))
+        return _defined(trapezoid(torch.nn.functional.pad(table.recall, (1, 0)), rate), table)
+
+
+@METRICS.register("auprc")
+@dataclass(frozen=True, kw_only=True)
+class AveragePrecision(Area):
+    r"""Average precision :math:`\sum_\tau P(\tau) \, \Delta R(\tau)`, the area under precision over recall."""
+
+    def score(self, table: Thresholds) -> Tensor:
+        gain = table.recall.diff(dim=1, prepend=torch.zeros_like(table.recall[:, :1]))
+        return _defined((table.precision * gain).sum(1), table)
+
+
+@METRICS.register("information")
+@dataclass(frozen=True, kw_only=True)
+class Information(Localisation):
+    r"""Information of the mask on the salient cells, :math:`-\sum_A \ln(1 - m)`; 0 where there is none.
+
+    The highest score of a series is scaled to :math:`1 / (1 + 10^{-5})`, so one cell holds at most 11.5.
+    """
+
+    higher_is_better: ClassVar[bool] = True
+
+    def score(self, table: Thresholds) -> Tensor:
+        return -torch.where(table.salient, torch.log1p(-table.score), 0).sum(1)
+
+
+@METRICS.register("entropy")
+@dataclass(frozen=True, kw_only=True)
+class Entropy(Localisation):
+    r"""Entropy of the mask on the salient cells, :math:`-\sum_A [m \ln m + (1 - m) \ln(1 - m)]`."""
+
+    higher_is_better: ClassVar[bool] = False
+
+    def score(self, table: Thresholds) -> Tensor:
+        m = table.score
+        entropy = -torch.xlogy(m, m) - torch.xlogy(1 - m, 1 - m)
+        return torch.where(table.salient, entropy, 0).sum(1)
+
+
+def locate(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]) -> dict[str, Tensor]:
+    """Score all series by all metrics; each way of ranking and scaling is sorted once."""
+    salient = _salient(truth, explanation, metrics[0].name).flatten(1)
+    values = explanation.values.flatten(1)
+    seen = torch.ones((), dtype=torch.bool, device=values.device).expand_as(values)
+    observed = seen if explanation.mask is None else explanation.mask.flatten(1).to(values.device)
+    scores = {
+        metric.name: torch.empty(() if metric.whole else len(values), device=values.device) for metric in metrics
+    }
+    for rank, whole in sorted({(metric.rank, metric.whole) for metric in metrics}):
+        mine = [metric for metric in metrics if (metric.rank, metric.whole) == (rank, whole)]
+        if whole:
+            score = scaled(strength(values, rank), observed, published=True)
+            table = Thresholds.of(*(part[observed][None] for part in (score, salient, observed)))
+            for metric in mine:
+                scores[metric.name].copy_(metric.score(table)[0])
+            continue
+        for rows in pieces(len(values), max(1, CELLS // values.shape[1])):
+            score = scaled(strength(values[rows], rank), observed[rows])
+            table = Thresholds.of(score, salient[rows], observed[rows])
+            for metric in mine:
+                scores[metric.name][rows] = metric.score(table).float()
+    return scores
+
+
+def _defined(area: Tensor, table: Thresholds) -> Tensor:
+    return torch.where(table.positives[:, 0] > 0, area, torch.nan)
+
+
+def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
+    shape = tuple(explanation.values.shape)
+    if truth is None:
+        raise InputError(f"{metric} needs truth=, a tensor {shape} with 1 where a cell is truly salient.")
+    tensor = checks.as_tensor(truth, "truth")
+    if tensor.shape != shape:
+        raise InputError(f"truth must have the shape of x, {shape}, got {tuple(tensor.shape)}.")
+    if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
+        raise InputError("truth must hold 1 (salient) and 0 (not salient) only.")
+    return tensor.bool().to(explanation.values.device)

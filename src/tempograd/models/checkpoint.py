@@ -1,0 +1,83 @@
+"""Keeping a trained model: one safetensors file with its weights, its configuration and its history."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tempograd.errors import DataError, InputError, TempogradError
+from tempograd.files import write_atomically
+from tempograd.models.base import MODELS, Classifier
+
+FORMAT = "tempograd-model-1"
+
+
+def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] | None = None) -> Path:
+    """Write a model made by :func:`~tempograd.models.build` or :func:`~tempograd.models.train` to one file.
+
+    Parameters
+    ----------
+    model : Classifier
+        Modules of other kinds have no configuration to rebuild them from; keep their ``state_dict`` instead.
+    path : path
+        The file appears whole or not at all.
+    facts : mapping, optional
+        Plain JSON values to keep beside those in ``model.facts``, for instance the accuracies.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tempograd.models import build
+    >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> load_model(save_model(build("cnn", 2, 3, hidden=4), path, facts={"seed": 7})).facts
+    {'seed': 7}
+    """
+    if not isinstance(model, Classifier):
+        raise InputError(
+            f"Only models made by name can be saved, not {type(model).__name__}; keep its state_dict instead."
+        )
+    try:
+        history = json.dumps({**model.facts, **(facts or {})})
+    except (TypeError, ValueError) as error:
+        raise InputError(f"facts must be plain JSON values: {error}.") from error
+    header = {"format": FORMAT, "config": json.dumps(model.config), "facts": history}
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    return write_atomically(path, lambda temporary: save_file(weights, temporary, metadata=header))
+
+
+def load_model(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
+    """Read a model written by :func:`save_model`, in evaluation mode, its weights equal to the last bit."""
+    weights, header = _read(Path(path))
+    if header.get("format") != FORMAT:
+        raise DataError(f"{path} is not a model saved by tempograd ({FORMAT}).")
+    try:
+        model = _rebuild(json.loads(header["config"]), weights)
+        model.facts = dict(json.loads(header["facts"]))
+    except (TempogradError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{path} is damaged: its weights do not fit its configuration.") from error
+    return model.to(device).eval()
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = list(file.keys())
+            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing.") from error
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{path} is not a readable safetensors file: it is damaged or of another kind.") from error
+
+
+def _rebuild(config: dict[str, Any], weights: dict[str, Tensor]) -> Classifier:
+    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+        model = MODELS[config["name"]](
+            config["channels"], config["classes"], per_step=config["per_step"], **config["options"]
+        )
+    model.load_state_dict(weights, assign=True)
+    return model

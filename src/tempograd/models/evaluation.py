@@ -1,0 +1,72 @@
+"""Running a model as it will be used: evaluation mode, no gradients, batch by batch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tempograd.data.base import Split
+from tempograd.errors import InputError
+
+BATCH = 256
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Run the block with ``model`` in evaluation mode and put every submodule back as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def place(model: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Return the device and the floating-point type that a model expects its input in."""
+    for tensor in chain(model.parameters(), model.buffers()):
+        if tensor.is_floating_point():
+            return tensor.device, tensor.dtype
+    return torch.device("cpu"), torch.get_default_dtype()
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, split: Split) -> float:
+    """Share of right predictions: over the series, or over all steps where every step has a label.
+
+    Examples
+    --------
+    >>> always_one = nn.Sequential(nn.Flatten(), nn.Linear(8, 2))
+    >>> with torch.no_grad():
+    ...     _ = always_one[1].weight.zero_(), always_one[1].bias.copy_(torch.tensor([0.0, 1.0]))
+    >>> accuracy(always_one, Split(torch.randn(4, 4, 2), torch.tensor([1, 1, 0, 1])))
+    0.75
+    """
+    with evaluation_mode(model):
+        right = sum(int((logits.argmax(-1) == y).sum()) for logits, y in _predictions(model, split))
+    return right / split.y.numel()
+
+
+@torch.no_grad()
+def mean_loss(model: nn.Module, split: Split) -> float:
+    """Mean cross-entropy, over the series or over all steps where every step has a label."""
+    with evaluation_mode(model):
+        total = sum(float(cross_entropy(logits, y, "sum")) for logits, y in _predictions(model, split))
+    return total / split.y.numel()
+
+
+def cross_entropy(logits: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross-entropy of logits (…, C) and labels (…)."""
+    return functional.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction=reduction)
+
+
+def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
+    if not len(split):
+        raise InputError("There is no series to predict: the split is empty.")
+    device, dtype = place(model)
+    for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
+        yield model(x.to(device, dtype)), y.to(device)

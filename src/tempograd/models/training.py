@@ -1,0 +1,227 @@
+"""Training a model on a data set: one readable loop."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.data.base import Dataset, Split
+from tempograd.errors import InputError, ModelError
+from tempograd.models.base import Classifier, build
+from tempograd.models.evaluation import cross_entropy, mean_loss, place
+from tempograd.models.recipes import Recipe, choose_recipe
+from tempograd.progress import Advance, progress
+
+NOTABLE = 5e-4  # a validation loss that falls by less does not restart patience: the last digits take for ever
+
+
+def train(
+    model: str | nn.Module,
+    data: Dataset,
+    *,
+    seed: int = 0,
+    recipe: str | Recipe = "default",
+    device: str | torch.device | None = None,
+    options: Mapping[str, Any] | None = None,
+    **overrides: Any,
+) -> nn.Module:
+    r"""Train a classifier and return it in evaluation mode.
+
+    Minimises the mean cross-entropy :math:`-\ln \mathrm{softmax}(f(x))_y`, over the series or, where every
+    step has a label, over all steps at once.
+
+    Parameters
+    ----------
+    model : str or nn.Module
+        A key of ``MODELS``, or a module (N, T, D) → (N, C), or (N, T, C) for labels per step; a module is
+        trained in place.
+    data : Dataset
+        Learns from ``data.train``. A recipe with patience watches ``data.validation``, or without one a
+        seeded fifth of the training series that it then does not learn from. The test series are never
+        touched.
+    seed : int, default=0
+        Decides the initial weights, the order of the series and dropout. On a CPU the same seed gives the
+        same weights. The global random state is neither used nor changed.
+    recipe : str or Recipe, default="default"
+        ``"default"`` shuffles, stops when the validation loss no longer falls and keeps the best weights.
+        ``"published"`` does what the published experiments did: no shuffling, no stopping, last weights.
+    device : str or torch.device, optional
+        Where to train and leave the model, by default where a given module is, and for a name the GPU if
+        there is one.
+    options : mapping, optional
+        Sizes of a model given by name, for instance ``{"hidden": 32}``.
+    **overrides
+        Single settings of the recipe, for instance ``epochs=5``.
+
+    Notes
+    -----
+    A last batch of a single series joins the batch before it, because batch normalisation cannot learn from
+    one.
+
+    Examples
+    --------
+    >>> x = torch.randn(60, 5, 2, generator=torch.Generator().manual_seed(0))
+    >>> split = Split(x, (x.mean(dim=(1, 2)) > 0).long())
+    >>> toy = Dataset("toy", split, None, split, classes=2, channels=("a", "b"))
+    >>> model = train("gru", toy, seed=0, options={"hidden": 4}, epochs=2)
+    >>> model.training, model.facts["dataset"], model.facts["epochs"]
+    (False, 'toy', 2)
+    """
+    settings = choose_recipe(recipe, data.per_step, overrides)
+    network = _network(model, data, seed, options)
+    target = _target(device, None if isinstance(model, str) else model)
+    network.to(target)
+    generator = torch.Generator().manual_seed(seed)
+    train_part, validation = _parts(data, settings, generator)
+    label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
+    with _own_randomness(seed, target), progress(settings.epochs, label) as advance:
+        outcome = _fit(network, train_part, validation, settings, generator, advance)
+    if isinstance(network, Classifier):
+        origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(settings)}
+        network.facts = origin | outcome
+    return network.eval()
+
+
+def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[str, Any] | None) -> nn.Module:
+    if isinstance(model, str):
+        return build(model, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
+    if options:
+        raise InputError("options are for models given by name; a module has its sizes already.")
+    if isinstance(model, Classifier) and model.per_step != data.per_step:
+        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={model.per_step}.")
+    return model
+
+
+def _target(device: str | torch.device | None, module: nn.Module | None) -> torch.device:
+    if device is not None:
+        return torch.device(device)
+    if module is not None:
+        return place(module)[0]
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Split, Split | None]:
+    """Training and validation series; a fifth is held out where a recipe needs one and the data has none."""
+    train_part, validation = data.train, data.validation
+    if validation is None and recipe.patience is not None:
+        order = torch.randperm(len(train_part), generator=generator)
+        held_out = max(1, len(train_part) // 5)
+        validation, train_part = (
+            train_part.take(order[:held_out]),
+            train_part.take(order[held_out:].sort().values),
+        )
+    if len(train_part) < 2:
+        raise InputError(f"Training needs at least two series, {data.name} leaves {len(train_part)}.")
+    return train_part, validation
+
+
+@contextmanager
+def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generators that dropout draws from, and put them back afterwards."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+@dataclass
+class _Watch:
+    """The weights with the lowest validation loss so far, and when it last fell by a notable amount."""
+
+    loss: float = math.inf
+    epoch: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    notable_loss: float = math.inf
+    notable_epoch: int = 0
+
+    def offer(self, network: nn.Module, loss: float, epoch: int) -> None:
+        if loss < self.loss:
+            self.loss, self.epoch = loss, epoch
+            self.weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+        if loss < self.notable_loss - NOTABLE:
+            self.notable_loss, self.notable_epoch = loss, epoch
+
+
+def _fit(
+    network: nn.Module,
+    train_part: Split,
+    validation: Split | None,
+    recipe: Recipe,
+    generator: torch.Generator,
+    advance: Advance,
+) -> dict[str, Any]:
+    """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
+    optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    best, loss, epoch, note = _Watch(), math.nan, 0, ""
+    for epoch in range(1, recipe.epochs + 1):
+        steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
+        if validation is None:
+            continue
+        loss = _finite(mean_loss(network, validation), "validation")
+        note = f"validation loss {loss:.4f}"
+        if recipe.patience is not None:
+            best.offer(network, loss, epoch)
+            if epoch >= max(best.notable_epoch + recipe.patience, recipe.minimum_steps / steps):
+                break
+    if recipe.patience is not None:
+        network.load_state_dict(best.weights)
+        return {"epochs": epoch, "kept_epoch": best.epoch, "validation_loss": best.loss}
+    return {"epochs": epoch, "kept_epoch": epoch} | ({} if validation is None else {"validation_loss": loss})
+
+
+def _finite(loss: float, part: str) -> float:
+    if not math.isfinite(loss):
+        raise ModelError(f"The {part} loss became {loss}: look for NaN in the series, or lower the learning_rate.")
+    return loss
+
+
+def _run_epoch(
+    network: nn.Module,
+    split: Split,
+    recipe: Recipe,
+    optimiser: torch.optim.Optimizer,
+    generator: torch.Generator,
+    advance: Advance,
+    note: str,
+) -> int:
+    """Take one optimiser step per batch and return how many there were."""
+    device, dtype = place(network)
+    network.train()
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
+    batches = _batches(order, recipe.batch_size)
+    for batch in batches:
+        x, y = split.x[batch].to(device, dtype), split.y[batch].to(device)
+        loss = _prefix_loss(network, x, y, generator) if recipe.random_prefix else cross_entropy(network(x), y)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        optimiser.step()
+        total += loss.detach()  # a sum on the device, so that a GPU need not wait for every batch
+        advance(1 / len(batches), note)
+    _finite(float(total), "training")
+    return len(batches)
+
+
+def _batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut ``order`` into batches; a single series left over joins the batch before it."""
+    batches = list(torch.split(order, size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
+
+
+def _prefix_loss(network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
+    """Loss of the label at one random step, predicted from the steps up to it."""
+    if y.ndim == 1:
+        raise InputError("random_prefix needs a label for every step; this data has one per series.")
+    stop = int(torch.randint(x.shape[1], (), generator=generator))
+    prefix = x[:, : stop + 1]
+    logits = network.last(prefix) if isinstance(network, Classifier) else network(prefix)[:, -1]
+    return cross_entropy(logits, y[:, stop])

@@ -1,0 +1,84 @@
+"""The table of scores: how well each method's explanations stand up to tests."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tempograd.data import Split
+from tempograd.engine import Model
+from tempograd.errors import InputError
+from tempograd.explanation import Explanation
+from tempograd.metrics import METRICS, Difference, Summary, compare, evaluate, summarise
+
+REMOVAL = ("cpd", "cpp")
+AGAINST_TRUTH = ("auroc", "auprc")
+
+Scores = Mapping[str, Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method under one metric; ``difference`` is this method minus the first one, series by series."""
+
+    summary: Summary
+    best: bool
+    difference: Difference | None
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Methods by metrics. ``higher_is_better`` is None for a metric that is not in the registry."""
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    higher_is_better: tuple[bool | None, ...]
+    cells: Mapping[tuple[str, str], Cell]  # (method, metric)
+
+
+def compute_scores(
+    model: Model, explanations: Mapping[str, Explanation], x: Tensor, split: Split | None
+) -> dict[str, dict[str, Tensor]]:
+    """Score every method by what its strongest cells do to the prediction and, where known, by the truth."""
+    truth = None if split is None else split.truth
+    metrics = [*REMOVAL, *(AGAINST_TRUTH if truth is not None else ())]
+    return {
+        label: evaluate(model, explanation, x, metrics=metrics, truth=truth)
+        for label, explanation in explanations.items()
+    }
+
+
+def score_table(scores: Scores, methods: tuple[str, ...]) -> ScoreTable:
+    """Summarise scores per series: mean, standard error, the best, and paired differences to the first."""
+    unknown = set(methods) ^ set(scores)
+    if unknown:
+        raise InputError(
+            f"scores must hold one entry per explanation, {', '.join(methods)}; got {', '.join(scores)}."
+        )
+    metrics = tuple(scores[methods[0]])
+    directions = tuple(METRICS[metric].higher_is_better if metric in METRICS else None for metric in metrics)
+    cells: dict[tuple[str, str], Cell] = {}
+    for metric, higher in zip(metrics, directions, strict=True):
+        summaries = {method: summarise(scores[method][metric]) for method in methods}
+        best = _best({method: summary.mean for method, summary in summaries.items()}, higher)
+        for method in methods:
+            cells[method, metric] = Cell(
+                summary=summaries[method],
+                best=method == best,
+                difference=_difference(scores, method, methods[0], metric),
+            )
+    return ScoreTable(methods, metrics, directions, cells)
+
+
+def _best(means: Mapping[str, float], higher: bool | None) -> str | None:
+    known = {method: mean for method, mean in means.items() if not math.isnan(mean)}  # NaN has no rank
+    if higher is None or len(means) < 2 or not known:
+        return None
+    return (max if higher else min)(known, key=lambda method: known[method])
+
+
+def _difference(scores: Scores, method: str, first: str, metric: str) -> Difference | None:
+    if method == first or len(scores[method][metric]) < 2:
+        return None
+    return compare(scores[method][metric], scores[first][metric])

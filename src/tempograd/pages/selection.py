@@ -1,0 +1,131 @@
+"""Which series a report shows, and whether its parts speak of the same series."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.data import Split
+from tempograd.errors import InputError
+from tempograd.explanation import Explanation
+
+MOST = 12
+
+Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+
+
+def labelled(explanations: Explanations) -> dict[str, Explanation]:
+    """Give every explanation a distinct name, by default its method's, and check that they fit together."""
+    if isinstance(explanations, Explanation):
+        explanations = [explanations]
+    named = dict(explanations) if isinstance(explanations, Mapping) else _names(explanations)
+    if not named:
+        raise InputError("There is nothing to show: pass at least one explanation.")
+    first = next(iter(named.values()))
+    for label, other in named.items():
+        if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
+            raise InputError(
+                f"All explanations of one report must be of the same series, but {label!r} has shape "
+                f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
+                f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
+            )
+    return named
+
+
+def _names(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
+    named: dict[str, Explanation] = {}
+    for explanation in explanations:
+        label, count = explanation.method, 1
+        while label in named:
+            count += 1
+            label = f"{explanation.method} {count}"
+        named[label] = explanation
+    return named
+
+
+def _range(ids: Tensor) -> str:
+    return f"{int(ids[0])} … {int(ids[-1])}"
+
+
+def aligned(explanation: Explanation, split: Split | None) -> Split | None:
+    """Return the part of ``split`` that was explained, in the explanation's order.
+
+    Series are found by id. Explanations made without ids number their series from 0; they belong to the
+    first series of the split if they hold the same values.
+    """
+    if split is None:
+        return None
+    position = {int(name): row for row, name in enumerate(split.ids)}
+    rows = [position.get(int(name)) for name in explanation.ids]
+    if None not in rows:
+        found = split.take([row for row in rows if row is not None])
+        if _same(explanation, found):
+            return found
+    found = split.take(slice(len(explanation)))
+    if explanation.x is not None and _same(explanation, found):
+        return found
+    raise InputError(
+        "The series of the explanation are not in split: pass the split that was explained, "
+        "and explain with ids=split.ids where only some of its series are."
+    )
+
+
+def _same(explanation: Explanation, split: Split) -> bool:
+    if split.x.shape != explanation.values.shape:
+        return False
+    return explanation.x is None or torch.equal(explanation.x.to(split.x), split.x)
+
+
+def values(explanations: Mapping[str, Explanation], split: Split | None) -> Tensor:
+    """Return the explained series, kept with an explanation or taken from the (aligned) split."""
+    for explanation in explanations.values():
+        if explanation.x is not None:
+            return explanation.x
+    if split is None:
+        raise InputError("The explanations were saved without their series: pass split=.")
+    return split.x
+
+
+def chosen(explanation: Explanation, series: Sequence[int] | None) -> list[int]:
+    """Return the positions of the series to show: those asked for, or up to twelve that differ most.
+
+    Every explained class gets its share, and within a class the sizes of the attribution are spread
+    evenly from the smallest to the largest.
+    """
+    count = len(explanation)
+    if series is not None:
+        positions = [checks.whole(position, "series", 0) for position in series]
+        if not positions or max(positions) >= count or len(set(positions)) < len(positions):
+            raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {list(series)}.")
+        return positions
+    if count <= MOST:
+        return list(range(count))
+    target = explanation.target
+    classes = target if target is not None and target.ndim == 1 else torch.zeros(count, dtype=torch.int64)
+    size = explanation.values.abs().flatten(1).sum(1).cpu()
+    groups = [(classes.cpu() == kind).nonzero().flatten() for kind in sorted(set(classes.tolist()))]
+    picked: list[int] = []
+    for group, share in zip(groups, _shares([len(group) for group in groups]), strict=True):
+        ranked = group[size[group].argsort(stable=True)]
+        picked += [int(ranked[rank]) for rank in _spread(len(ranked), share)]
+    return sorted(picked)
+
+
+def _shares(sizes: list[int]) -> list[int]:
+    """Deal the places out in turn, one per class and round, while a class has series left."""
+    shares = [0] * len(sizes)
+    while sum(shares) < min(MOST, sum(sizes)):
+        for index, size in enumerate(sizes):
+            if shares[index] < size and sum(shares) < MOST:
+                shares[index] += 1
+    return shares
+
+
+def _spread(count: int, share: int) -> list[int]:
+    """Return ``share`` distinct ranks from the first to the last; a single one is the last."""
+    if share == 0:
+        return []
+    if share == 1:
+        return [count - 1]
+    return [round(place * (count - 1) / (share - 1)) for place in range(share)]

@@ -1,0 +1,220 @@
+"""Commands on small settings: what they print and write is what the library returns."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from tempograd.cli import main
+from tempograd.data import load_dataset
+from tempograd.explainers import EXPLAINERS, explain
+from tempograd.explanation import Explanation
+from tempograd.metrics import METRICS, compare, evaluate, summarise
+from tempograd.models import accuracy, build, load_model, save_model, train
+from tempograd.pages.numbers import with_error
+
+SERIES = 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Small models are slower on several threads, and very much so on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small trained model for switch_feature and a file with series."""
+    path = tmp_path_factory.mktemp("cli")
+    data = load_dataset("switch_feature")
+    small = train("gru", data, options={"hidden": 8}, epochs=1, device="cpu")
+    save_model(small, path / "model.safetensors")
+    part = data.test.take(slice(SERIES))
+    mask = part.x.abs() > 0.05
+    np.savez(
+        path / "series.npz",
+        x=part.x.numpy(),
+        mask=mask.numpy(),
+        ids=part.ids.numpy(),
+        y=part.y.numpy(),
+        truth=part.truth.numpy(),
+        channels=np.array(["a", "b", "c"]),
+    )
+    np.save(path / "series.npy", part.x.numpy())
+    return path
+
+
+@pytest.fixture(scope="module")
+def stored(folder):
+    """An explanation written by the command, and what it printed."""
+    path = folder / "timing.safetensors"
+    model = str(folder / "model.safetensors")
+    argv = ["explain", "--model", model, "--data", "switch_feature", "--limit", str(SERIES), "--set", "points=8"]
+    assert main([*argv, "--seed", "3", "--device", "cpu", "--out", str(path)]) == 0
+    return path
+
+
+def test_train_writes_the_model_the_library_trains(tmp_path, capsys):
+    out = tmp_path / "m.safetensors"
+    argv = ["train", "switch_feature", "--model", "cnn", "--fold", "1", "--seed", "5", "--epochs", "1"]
+    assert main([*argv, "--device", "cpu", "--out", str(out)]) == 0
+    data = load_dataset("switch_feature", fold=1)
+    expected, written = train("cnn", data, seed=5, epochs=1, device="cpu"), load_model(out)
+    for name, weights in expected.state_dict().items():
+        torch.testing.assert_close(written.state_dict()[name], weights, rtol=0, atol=0)
+    reached = accuracy(expected, data.test)
+    assert f"Test accuracy {reached:.4f}." in capsys.readouterr().out
+    assert written.facts["fold"] == 1
+    assert written.facts["test_accuracy"] == reached
+    assert written.facts["validation_accuracy"] == accuracy(expected, data.validation)
+
+
+def test_explain_writes_what_the_library_explains(folder, stored):
+    test = load_dataset("switch_feature").test.take(slice(SERIES))
+    model = load_model(folder / "model.safetensors")
+    expected = explain(model, test.x, "timing", points=8, seed=3, ids=test.ids)
+    written = Explanation.load(stored)
+    torch.testing.assert_close(written.values, expected.values, rtol=0, atol=0)
+    assert written.ids.tolist() == test.ids.tolist()
+    assert written.channels == load_dataset("switch_feature").channels
+    assert written.parameters["points"] == 8
+
+
+def test_explain_reads_everything_from_a_file(folder, tmp_path):
+    out = tmp_path / "e.safetensors"
+    argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(folder / "series.npz")]
+    argv += ["--method", "gradient_shap", "--train", "switch_feature", "--set", "points=3", "--set", "noise=0.5"]
+    argv += ["--target", "1", "--baseline", "average", "--output", "raw", "--steps", "4,9", "--out", str(out)]
+    assert main([*argv, "--device", "cpu"]) == 0
+    arrays = np.load(folder / "series.npz")
+    expected = explain(
+        load_model(folder / "model.safetensors"),
+        arrays["x"],
+        "gradient_shap",
+        train=load_dataset("switch_feature").train.x,
+        points=3,
+        noise=0.5,
+        target=1,
+        baseline="average",
+        output="raw",
+        steps=[4, 9],
+        mask=arrays["mask"],
+        ids=arrays["ids"],
+    )
+    written = Explanation.load(out)
+    torch.testing.assert_close(written.values, expected.values, rtol=0, atol=0)
+    torch.testing.assert_close(written.steps, expected.steps)
+    assert written.channels == ("a", "b", "c")
+
+
+def test_explain_reads_a_bare_array(folder, tmp_path):
+    out = tmp_path / "e.safetensors"
+    argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(folder / "series.npy")]
+    assert main([*argv, "--method", "random", "--device", "cpu", "--out", str(out)]) == 0
+    np.testing.assert_array_equal(Explanation.load(out).x.numpy(), np.load(folder / "series.npy"))
+
+
+def test_evaluate_prints_mean_and_standard_error(folder, stored, capsys):
+    argv = ["evaluate", str(stored), "--model", str(folder / "model.safetensors"), "--metrics", "cpd,auroc"]
+    assert main([*argv, "--data", "switch_feature", "--k", "7", "--substitute", "average", "--device", "cpu"]) == 0
+    scores = evaluate(
+        load_model(folder / "model.safetensors"),
+        Explanation.load(stored),
+        metrics=["cpd", "auroc"],
+        k=7,
+        substitute="average",
+        truth=load_dataset("switch_feature").test.truth[:SERIES],
+    )
+    printed = capsys.readouterr().out.splitlines()
+    cells = [cell.strip() for cell in printed[2].strip("|").split("|")]
+    summaries = [summarise(values) for values in scores.values()]
+    assert [cell.strip() for cell in printed[0].strip("|").split("|")] == ["method", "CPD ↑", "AUROC ↑"]
+    assert cells == ["timing", *(with_error(s.mean, s.standard_error) for s in summaries)]
+
+
+def test_evaluate_gives_json_with_one_score_per_series(folder, stored, capsys):
+    argv = ["evaluate", str(stored), "--model", str(folder / "model.safetensors"), "--json", "--device", "cpu"]
+    assert main(argv) == 0
+    found = json.loads(capsys.readouterr().out)
+    scores = evaluate(load_model(folder / "model.safetensors"), Explanation.load(stored))
+    assert found["ids"] == Explanation.load(stored).ids.tolist()
+    assert {name: entry["scores"] for name, entry in found["metrics"].items()} == {
+        name: values.tolist() for name, values in scores.items()
+    }
+    assert found["metrics"]["cpd"]["mean"] == summarise(scores["cpd"]).mean
+
+
+def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys):
+    other = save_model(build("gru", 3, 2, per_step=True, seed=9, hidden=8), tmp_path / "other.safetensors")
+    assert main(["evaluate", str(stored), "--model", str(other), "--metrics", "cpd", "--device", "cpu"]) == 0
+    captured = capsys.readouterr()
+    assert re.fullmatch(r"tempograd: warning: .* explains another model .*\n", captured.err)
+    assert captured.out.startswith("| method")
+
+
+def test_report_shows_the_series_asked_for(folder, stored, tmp_path):
+    out = tmp_path / "r.html"
+    argv = ["report", str(stored), str(stored), "--model", str(folder / "model.safetensors"), "--device", "cpu"]
+    assert main([*argv, "--data", "switch_feature", "--series", "4", "1", "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    assert re.findall(r'<article class="case" id="(.*?)"', text) == ["series-804", "series-801"]
+    assert 'data-method="timing 2"' in text
+
+
+@pytest.mark.parametrize("kind", ["explainers", "metrics", "datasets", "models"])
+def test_list_names_everything_with_one_line(kind, capsys):
+    assert main(["list", kind, "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert all(entry["about"].endswith(".") and ":math:" not in entry["about"] for entry in entries)
+    assert main(["list", kind]) == 0
+    printed = capsys.readouterr().out
+    assert all(re.search(rf"^{entry['name']}  ", printed, re.MULTILINE) for entry in entries)
+
+
+def test_list_tells_facts_and_directions(capsys):
+    main(["list", "explainers", "--json"])
+    explainers = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in explainers] == list(EXPLAINERS)
+    for entry in explainers:
+        kind = EXPLAINERS[entry["name"]]
+        assert (entry["signed"], entry["complete"]) == (kind.signed, kind.complete)
+    main(["list", "metrics", "--json"])
+    directions = {entry["name"]: entry["higher_is_better"] for entry in json.loads(capsys.readouterr().out)}
+    assert directions == {name: kind.higher_is_better for name, kind in METRICS.items()}
+
+
+def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
+    out = tmp_path / "demo"
+    argv = ["demo", "--out", str(out), "--series", "2", "--epochs", "1", "--seed", "1", "--device", "cpu"]
+    assert main(argv) == 0
+    printed = capsys.readouterr().out
+    model, data = load_model(out / "model.safetensors"), load_dataset("state")
+    assert f"test accuracy {accuracy(model, data.test):.3f}" in printed
+    assert (out / "report.html").resolve().as_uri() in printed
+    assert (out / "table.md").read_text(encoding="utf-8") in printed
+    test = data.test.take(slice(2))
+    timing = Explanation.load(out / "timing.safetensors")
+    assert timing.seed == 1
+    assert timing.ids.tolist() == test.ids.tolist()
+    rows = {row[0]: row[1:] for row in _rows(out / "table.md")}
+    assert list(rows) == ["method", "timing", "integrated_gradients", "gradient_shap", "random"]
+    metrics = ["cpd", "cpp", "aup", "aur", "auroc"]
+    first = evaluate(model, timing, metrics=metrics, truth=test.truth)
+    noise = explain(model, test.x, "random", seed=1, ids=test.ids)
+    second = evaluate(model, noise, metrics=metrics, truth=test.truth)
+    for method, scores in (("timing", first), ("random", second)):
+        summaries = [summarise(values) for values in scores.values()]
+        assert rows[method][:5] == [with_error(s.mean, s.standard_error) for s in summaries]
+    gap = compare(second["cpd"], first["cpd"])
+    assert rows["random"][5].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
+    assert (out / "series.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def _rows(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]

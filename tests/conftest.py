@@ -1,0 +1,48 @@
+"""Small models and series that many tests share."""
+
+import pytest
+import torch
+from torch import nn
+
+torch.set_num_threads(2)
+
+
+def linear(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Linear(time * channels, classes))
+
+
+def smooth(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = (nn.Linear(time * channels, 24), nn.Tanh(), nn.Linear(24, classes))
+        return nn.Sequential(nn.Flatten(), *layers).double()
+
+
+class Recurrent(nn.Module):
+    """A GRU with dropout between its layers and batch normalisation: much that can be disturbed."""
+
+    def __init__(self, channels: int = 3, classes: int = 3, *, per_step: bool = False) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.gru = nn.GRU(channels, 8, num_layers=2, dropout=0.4, batch_first=True)
+            self.norm = nn.BatchNorm1d(8)
+            self.head = nn.Linear(8, classes)
+        self.per_step = per_step
+
+    def forward(self, x):
+        states = self.gru(x)[0]
+        if self.per_step:
+            return self.head(self.norm(states.transpose(1, 2)).transpose(1, 2))
+        return self.head(self.norm(states[:, -1]))
+
+
+def series(batch: int, time: int, channels: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
+    return torch.randn(batch, time, channels, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.fixture
+def recurrent() -> nn.Module:
+    return Recurrent().eval()

@@ -1,0 +1,119 @@
+"""Splits, data sets and loading by name."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tempograd.data import DATASETS, Dataset, Split, load_dataset
+from tempograd.data import base as data_base
+from tempograd.errors import InputError, UnknownNameError
+from tempograd.registry import Registry
+
+
+def make(series=6, time=4, channels=2, **changes):
+    x = torch.arange(series * time * channels, dtype=torch.float32).view(series, time, channels)
+    parts = {
+        "x": x,
+        "y": torch.arange(series) % 3,
+        "mask": x % 3 != 0,
+        "truth": x % 5 == 0,
+        "ids": torch.arange(series) * 10,
+    }
+    return Split(**(parts | changes))
+
+
+@pytest.mark.parametrize(
+    "indices", [[4, 1], torch.tensor([4, 1]), torch.tensor([4, 1]).numpy(), slice(4, None), slice(1, 5, 3)]
+)
+def test_take_moves_every_part_along(indices):
+    split = make()
+    rows = list(range(6))[indices] if isinstance(indices, slice) else [4, 1]
+    taken = split.take(indices)
+    assert taken.ids.tolist() == [10 * row for row in rows]
+    assert taken.y.tolist() == [row % 3 for row in rows]
+    for name in ("x", "mask", "truth"):
+        expected = [getattr(split, name)[row].tolist() for row in rows]
+        assert getattr(taken, name).tolist() == expected
+    assert len(taken) == len(rows)
+
+
+def test_take_with_a_bool_mask_keeps_absent_parts_absent():
+    taken = make(mask=None, truth=None).take(torch.tensor([True, False, False, True, False, False]))
+    assert taken.ids.tolist() == [0, 30]
+    assert taken.mask is None
+    assert taken.truth is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": torch.zeros(6, 4)}, "series, time, channel"),
+        ({"x": torch.zeros(6, 4, 2, dtype=torch.long)}, "torch.int64"),
+        ({"y": torch.zeros(6)}, "y must be integers"),
+        ({"y": torch.zeros(6, 2, dtype=torch.long)}, r"one per step \(6, 4\)"),
+        ({"mask": torch.ones(6, 4, 2)}, "mask must be a bool tensor"),
+        ({"truth": torch.ones(6, 4, 1, dtype=torch.bool)}, "truth must be a bool tensor"),
+        ({"ids": torch.tensor([0, 1, 2, 3, 4, 4])}, "6 distinct integers"),
+        ({"ids": torch.arange(5)}, "6 distinct integers"),
+        ({"ids": torch.arange(6)[:, None]}, "6 distinct integers"),
+    ],
+)
+def test_a_split_refuses_parts_that_do_not_fit(changes, message):
+    with pytest.raises(InputError, match=message):
+        make(**changes)
+
+
+def test_a_dataset_refuses_labels_and_names_that_do_not_fit():
+    split = make()
+    with pytest.raises(InputError, match=r"labels of toy must lie in 0 … 1"):
+        Dataset("toy", split, None, split, classes=2, channels=("a", "b"))
+    with pytest.raises(InputError, match="toy has 3 channel names for 2 channels"):
+        Dataset("toy", split, None, split, classes=3, channels=("a", "b", "c"))
+
+
+def test_a_fold_splits_the_training_series_and_leaves_the_test_alone():
+    whole, folded = load_dataset("switch_feature"), load_dataset("switch_feature", fold=3)
+    assert whole.validation is None
+    assert set(folded.train.ids.tolist()) | set(folded.validation.ids.tolist()) == set(range(800))
+    assert not set(folded.train.ids.tolist()) & set(folded.validation.ids.tolist())
+    assert torch.equal(folded.validation.x, whole.train.x[folded.validation.ids])
+    assert torch.equal(folded.test.x, whole.test.x)
+
+
+def test_the_five_validation_parts_are_the_training_series():
+    parts = [load_dataset("switch_feature", fold=fold).validation.ids for fold in range(5)]
+    assert torch.cat(parts).sort().values.tolist() == list(range(800))
+
+
+def test_per_step_follows_the_labels():
+    split = make()
+    assert not Dataset("toy", split, None, split, 3, ("a", "b")).per_step
+    assert load_dataset("state").per_step
+
+
+def test_unknown_names_are_refused_with_a_hint():
+    with pytest.raises(UnknownNameError, match="Did you mean 'state'"):
+        load_dataset("stat")
+    with pytest.raises(UnknownNameError, match=r"No variant of state is called 'papre'. Did you mean 'paper'"):
+        load_dataset("state", variant="papre")
+    with pytest.raises(InputError, match="fold must be an integer from 0 to 4"):
+        load_dataset("state", fold=5)
+
+
+def test_root_is_the_argument_then_the_environment_then_nothing(monkeypatch):
+    seen = []
+
+    def load(*, root=None, variant=None):
+        seen.append((root, variant))
+        return DATASETS["switch_feature"]()
+
+    registry = Registry("dataset")
+    registry.register("probe")(load)
+    monkeypatch.setattr(data_base, "DATASETS", registry)
+    monkeypatch.setenv("TEMPOGRAD_DATA", "/from/environment")
+    load_dataset("probe", root="/from/argument", variant="v")
+    load_dataset("probe")
+    monkeypatch.delenv("TEMPOGRAD_DATA")
+    load_dataset("probe")
+    assert seen == [(Path("/from/argument"), "v"), (Path("/from/environment"), None), (None, None)]

@@ -1,0 +1,79 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from conftest import Recurrent, series
+from tempograd.engine import place, quiet
+
+
+class Counting(nn.Module):
+    """Keeps state in a buffer and draws random numbers, in evaluation mode too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return x.flatten(1).sum(1, keepdim=True) + 0 * torch.rand(1)
+
+
+def snapshot(model: nn.Module) -> list:
+    modes = [part.training for part in model.modules()]
+    dropouts = [part.dropout for part in model.modules() if isinstance(part, nn.RNNBase)]
+    flags = [(p.requires_grad, p.grad is None) for p in model.parameters()]
+    return [modes, dropouts, flags, copy.deepcopy(model.state_dict())]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("mode", [False, True])
+def test_everything_is_put_back(mode, fails):
+    model = nn.ModuleDict({"net": Recurrent().train(mode), "count": Counting()})
+    model["net"].head.bias.requires_grad_(False)
+    before, rng, flag = snapshot(model), torch.get_rng_state(), torch.backends.cudnn.enabled
+    try:
+        with quiet(model):
+            assert not any(p.requires_grad for p in model.parameters())
+            assert model["net"].gru.training
+            assert model["net"].gru.dropout == 0
+            assert not model["net"].norm.training
+            model["net"](series(4, 5, 3))
+            model["count"](series(4, 5, 3))
+            if fails:
+                raise KeyError
+    except KeyError:
+        pass
+    after = snapshot(model)
+    assert before[:3] == after[:3]
+    assert all(torch.equal(before[3][key], after[3][key]) for key in before[3])
+    assert torch.equal(rng, torch.get_rng_state())
+    assert torch.backends.cudnn.enabled == flag
+
+
+def test_recurrent_layers_answer_as_in_evaluation_mode():
+    model, x = Recurrent().eval(), series(4, 5, 3)
+    expected = model(x)
+    with quiet(model):
+        torch.testing.assert_close(model(x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_works_inside_no_grad_and_inference_mode():
+    model = Recurrent()
+    for context in (torch.no_grad(), torch.inference_mode()):
+        with context, quiet(model):
+            z = series(2, 5, 3).clone().requires_grad_()
+            assert torch.autograd.grad(model(z).sum(), z)[0].abs().sum() > 0
+
+
+def test_a_method_is_traced_to_its_module():
+    class Net(Recurrent):
+        def scores(self, x):
+            return self(x).softmax(-1)
+
+    net = Net().double().train()
+    assert place(net.scores, torch.zeros(1))[1] == torch.float64
+    with quiet(net.scores):
+        assert not net.norm.training
+    assert net.norm.training

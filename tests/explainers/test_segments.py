@@ -1,0 +1,140 @@
+"""The mask sampler against its closed form, brute force and rejection sampling."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from settings import PAPER
+
+from tempograd.draws import keys
+from tempograd.errors import SettingError
+from tempograd.explainers._anchors import per_point
+from tempograd.explainers._retention import Segments, complete
+from tempograd.explainers._segments import Law, moving
+
+
+def draw(
+    segments: Segments, points: int, anchor: int | None = None, seed: int = 0, **faults: bool
+) -> torch.Tensor:
+    """Masks of one series, (points, time, channel)."""
+    x = torch.zeros(1, segments.time, segments.channels, dtype=torch.float64)
+    law = Law.table({segments.time: segments}, x, x.device, x.dtype)
+    stream = per_point(keys(seed, torch.tensor([0]), 0), points)
+    anchors = None if anchor is None else torch.full((1, points), anchor)
+    return moving(stream, law, anchors, **faults)[0]
+
+
+def deviation(masks: torch.Tensor, segments: Segments) -> float:
+    """Largest distance from the closed form at the first, middle and last step, in standard errors."""
+    steps = [0, segments.time // 2, segments.time - 1]
+    expected = torch.from_numpy(segments.free()[steps])
+    found = masks[:, steps, 0].double().mean(0)
+    return float(((found - expected) / (expected * (1 - expected) / len(masks)).sqrt()).abs().max())
+
+
+@pytest.mark.parametrize("time", [1, 4, 7])
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 3), (2, 4)])
+@pytest.mark.parametrize(("channels", "count"), [(1, 1), (3, 2)])
+def test_closed_form_equals_brute_force(time, low, high, channels, count):
+    low, high = min(low, time), min(high, time)
+    cover = np.zeros(time)
+    for length in range(low, high + 1):
+        for start in range(time - length + 1):
+            cover[start : start + length] += 1 / (high - low + 1) / (time - length + 1) / channels
+    expected = np.zeros(time)
+    for hits in product([False, True], repeat=count):
+        if not any(hits):
+            expected += np.prod([1 - cover for _ in hits], axis=0)
+    np.testing.assert_allclose(Segments(time, channels, count, low, high).free(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("setting", PAPER)
+def test_free_frequencies_match_the_closed_form(setting):
+    segments = Segments(*PAPER[setting])
+    assert deviation(draw(segments, 1000 if setting == "pam" else 6000), segments) < 4.5
+
+
+@pytest.mark.parametrize("fault", ["short_starts", "collapse"])
+def test_each_published_fault_is_seen_by_that_check(fault):
+    segments = Segments(*PAPER["freezer"])
+    assert deviation(draw(segments, 6000, **{fault: True}), segments) > 9
+
+
+def test_faults_are_those_of_the_protocol():
+    """Retention of the released sampler as tabulated in the protocol, section 1.6 (400 draws there)."""
+    retained = 1 - draw(Segments(*PAPER["mimic3"]), 4000, short_starts=True, collapse=True).double().mean((0, 2))
+    expected = torch.tensor([0.797, 0.287, 0.736, 0.040], dtype=torch.float64)
+    torch.testing.assert_close(retained[[0, 1, 24, 47]], expected, rtol=0, atol=0.015)
+    assert retained.mean() == pytest.approx(0.600, abs=0.01)
+
+
+def test_one_segment_is_one_unbroken_run_in_one_channel():
+    held = ~draw(Segments(12, 2, 1, 2, 8), 4000)
+    assert (held.any(1).sum(-1) == 1).all()
+    run = held.any(-1).int()
+    starts = run.diff(dim=1, prepend=torch.zeros_like(run[:, :1])).eq(1).sum(1)
+    assert (starts == 1).all()
+    lengths = torch.bincount(run.sum(1), minlength=13)
+    assert lengths[:2].sum() == lengths[9:].sum() == 0
+    assert ((lengths[2:9] / 4000 - 1 / 7).abs() < 5 * (1 / 7 * 6 / 7 / 4000) ** 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("segments", "cell"),
+    [
+        (Segments(12, 1, 2, 2, 9), 5),
+        (Segments(9, 3, 6, 1, 6), 3 * 4 + 1),
+        (Segments(9, 3, 6, 1, 6), 0),
+        (Segments(10, 2, 3, 4, 4), 19),
+    ],
+)
+def test_anchored_masks_follow_the_law_given_that_the_anchor_is_free(segments, cell):
+    anchored = draw(segments, 8000, anchor=cell).flatten(1)
+    assert anchored[:, cell].all()
+    independent = draw(segments, 60000, seed=1).flatten(1)
+    rejected = independent[independent[:, cell]]
+    assert len(rejected) > 2000
+    for sample in (
+        lambda m: m.double(),
+        lambda m: (m[:, 1:] & m[:, :-1]).double(),
+        lambda m: (m.sum(1, keepdim=True) / 10).double(),
+    ):
+        first, second = sample(anchored), sample(rejected)
+        spread = (first.var(0) / len(first) + second.var(0) / len(second)).sqrt().clamp(min=1e-9)
+        assert ((first.mean(0) - second.mean(0)) / spread).abs().max() < 4.5
+
+
+def test_shorter_series_draw_as_if_they_were_alone():
+    x = torch.zeros(2, 20, 3)
+    long, short = Segments(20, 3, 9, 2, 6), Segments(12, 3, 5, 1, 4)
+    law = Law.table({12: short, 20: long}, x, x.device, x.dtype).of(torch.tensor([20, 12]))
+    stream = per_point(keys(0, torch.tensor([4, 5]), 0), 30)
+    both = moving(stream, law)
+    alone = moving(
+        per_point(keys(0, torch.tensor([5]), 0), 30), Law.table({12: short}, x[:, :12], x.device, x.dtype)
+    )
+    assert torch.equal(both[1, :, :12], alone[0])
+    assert both[1, :, 12:].all()
+
+
+@pytest.mark.parametrize(
+    ("time", "channels"), [(48, 32), (152, 1), (600, 17), (36, 20), (200, 3), (10, 3), (5, 1)]
+)
+def test_defaults_leave_about_half_of_the_cells_free(time, channels):
+    segments = complete(time, channels, None, None, None, time)
+    assert segments.free().mean() == pytest.approx(0.5, abs=0.06)
+    assert segments.free().min() > 0.2
+
+
+def test_defaults_complete_what_was_given_and_hold_nothing_where_nothing_can_be_held():
+    assert complete(48, 32, 7, None, None, 48).count == 7
+    assert complete(48, 32, None, 30, None, 48).high == 30
+    assert complete(48, 32, None, None, 2, 48).low <= 2
+    assert complete(1, 1, None, None, None, 1).count == 0
+    assert complete(12, 3, None, 10, 20, 20) == complete(12, 3, None, 10, 12, 20)
+
+
+def test_lengths_must_fit_the_batch():
+    with pytest.raises(SettingError, match="max_length=49 does not fit series of 48 steps"):
+        complete(48, 2, 3, 1, 49, 48)

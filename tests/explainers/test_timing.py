@@ -1,0 +1,140 @@
+"""TIMING against known answers, a textbook loop and its own limits."""
+
+import warnings
+
+import pytest
+import torch
+from settings import PAPER
+
+from conftest import Recurrent, linear, series, smooth
+from tempograd.draws import keys
+from tempograd.errors import TempogradWarning
+from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
+from tempograd.explainers._anchors import draw, per_point
+from tempograd.explainers._retention import complete
+from tempograd.explainers._segments import Law, moving
+
+
+@pytest.mark.parametrize("setting", PAPER)
+@pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
+def test_a_linear_model_is_explained_exactly_in_every_cell(setting):
+    time, channels, *lengths = PAPER[setting]
+    model, x = linear(time, channels), series(8 if setting == "pam" else 60, time, channels)
+    found = Timing(50, *lengths)(model, x, target=1, output="raw")
+    torch.testing.assert_close(found.values, model[1].weight[1].view(time, channels) * x, rtol=1e-5, atol=0)
+    assert found.free_points.min() >= 1
+
+
+def literal_timing(model, x, target, masks, anchors_free, points):
+    """The estimate for one series, written slowly from the definition; ``masks`` are 1 where a cell moves."""
+    gradients, weights = [], []
+    for k in range(points):
+        point = x.clone()
+        moved = (k + 0.5) / points * x
+        point[masks[k]] = moved[masks[k]]
+        point.requires_grad_()
+        model(point[None]).softmax(-1)[0, target].backward()
+        gradients.append(point.grad)
+        weights.append(anchors_free(masks[k]))
+    values = torch.zeros_like(x)
+    for cell in torch.cartesian_prod(torch.arange(x.shape[0]), torch.arange(x.shape[1])):
+        i = tuple(cell.tolist())
+        above = sum(w * g[i] for w, g, m in zip(weights, gradients, masks, strict=True) if m[i])
+        below = sum(w for w, m in zip(weights, masks, strict=True) if m[i])
+        values[i] = x[i] * above / below if below else 0.0
+    return values
+
+
+@pytest.mark.parametrize("lengths", [(3, 2, 5), (12, 2, 5)])
+@pytest.mark.parametrize("anchored", [0.0, 0.8])
+def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
+    time, channels, points = 9, 2, 15
+    model, x = smooth(time, channels), series(3, time, channels, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TempogradWarning)
+        found = Timing(points, *lengths, anchored=anchored)(model, x, target=2, seed=5, ids=[7, 8, 9]).values
+    segments = complete(time, channels, *lengths, time)
+    free = torch.from_numpy(segments.free()).repeat_interleave(channels)
+    law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
+    stream = keys(5, torch.tensor([7, 8, 9]), 0)
+    drawn = draw(stream, law, torch.ones_like(x, dtype=torch.bool), points, anchored, repair=True)
+    if not anchored:
+        drawn = drawn._replace(masks=moving(per_point(stream, points), law), anchors=torch.full((3, points), -1))
+    for i in range(3):
+
+        def weight(mask, i=i):
+            """p(M)/q(M) of the mixture, from the anchors."""
+            anchors = drawn.anchors[i].tolist()
+            alone = sum(a < 0 for a in anchors) / points
+            return 1 / (alone + sum(mask.flatten()[a].item() / free[a].item() for a in anchors if a >= 0) / points)
+
+        slow = literal_timing(model, x[i], 2, drawn.masks[i], weight, points)
+        torch.testing.assert_close(found[i].double(), slow, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("lengths", [(6, 2, 6), (12, 2, 6)])
+def test_anchors_change_the_error_but_not_the_answer(lengths):
+    model, x = smooth(12, 2), series(1, 12, 2, seed=3, dtype=torch.float64)
+    many = {"target": 0, "ids": range(40)}
+    maps = []
+    for anchored in (0.0, 0.3, 0.8):
+        found = Timing(500, *lengths, anchored=anchored)(model, x.expand(40, -1, -1), **many).values.double()
+        maps.append((found.mean(0), found.std(0) / 40**0.5))
+    reference, spread = maps[0]
+    for mean, error in maps[1:]:
+        assert ((mean - reference) / (error**2 + spread**2).sqrt()).abs().max() < 4.5
+
+
+def test_every_observed_cell_is_seen_even_where_independent_masks_see_half():
+    model, x = linear(152, 1), series(300, 152, 1)
+    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
+    with pytest.warns(TempogradWarning, match="is free in only"):
+        found = Timing(50, 5, 10, 152)(model, x, mask=mask)
+    assert found.free_points[mask].min() >= 1
+    assert (found.free_points[~mask] == 0).all()
+    with pytest.warns(TempogradWarning, match="use points="):
+        independent = Timing(50, 5, 10, 152, anchored=0.0)(model, x, mask=mask)
+    assert (independent.free_points[mask] == 0).float().mean() > 0.4
+
+
+@pytest.mark.parametrize("model", [linear(10, 3), Recurrent(), Recurrent().double()])
+def test_without_segments_it_is_midpoint_integrated_gradients(model):
+    x = series(5, 10, 3)
+    plain = IntegratedGradients(points=40, rule="midpoint")(model, x).values
+    torch.testing.assert_close(Timing(40, segments=0)(model, x).values, plain, rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(RandIG(40, p=1.0)(model, x).values, plain, rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(MaskingIG(torch.ones(10, 3), 40)(model, x).values, plain, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shape", "lengths", "anchored"),
+    [
+        ((20, 2), (1, 1, 3), 0.0),
+        ((20, 2), (1, 1, 3), 0.8),
+        ((20, 2), (6, 2, 6), 0.8),
+        ((20, 2), (12, 3, 10), 0.0),
+        ((20, 2), (12, 3, 10), 0.8),
+        ((60, 1), (5, 4, 60), 0.8),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
+def test_intervals_cover_the_converged_value(shape, lengths, anchored):
+    """Light to starved masking. Draws depend on the id, so 200 ids of one series are 200 seeds."""
+    model, x = smooth(*shape, seed=1), series(1, *shape, seed=2, dtype=torch.float64)
+    call = {"target": 0, "chunk": 4000}
+    converged = Timing(1500, *lengths)(model, x.expand(30, -1, -1), ids=range(1000, 1030), **call).values.mean(0)
+    found = Timing(50, *lengths, anchored=anchored)(model, x.expand(200, -1, -1), **call)
+    low, high = found.interval(0.95)
+    inside = ((low <= converged) & (converged <= high))[found.free_points >= 2]
+    assert 0.93 <= inside.float().mean() <= 0.97
+
+
+def test_rand_ig_intervals_cover_and_both_readings_of_p_are_each_others_complement():
+    model, x = smooth(15, 2, seed=1), series(1, 15, 2, seed=2, dtype=torch.float64).expand(200, -1, -1)
+    converged = RandIG(2000, p=0.3)(model, x[:30], target=0, ids=range(1000, 1030), chunk=4000).values.mean(0)
+    found = RandIG(50, p=0.3)(model, x, target=0, chunk=4000)
+    low, high = found.interval(0.95)
+    assert 0.93 <= ((low <= converged) & (converged <= high)).float().mean() <= 0.97
+    assert found.free_points.float().mean() == pytest.approx(15, abs=0.3)
+    other = RandIG(50, p=0.7, quirks=frozenset({"A11"}))(model, x, target=0, chunk=4000)
+    torch.testing.assert_close(other.values, found.values)

@@ -1,0 +1,87 @@
+"""What must hold on a GPU; skipped where there is none."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from conftest import Recurrent, linear, series
+from tempograd.draws import keys, split, words
+from tempograd.explainers import EXPLAINERS, Timing
+from tempograd.explainers._anchors import draw
+from tempograd.explainers._retention import complete
+from tempograd.explainers._segments import Law
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+def test_words_are_bit_equal():
+    ids = torch.tensor([0, 1, -5, 2**40])
+    host = split(keys(123456789012345, ids, 7), 3)
+    device = split(keys(123456789012345, ids.cuda(), 7), 3)
+    assert torch.equal(words(host, 99), words(device, 99).cpu())
+
+
+@pytest.mark.parametrize("setting", [(48, 32, 50, 10, 48), (152, 1, 5, 10, 152), (60, 3, None, None, None)])
+def test_masks_and_anchors_are_bit_equal(setting):
+    time, channels, *lengths = setting
+    segments = complete(time, channels, *lengths, time)
+    drawn = []
+    for device in ("cpu", "cuda"):
+        x = torch.zeros(40, time, channels, device=device)
+        law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((40,), time, device=device))
+        observed = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(device) < 0.8
+        drawn.append(draw(keys(1, torch.arange(40, device=device), 0), law, observed, 50, 0.8, repair=True))
+    assert torch.equal(drawn[0].masks, drawn[1].masks.cpu())
+    assert torch.equal(drawn[0].anchors, drawn[1].anchors.cpu())
+    torch.testing.assert_close(drawn[0].weights, drawn[1].weights.cpu())
+
+
+@pytest.mark.parametrize("name", sorted(EXPLAINERS))
+def test_values_agree_with_the_cpu_in_double_precision(name):
+    model, x = Recurrent().double(), series(7, 12, 3, dtype=torch.float64)
+    here = EXPLAINERS[name]()(model, x, seed=3)
+    there = EXPLAINERS[name]()(model.cuda(), x, seed=3)
+    assert there.values.device == x.device
+    torch.testing.assert_close(there.values, here.values, rtol=1e-4, atol=1e-7)
+
+
+def test_recurrent_models_are_differentiated_with_cudnn_and_left_as_they_were():
+    model, x = Recurrent().cuda().eval(), series(20, 12, 3).cuda()
+    rng, flag = torch.cuda.get_rng_state(), torch.backends.cudnn.enabled
+    with torch.backends.cudnn.flags(enabled=False):
+        slow = Timing()(model, x)
+    fast = Timing()(model, x)
+    torch.testing.assert_close(fast.values, slow.values, rtol=2e-2, atol=2e-4)  # cuDNN uses TF32 by default
+    assert not model.gru.training
+    assert model.gru.dropout == 0.4
+    assert torch.equal(rng, torch.cuda.get_rng_state())
+    assert torch.backends.cudnn.enabled == flag
+
+
+def test_device_memory_does_not_grow_with_the_number_of_series(tmp_path):
+    model, peaks = Recurrent(8).cuda(), []
+    for count in (2000, 40000):
+        array = np.lib.format.open_memmap(tmp_path / f"{count}.npy", "w+", np.float32, (count, 24, 8))
+        array[:] = np.random.default_rng(0).normal(size=array.shape)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        Timing(50)(model, np.load(tmp_path / f"{count}.npy", mmap_mode="r"))
+        peaks.append(torch.cuda.max_memory_allocated())
+    assert peaks[1] <= 1.02 * peaks[0]
+
+
+def test_backs_off_on_a_full_device():
+    class Greedy(nn.Module):
+        """Needs 64 MB per sequence."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = linear(6, 2)
+
+        def forward(self, x):
+            return self.net(x) + 0 * x.sum((1, 2))[:, None] * torch.ones(len(x), 2**24, device=x.device)[:, :1]
+
+    x = series(300, 6, 2).cuda()
+    expected = Timing()(linear(6, 2).cuda(), x, output="raw")
+    torch.testing.assert_close(Timing()(Greedy().cuda(), x, output="raw").values, expected.values)

@@ -1,0 +1,255 @@
+"""Training: the published step by hand, stopping, reproducibility, and that something is learnt."""
+
+import copy
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tempograd.data import Dataset, Split
+from tempograd.errors import InputError, ModelError, UnknownNameError
+from tempograd.models import RECIPES, Recipe, accuracy, build, train
+from tempograd.models import training as training_file
+from tempograd.models.evaluation import mean_loss
+
+SMALL = {"hidden": 6, "dropout": 0.0}
+
+
+def toy(series=66, time=5, per_step=False, validation=None, seed=0):
+    """Two channels; the class says whether their running sum (their sum) is positive."""
+    x = torch.randn(series, time, 2, generator=torch.Generator().manual_seed(seed))
+    y = (x.sum(-1).cumsum(-1) > 0).long()
+    split = Split(x, y if per_step else y[:, -1])
+    return Dataset("toy", split, validation, split, classes=2, channels=("a", "b"))
+
+
+def weights(model):
+    return torch.cat([tensor.flatten().double() for tensor in model.state_dict().values()])
+
+
+def adam_by_hand(model, losses, rate=1e-4, decay=1e-3):
+    """Adam with an L2 penalty, from its recursion, one step per function of the model in ``losses``."""
+    parameters = list(model.parameters())
+    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+    for step, loss in enumerate(losses, start=1):
+        gradients = torch.autograd.grad(loss(model), parameters)
+        with torch.no_grad():
+            for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
+                slope = g + decay * p
+                m.mul_(0.9).add_(0.1 * slope)
+                v.mul_(0.999).add_(0.001 * slope**2)
+                p.sub_(rate * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-8))
+    return model
+
+
+def negative_log_likelihood(logits, y):
+    return -(logits - torch.logsumexp(logits, -1, keepdim=True))[torch.arange(len(y)), y].mean()
+
+
+def test_published_recipe_is_adam_over_the_series_in_order():
+    data = toy(series=70)
+    trained = train("gru", data, seed=3, recipe="published", epochs=2, options=SMALL, device="cpu")
+    cuts = [slice(0, 32), slice(32, 64), slice(64, 70)] * 2
+    losses = [
+        lambda model, cut=cut: negative_log_likelihood(model(data.train.x[cut]), data.train.y[cut]) for cut in cuts
+    ]
+    expected = adam_by_hand(build("gru", 2, 2, seed=3, **SMALL).train(), losses)
+    torch.testing.assert_close(weights(trained), weights(expected), rtol=1e-4, atol=1e-6)
+
+
+def test_published_recipe_learns_one_random_step_per_batch_from_its_prefix():
+    data = toy(series=32, time=4, per_step=True)
+    candidates = []
+    for t in range(4):
+        model = build("gru", 2, 2, per_step=False, seed=0, **SMALL).train()  # reads the last state alone
+        step = lambda model, t=t: negative_log_likelihood(model(data.train.x[:, : t + 1]), data.train.y[:, t])  # noqa: E731
+        candidates.append(weights(adam_by_hand(model, [step])))
+    drawn = set()
+    for seed in range(12):
+        start = build("gru", 2, 2, per_step=True, seed=0, **SMALL)
+        result = weights(train(start, data, seed=seed, recipe="published", epochs=1))
+        matches = [t for t, candidate in enumerate(candidates) if torch.allclose(result, candidate, atol=1e-6)]
+        assert len(matches) == 1
+        drawn.update(matches)
+    assert drawn == {0, 1, 2, 3}
+
+
+def test_the_published_settings():
+    shared = {
+        "learning_rate": 1e-4,
+        "weight_decay": 1e-3,
+        "batch_size": 32,
+        "shuffle": False,
+        "patience": None,
+    }
+    assert RECIPES["published"] == Recipe(epochs=100, random_prefix=False, **shared)
+    model = train("gru", toy(per_step=True), recipe="published", options=SMALL)
+    assert model.facts["recipe"] == {"epochs": 50, "random_prefix": True, "minimum_steps": 0, **shared}
+    assert (model.facts["epochs"], model.facts["kept_epoch"]) == (50, 50)
+
+
+def test_default_loss_counts_every_step_at_once():
+    data = toy(series=40, per_step=True)
+    settings = {"shuffle": False, "patience": None, "epochs": 1, "batch_size": 40, "weight_decay": 1e-3}
+    trained = train("gru", data, options=SMALL, learning_rate=1e-4, **settings)
+    flat = data.train.y.flatten()
+    step = lambda model: negative_log_likelihood(model(data.train.x).reshape(-1, 2), flat)  # noqa: E731
+    expected = adam_by_hand(build("gru", 2, 2, per_step=True, **SMALL).train(), [step])
+    torch.testing.assert_close(weights(trained), weights(expected), rtol=1e-4, atol=1e-6)
+
+
+def test_stopping_brings_the_best_weights_back():
+    """Validation labels that contradict the training labels: the first epoch is the best one."""
+    data = toy(series=64)
+    data = toy(series=64, validation=Split(data.train.x, 1 - data.train.y))
+    settings = {"options": SMALL, "learning_rate": 0.01, "seed": 1}
+    stopped = train("gru", data, patience=3, minimum_steps=0, **settings)
+    assert (stopped.facts["epochs"], stopped.facts["kept_epoch"]) == (4, 1)
+    one_epoch = train("gru", data, epochs=1, **settings)
+    assert torch.equal(weights(stopped), weights(one_epoch))
+    assert stopped.facts["validation_loss"] == mean_loss(one_epoch, data.validation)
+    patient = train("gru", data, patience=3, minimum_steps=13, **settings)  # two batches of 32 per epoch
+    assert (patient.facts["epochs"], patient.facts["kept_epoch"]) == (7, 1)
+    last = train("gru", data, patience=None, epochs=4, **settings)
+    assert not torch.equal(weights(last), weights(stopped))
+
+
+def test_gains_too_small_to_matter_are_kept_but_do_not_go_on_for_ever(monkeypatch):
+    falling = iter([0.7] + [0.5 - 1e-5 * epoch for epoch in range(100)])
+    monkeypatch.setattr(training_file, "mean_loss", lambda model, split: next(falling))
+    model = train("gru", toy(), options=SMALL, patience=4, minimum_steps=0)
+    assert (model.facts["epochs"], model.facts["kept_epoch"]) == (6, 6)
+
+
+def test_holds_out_a_fifth_where_there_is_no_validation(monkeypatch):
+    seen = {}
+    run_epoch, loss = training_file._run_epoch, training_file.mean_loss
+
+    def note_training(network, split, *rest):
+        seen.setdefault("train", split.ids.tolist())
+        return run_epoch(network, split, *rest)
+
+    def note_validation(network, split):
+        seen.setdefault("validation", split.ids.tolist())
+        return loss(network, split)
+
+    monkeypatch.setattr(training_file, "_run_epoch", note_training)
+    monkeypatch.setattr(training_file, "mean_loss", note_validation)
+    train("gru", toy(series=50), options=SMALL, epochs=1, seed=7)
+    assert len(seen["validation"]) == 10
+    assert sorted(seen["train"] + seen["validation"]) == list(range(50))
+    assert sorted(seen["validation"]) != list(range(10))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
+    first, again, other = (train("gru", toy(), seed=seed, options={"hidden": 6}, epochs=3) for seed in (1, 1, 2))
+    assert torch.equal(weights(first), weights(again))
+    assert not torch.equal(weights(first), weights(other))
+
+
+def test_the_seed_decides_order_and_dropout_not_only_the_initial_weights():
+    start = build("gru", 2, 2, hidden=6, dropout=0.0)
+    shuffled = [weights(train(copy.deepcopy(start), toy(), seed=s, patience=None, epochs=1)) for s in (1, 2)]
+    assert not torch.equal(*shuffled)
+    start = build("gru", 2, 2, hidden=6, dropout=0.5)
+    fixed = {"patience": None, "epochs": 1, "shuffle": False}
+    dropped = [weights(train(copy.deepcopy(start), toy(), seed=s, **fixed)) for s in (1, 2)]
+    assert not torch.equal(*dropped)
+
+
+@pytest.mark.parametrize("recipe", ["default", "published"])
+def test_global_generators_are_neither_used_nor_changed(recipe):
+    results = []
+    for noise in (0, 1):
+        torch.manual_seed(noise)
+        before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+        model = train("gru", toy(per_step=True), recipe=recipe, epochs=2, options={"hidden": 6})
+        assert torch.equal(torch.get_rng_state(), before[0])
+        after = np.random.get_state()  # noqa: NPY002
+        np.testing.assert_array_equal(after[1], before[1][1])
+        assert after[2] == before[1][2]
+        assert random.getstate() == before[2]
+        results.append(weights(model))
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("name", ["gru", "cnn", "transformer"])
+@pytest.mark.parametrize("per_step", [False, True])
+def test_learns_a_toy_problem(name, per_step):
+    data = toy(series=600, time=4, per_step=per_step)
+    unseen = toy(series=300, time=4, per_step=per_step, seed=1).train
+    options = {} if name == "transformer" else {"hidden": 16}
+    model = train(name, data, options=options, learning_rate=5e-3, epochs=30)
+    assert accuracy(model, unseen) > 0.9
+    assert not any(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize(("series", "sizes"), [(65, [32, 33]), (64, [32, 32]), (66, [32, 32, 2]), (3, [3])])
+@pytest.mark.parametrize("recipe", ["published", "default"])
+def test_a_single_series_left_over_joins_the_batch_before(series, sizes, recipe, monkeypatch):
+    seen = []
+    loss = training_file.cross_entropy
+    monkeypatch.setattr(training_file, "cross_entropy", lambda p, y: (seen.append(len(y)), loss(p, y))[1])
+    train("gru", toy(series=series), recipe=recipe, patience=None, epochs=1, options=SMALL)
+    assert seen == sizes
+
+
+def test_a_module_of_ones_own_is_trained_in_place_in_its_own_precision():
+    module = nn.Sequential(nn.Flatten(), nn.Linear(10, 2)).double()
+    data = toy(series=200)
+    before = accuracy(module, data.test)
+    trained = train(module, data, learning_rate=0.02, epochs=20)
+    assert trained is module
+    assert module[1].weight.dtype == torch.float64
+    assert accuracy(trained, data.test) > max(0.9, before)
+
+
+def test_accuracy_counts_and_restores_mixed_modes():
+    class LastSign(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Dropout(0.9)
+
+        def forward(self, x):
+            score = self.inner(x).sum(-1)
+            return torch.stack([-score, score], dim=-1)
+
+    model = LastSign().eval()
+    model.inner.train()
+    x = torch.tensor([[[1.0], [-1.0]], [[2.0], [3.0]]]).repeat(300, 1, 1)  # more than one batch
+    labels = torch.tensor([[1, 1], [1, 0]]).repeat(300, 1)
+    assert accuracy(model, Split(x, labels)) == 0.5
+    assert not model.training
+    assert model.inner.training
+
+
+def test_refuses_what_cannot_be_trained():
+    with pytest.raises(UnknownNameError, match=r"No recipe is called 'publshed'. Did you mean 'published'"):
+        train("gru", toy(), recipe="publshed")
+    with pytest.raises(UnknownNameError, match=r"No training setting is called 'epoch'. Did you mean 'epochs'"):
+        train("gru", toy(), epoch=3)
+    with pytest.raises(UnknownNameError, match="No option of gru is called 'width'"):
+        train("gru", toy(), options={"width": 3})
+    with pytest.raises(InputError, match="batch_size must be at least 2, got 1"):
+        train("gru", toy(), batch_size=1)
+    with pytest.raises(InputError, match="learning_rate must be positive"):
+        train("gru", toy(), learning_rate=0.0)
+    with pytest.raises(InputError, match="at least two series, toy leaves 1"):
+        train("gru", toy(series=2))
+    with pytest.raises(InputError, match="random_prefix needs a label for every step"):
+        train("gru", toy(), recipe="published_per_step", options=SMALL)
+    with pytest.raises(InputError, match="toy has per_step=True, the model has per_step=False"):
+        train(build("gru", 2, 2), toy(per_step=True))
+    with pytest.raises(InputError, match="options are for models given by name"):
+        train(build("gru", 2, 2), toy(), options=SMALL)
+    with pytest.raises(InputError, match="the split is empty"):
+        accuracy(build("gru", 2, 2), toy().train.take([]))
+
+
+def test_a_loss_that_is_no_number_ends_the_training():
+    data = toy()
+    data.train.x[3, 2, 1] = torch.nan
+    with pytest.raises(ModelError, match="The training loss became nan: look for NaN in the series"):
+        train("gru", data, recipe="published", options=SMALL)
