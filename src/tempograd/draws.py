@@ -3,7 +3,7 @@ r"""Random numbers as a function of (seed, series id, draw), the same on every d
 A stateful generator gives a series other draws when its company changes. Here every draw is a keyed
 permutation of a counter, computed with integers that never overflow, so CPU and GPU agree bit for bit:
 
-.. math:: w(k, c) = h\big(k_1 + h(k_0 \oplus c)\big) \bmod 2^{32},
+.. math:: w(k, c) = k_1 + h(k_0 \oplus c) \bmod 2^{32},
 
 where :math:`h` is an invertible 32-bit mixer (two xor-shift-multiply rounds) and the key
 :math:`(k_0, k_1)` absorbs the seed, the id and any further words through the same mixer. A stream is the
@@ -40,8 +40,7 @@ def split(stream: Tensor, counter: Tensor | int) -> Tensor:
 
 def words(stream: Tensor, counter: Tensor | int) -> Tensor:
     """Uniform 32-bit words, as int64."""
-    inner = _mix_(stream[0] ^ counter)
-    return _mix_((inner + stream[1]).bitwise_and_(_MASK))
+    return _mix_(stream[0] ^ counter).add_(stream[1]).bitwise_and_(_MASK)
 
 
 def below(stream: Tensor, counter: Tensor | int, bound: Tensor | int) -> Tensor:

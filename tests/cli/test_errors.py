@@ -137,6 +137,14 @@ def test_module_runs_as_a_program():
     assert "gru  " in done.stdout
 
 
+def test_a_reader_that_stops_early_is_no_error():
+    program = [sys.executable, "-m", "tempograd", "list", "metrics", "--json"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
 def test_one_core_is_left_to_other_programs(monkeypatch):
     used = []
     monkeypatch.setattr("tempograd.cli.os.cpu_count", lambda: 4)

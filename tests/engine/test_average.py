@@ -21,7 +21,7 @@ def test_equals_the_literal_formula_in_pieces_of_any_size(size, points):
     generator = torch.Generator().manual_seed(0)
     y = 5 + torch.randn(2, points, 3, 2, generator=generator, dtype=torch.float64)
     weight = torch.rand(y.shape[:2], generator=generator, dtype=torch.float64)
-    free = torch.rand(y.shape, generator=generator) < 0.6
+    free = (torch.rand(y.shape, generator=generator) < 0.6).double()
     v = weight[..., None, None] * free
     mean = WeightedMean()
     for start in range(0, points, size):
@@ -37,9 +37,9 @@ def test_equals_the_literal_formula_in_pieces_of_any_size(size, points):
 
 
 def test_cells_without_draws_are_zero_and_unknown():
-    y, free = torch.ones(1, 4, 1, 3), torch.zeros(1, 4, 1, 3, dtype=torch.bool)
-    free[0, 1, 0, 1] = True
-    free[0, :2, 0, 2] = True
+    y, free = torch.ones(1, 4, 1, 3), torch.zeros(1, 4, 1, 3)
+    free[0, 1, 0, 1] = 1
+    free[0, :2, 0, 2] = 1
     mean = WeightedMean()
     mean.add(y, torch.ones(1, 4), free)
     result = mean.result()

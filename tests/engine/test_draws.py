@@ -24,7 +24,7 @@ def test_words_follow_the_definition_for_any_integers():
             for word in (seed % 2**32, (seed >> 32) % 2**32, purpose, key % 2**32, (key >> 32) % 2**32):
                 lane = mix(lane ^ word)
             lanes.append(lane)
-        expected = mix((mix(lanes[0] ^ counter) + lanes[1]) % 2**32)
+        expected = (mix(lanes[0] ^ counter) + lanes[1]) % 2**32
         assert words(keys(seed, torch.tensor([key]), purpose), counter).item() == expected
 
 

@@ -10,7 +10,7 @@ from conftest import Recurrent, linear, series, smooth
 from tempograd.draws import keys
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
-from tempograd.explainers._anchors import draw, per_point
+from tempograd.explainers._anchors import draw, per_point, repaired
 from tempograd.explainers._retention import complete
 from tempograd.explainers._segments import Law, moving
 
@@ -57,7 +57,8 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
     free = torch.from_numpy(segments.free()).repeat_interleave(channels)
     law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
     stream = keys(5, torch.tensor([7, 8, 9]), 0)
-    drawn = draw(stream, law, torch.ones_like(x, dtype=torch.bool), points, anchored, repair=True)
+    drawn = draw(stream, law, torch.ones_like(x, dtype=torch.bool), points, anchored)
+    drawn = repaired(drawn, law, torch.ones_like(x, dtype=torch.bool))
     if not anchored:
         drawn = drawn._replace(masks=moving(per_point(stream, points), law), anchors=torch.full((3, points), -1))
     for i in range(3):

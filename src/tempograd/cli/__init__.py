@@ -28,12 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _warnings_in_one_line(), _one_core_left():
             args.run(args)
+            sys.stdout.flush()
     except TempogradError as error:
         print(f"tempograd: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("tempograd: interrupted, nothing half-written was left behind.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -66,7 +66,7 @@ def first_sentence(documentation: str) -> str:
     >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
     'Change of the output, at the end.'
     """
-    line = " ".join(documentation.split("\n\n")[0].split())
+    line = " ".join(documentation.split("\n\n", maxsplit=1)[0].split())
     return re.sub(r",? :math:`[^`]*`", "", line)
 
 

@@ -3,6 +3,7 @@
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.fingerprint import fingerprint
+from tempograd.engine.later import Later
 from tempograd.engine.prediction import WHERE_PER_STEP, Target, pick, predict
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
@@ -12,6 +13,7 @@ __all__ = [
     "Block",
     "Chunks",
     "Estimate",
+    "Later",
     "Model",
     "Question",
     "Target",

@@ -41,46 +41,47 @@ class WeightedMean:
         y : Tensor of shape (series, points, time, channel)
             Overwritten.
         weight : Tensor of shape (series, points)
-        free : boolean Tensor like ``y``, optional
-            Which cells each point counts for, by default all.
+        free : Tensor like ``y``, optional
+            1 for the cells each point counts for, 0 for others; by default all count.
         """
+        wide = weight[..., None, None]
         if not self._sums:
-            # Sums of squares around a nearby value: around 0 they would cancel to noise.
+            # Differences are taken around a nearby value: around 0 their squares would cancel to noise.
             self._centre = y[:, 0].clone()
-        v = weight[..., None, None].expand_as(y) if free is None else weight[..., None, None] * free
-        u = y.sub_(self._centre[:, None]).mul_(v)
-        count = torch.full_like(self._centre, y.shape[1]) if free is None else free.sum(1).to(y.dtype)
-        self._take([u.sum(1), v.sum(1), _squares(v), count, *self._pairs(u, v)])
+        v = wide.expand_as(y) if free is None else wide * free
+        count = torch.full_like(self._centre, y.shape[1]) if free is None else free.sum(1)
+        p = y.mul_(v)
+        self._take([p.sum(1), v.sum(1), _squares(v), count, *self._pairs(p, v)])
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
         if self._single is not None:
-            (u, v), self._single = self._single, None
+            (p, v), self._single = self._single, None
             nothing = torch.zeros_like(self._centre)
-            self._take([nothing, nothing, nothing, nothing, *_products(u, v)])
-        u, weight, squares, points, uu, uv, vv = self._sums
+            self._take([nothing, nothing, nothing, nothing, *self._products(p, v)])
+        total, weight, squares, points, uu, uv, vv = self._sums
         weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
-        shift = u / weight
+        mean = total / weight
+        shift = mean - self._centre
         effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
         spread = (uu + shift * (shift * vv - 2 * uv)).clamp(min=0)
         error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
-        mean = torch.where(points > 0, self._centre + shift, 0)
         return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
 
     def _take(self, parts: list[Tensor]) -> None:
         self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
 
-    def _pairs(self, u: Tensor, v: Tensor) -> list[Tensor]:
+    def _pairs(self, p: Tensor, v: Tensor) -> list[Tensor]:
         """Products of the differences of neighbours; a point left over waits for the next piece."""
         if self._single is not None:
-            u, v = torch.cat([self._single[0], u], 1), torch.cat([self._single[1], v], 1)
-        even = u.shape[1] // 2 * 2
-        self._single = (u[:, even:], v[:, even:]) if even < u.shape[1] else None
-        return _products(u[:, 1:even:2] - u[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2])
+            p, v = torch.cat([self._single[0], p], 1), torch.cat([self._single[1], v], 1)
+        even = p.shape[1] // 2 * 2
+        self._single = (p[:, even:], v[:, even:]) if even < p.shape[1] else None
+        return self._products(p[:, 1:even:2] - p[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2])
 
-
-def _products(du: Tensor, dv: Tensor) -> list[Tensor]:
-    return [_squares(du), (du * dv).sum(1), _squares(dv)]
+    def _products(self, dp: Tensor, dv: Tensor) -> list[Tensor]:
+        du = torch.addcmul(dp, dv, self._centre[:, None], value=-1)
+        return [_squares(du), (du * dv).sum(1), _squares(dv)]
 
 
 def _squares(part: Tensor) -> Tensor:

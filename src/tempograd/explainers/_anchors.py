@@ -25,34 +25,44 @@ class Draw(NamedTuple):
     masks: Tensor  # (series, points, time, channel)
     weights: Tensor  # (series, points)
     anchors: Tensor  # (series, points): the flat cell each mask was anchored on, or -1
-    unseen: Tensor  # (series,): whether an observed cell never moves
+    streams: Tensor  # (2, series, points)
+    order: Tensor  # (series, points): in which order points are redrawn, last first
+    unseen: Tensor  # (): whether some observed cell never moves
 
 
-def draw(stream: Tensor, law: Law, observed: Tensor, points: int, share: float, *, repair: bool) -> Draw:
-    """Draw all masks of a block, a ``share`` of them anchored.
+def draw(stream: Tensor, law: Law, observed: Tensor, points: int, share: float) -> Draw:
+    """Draw all masks of a block, a ``share`` of them anchored on cells spread evenly over the observed ones.
 
     Parameters
     ----------
     stream : Tensor of shape (2, series)
     observed : boolean Tensor of shape (series, time, channel)
-    repair : bool
-        Whether to redraw masks until every observed cell moves at least once. This waits for the device.
     """
     streams = per_point(stream, points)
     lottery = words(stream[..., None], OTHER + torch.arange(points + 1, device=stream.device))
     order = lottery[:, :points].argsort(dim=1, stable=True)
     anchors = _spread(lottery[:, points:], observed, order, round(share * points))
     masks = moving(streams, law, anchors)
+    weights = _weights(masks, anchors, law.free)
+    return Draw(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
+
+
+def repaired(drawn: Draw, law: Law, observed: Tensor) -> Draw:
+    """Redraw masks until every observed cell moves at least once, as far as the points allow."""
+    masks, anchors, order = drawn.masks, drawn.anchors, drawn.order
     last = 2
-    while repair and last <= points and bool(_unseen(observed, masks).any()):
+    while last <= order.shape[1]:
         rows = _unseen(observed, masks).nonzero()[:, 0]
-        part = _Part(streams[:, rows], law.rows(rows), observed[rows], order[rows])
-        masks[rows], anchors[rows] = _repair(part, masks[rows], anchors[rows], last)
+        if len(rows) == 0:
+            break
+        part = _Part(drawn.streams[:, rows], law.rows(rows), observed[rows], order[rows])
+        masks[rows], anchors[rows] = _redrawn(part, masks[rows], anchors[rows], last)
         last *= 2
-    return Draw(masks, _weights(masks, anchors, law.free), anchors, _unseen(observed, masks))
+    return drawn._replace(weights=_weights(masks, anchors, law.free))
 
 
 def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
+    """Tell for each series whether an observed cell never moves."""
     return (observed & ~masks.any(1)).flatten(1).any(1)
 
 
@@ -83,7 +93,7 @@ class _Part(NamedTuple):
     order: Tensor
 
 
-def _repair(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Tensor, Tensor]:
+def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Tensor, Tensor]:
     """Redraw the last points of the order one after the other, each anchored on a cell still unseen.
 
     The order is random, not that of the path, so that a cell seen late is not always seen near the input.

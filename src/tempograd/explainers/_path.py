@@ -14,7 +14,7 @@ class Points(NamedTuple):
 
     z: Tensor  # (series, points, time, channel)
     weight: Tensor  # broadcasts to (series, points)
-    free: Tensor | None = None  # like z: which cells a point counts for; None for all
+    free: Tensor | None = None  # like z: 1 for the cells a point counts for, 0 for others; None for all
     step: Tensor | None = None  # factor of the gradient, where it differs between points
 
 
@@ -23,7 +23,9 @@ class Path(NamedTuple):
 
     scale: Tensor  # what the mean gradient is multiplied by
     at: Callable[[slice], Points]  # points in path order
-    poor: Tensor | None = None  # (series,): these paths must be made again, with more care
+    mend: Callable[[], "Path | None"] = lambda: (
+        None
+    )  # better paths, where only the device knows that they are needed
 
 
 class Attribution(NamedTuple):
@@ -36,7 +38,7 @@ class Attribution(NamedTuple):
 
 
 def integrate(
-    question: Question, points: int, path: Callable[[Block, bool], Path], *, random: bool, label: str
+    question: Question, points: int, path: Callable[[Block], Path], *, random: bool, label: str
 ) -> Attribution:
     """Average the gradient over each series' path.
 
@@ -45,9 +47,8 @@ def integrate(
     question : Question
     points : int
         Path points per series; each costs one pass of the model.
-    path : function (block, careful) -> Path
-        Makes the paths of a block of series. Nothing here waits for the device, so what can only be seen
-        there (a poor draw) is mended at the end: those few series come again with ``careful=True``.
+    path : function
+        Makes the paths of a block of series.
     random : bool
         Whether the points are draws; only then errors and counts are kept.
     label : str
@@ -55,30 +56,32 @@ def integrate(
     """
     like = torch.zeros(question.x.shape, device=question.x.device)
     parts = [like] + [torch.zeros_like(like) for _ in range(3 if random else 0)]
-    poor: dict[int, Tensor] = {}
+    waiting: dict[tuple[int, int], tuple[Block, Path]] = {}
 
-    def fill(block: Block, paths: Path, size: int) -> None:
+    def prepare(rows: slice) -> tuple[Block, Path]:
+        block = question.block(rows)
+        return block, path(block)
+
+    def look_ahead(rows: slice) -> None:
+        """Send the next block's draws to the device while it is busy, so that it never waits for the host."""
+        following = slice(rows.stop, min(len(question.x), 2 * rows.stop - rows.start))
+        if following.start < following.stop:
+            waiting[following.start, following.stop] = prepare(following)
+
+    def work(rows: slice, size: int) -> None:
+        block, paths = waiting.pop((rows.start, rows.stop), None) or prepare(rows)
+        waiting.clear()
+        if rows.start > 0:
+            look_ahead(rows)
+        paths = paths.mend() or paths
         estimate = _estimate(question, block, paths, points, size)
         for whole, part in zip(parts, _finish(estimate, paths.scale, block.observed), strict=False):
             whole[block.rows] = part.to(whole)
-
-    def work(rows: slice, size: int) -> None:
-        block = question.block(rows)
-        paths = path(block, False)
-        if rows.start > 0:
-            question.verify()  # of the blocks before; the device is busy with this one's draws
-        fill(block, paths, size)
-        if paths.poor is not None:
-            poor[rows.start] = paths.poor
-
-    def again(rows: slice, size: int) -> None:
-        block = question.block(left[rows])
-        fill(block, path(block, True), size)
+        if rows.start == 0:
+            look_ahead(rows)
+            question.verify()
 
     question.chunks.run(len(question.x), points, work, label)
-    left = torch.cat(list(poor.values())).nonzero()[:, 0].to(question.x.device) if poor else torch.tensor([])
-    if len(left):
-        question.chunks.run(len(left), points, again, label)
     if not random:
         return Attribution(like)
     values, error, free, effective = parts

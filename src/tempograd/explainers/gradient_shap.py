@@ -70,7 +70,7 @@ class GradientShap(Explainer):
                 f"x has {tuple(question.x.shape[1:])}: fit with series of the same length and channels."
             )
 
-        def path(block: Block, _: bool) -> Path:
+        def path(block: Block) -> Path:
             return self._path(block, pool, question.seed)
 
         return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")

@@ -72,7 +72,7 @@ class IntegratedGradients(Explainer):
     def attribute(self, question: Question) -> Attribution:
         return integrate(question, self.points, self._path, random=False, label=f"explain with {self.name}")
 
-    def _path(self, block: Block, _: bool) -> Path:
+    def _path(self, block: Block) -> Path:
         alpha, weight = (part.to(block.x) for part in nodes(self.points, self.rule))
 
         def at(piece: slice) -> Points:

@@ -61,7 +61,7 @@ class MaskingIG(Explainer):
             ) from None
         alpha, weight = nodes(self.points, self.rule)
 
-        def path(block: Block, _: bool) -> Path:
+        def path(block: Block) -> Path:
             mask: Tensor = moving[block.rows].to(block.x.device)
             start = torch.where(mask, block.baseline, block.x)
 

@@ -75,7 +75,7 @@ class RandIG(Explainer):
                 stacklevel=4,
             )
 
-        def path(block: Block, _: bool) -> Path:
+        def path(block: Block) -> Path:
             return self._path(block, question.seed)
 
         return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")
@@ -92,6 +92,6 @@ class RandIG(Explainer):
             )
             x = block.x[:, None]
             z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
-            return Points(z, torch.ones_like(alpha[piece]), free)
+            return Points(z, torch.ones_like(alpha[piece]), free.to(x.dtype))
 
         return Path(block.x - block.baseline, at)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.draws import keys
-from tempograd.engine import Block, Question
+from tempograd.engine import Block, Later, Question
 from tempograd.errors import SettingError, TempogradWarning, UnknownNameError
-from tempograd.explainers._anchors import Draw, draw, per_point
+from tempograd.explainers._anchors import Draw, draw, per_point, repaired
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import summed_over_prefixes
 from tempograd.explainers._retention import Segments, complete
@@ -157,30 +157,38 @@ class Timing(Explainer):
             )
         return law
 
-    def _large_path(self, table: Law, seed: int, block: Block, careful: bool) -> Path:
-        drawn = self.draw(keys(seed, block.ids, 0), table.of(block.lengths), block.observed, careful)
-        return self._path(block, drawn)._replace(poor=drawn.unseen)
+    def _large_path(self, table: Law, seed: int, block: Block) -> Path:
+        law, stream = table.of(block.lengths), keys(seed, block.ids, 0)
+        drawn = self.draw(stream, law, block.observed)
+        unseen = Later(drawn.unseen)
 
-    def _small_path(self, drawn: Draw, block: Block, _: bool) -> Path:
-        return self._path(block, Draw(*(part[block.rows] for part in drawn)))
+        def mend() -> Path | None:
+            return self._path(block, repaired(drawn, law, block.observed)) if unseen else None
 
-    def draw(self, stream: Tensor, law: Law, observed: Tensor, careful: bool) -> Draw:
-        """Draw the masks of a block of series; with ``careful`` every observed cell moves at least once."""
+        return self._path(block, drawn)._replace(mend=mend)
+
+    def _small_path(self, drawn: Draw, block: Block) -> Path:
+        rows = block.rows
+        return self._path(block, drawn._replace(masks=drawn.masks[rows], weights=drawn.weights[rows]))
+
+    def draw(self, stream: Tensor, law: Law, observed: Tensor) -> Draw:
+        """Draw the masks of a block of series."""
         if self.anchored and law.most:
-            return draw(stream, law, observed, self.points, self.anchored, repair=careful)
+            return draw(stream, law, observed, self.points, self.anchored)
         streams = per_point(stream, self.points)
         masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
         anchors = torch.full_like(streams[0], -1)
         weights = torch.ones_like(anchors, dtype=law.free.dtype)
-        return Draw(masks, weights, anchors, unseen=torch.zeros_like(anchors[:, 0]))
+        return Draw(masks, weights, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
 
     def _path(self, block: Block, drawn: Draw) -> Path:
         offset = 0.0 if "A7" in self.quirks else 0.5
         alpha = (torch.arange(self.points, device=block.x.device) + offset).to(block.x.dtype) / self.points
 
         def at(piece: slice) -> Points:
-            free, x = drawn.masks[:, piece], block.x[:, None]
-            z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
+            free = drawn.masks[:, piece].to(block.x.dtype)
+            position = (free * (alpha[piece, None, None] - 1)).add_(1)  # 1 where a cell is held
+            z = torch.lerp(block.baseline[:, None], block.x[:, None], position)
             return Points(z, drawn.weights[:, piece], free)
 
         scale = block.x - block.baseline
@@ -202,7 +210,8 @@ def _small_draw(
     rows = torch.tensor(ids, device=device)
     table = Law.table({law.time: law}, x, device, dtype).of(torch.full_like(rows, law.time))
     everything = torch.ones((), dtype=torch.bool, device=device).expand(len(ids), law.time, law.channels)
-    return explainer.draw(keys(seed, rows, 0), table, everything, careful=True)
+    drawn = explainer.draw(keys(seed, rows, 0), table, everything)
+    return repaired(drawn, table, everything) if drawn.unseen else drawn
 
 
 def _warn_of_rare_cells(laws: list[Segments], points: int) -> None:
