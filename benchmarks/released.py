@@ -18,15 +18,13 @@ def timing(model: nn.Module, x: Tensor, segments: int, low: int, high: int, poin
         alpha = torch.arange(points, device=x.device).view(-1, 1, 1, 1) / points
         free = torch.ones(points, batch, time, channels, device=x.device)
         rows = torch.arange(points, device=x.device)[:, None], torch.arange(batch, device=x.device)[None]
-        length = torch.randint(low, high + 1, (segments, points, batch), device=x.device)
-        channel = torch.randint(channels, (segments, points, batch), device=x.device)
-        start = (torch.rand(segments, points, batch, device=x.device) * (time - length)).long()
-        longest = int(length.max())
-        for s in range(segments):
-            grid = torch.arange(longest, device=x.device).view(-1, 1, 1)
-            inside = grid < length[s]
-            index = (start[s] + grid) * inside  # beyond the end: step 0
-            free[rows[0], rows[1], index, channel[s]] = 0
+        for _ in range(segments):
+            length = torch.randint(low, high + 1, (points, batch), device=x.device)
+            channel = torch.randint(channels, (points, batch), device=x.device)
+            start = (torch.rand(points, batch, device=x.device) * (time - length)).long()
+            grid = torch.arange(int(length.max()), device=x.device).view(-1, 1, 1)
+            index = (start + grid) * (grid < length)  # beyond the end: step 0
+            free[rows[0], rows[1], index, channel] = 0
         point = (alpha * x * free + x * (1 - free)).view(-1, time, channels).requires_grad_()
         score = model(point).softmax(-1).gather(1, target.repeat(points)[:, None]).sum()
         (gradient,) = torch.autograd.grad(score, point)

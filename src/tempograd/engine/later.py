@@ -19,7 +19,7 @@ class Later:
         if flag.is_cuda:
             self._flag = torch.empty(flag.shape, dtype=flag.dtype, pin_memory=True)
             self._flag.copy_(flag, non_blocking=True)
-            self._event = torch.cuda.Event()
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here
             self._event.record()
 
     def __bool__(self) -> bool:

@@ -54,6 +54,7 @@ class Question:
     steps: Tensor | str | None = None
     _findings: list[Tensor] = field(default_factory=list)
     _known: bool = False
+    _verified: bool = False
 
     @classmethod
     def ask(
@@ -101,7 +102,7 @@ class Question:
 
     def but(self, **changes: Any) -> Self:
         """Return a fresh question that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=[], _known=False, **changes)
+        return replace(self, target=None, steps=None, _findings=[], _known=False, _verified=False, **changes)
 
     @property
     def chunks(self) -> Chunks:
@@ -152,6 +153,11 @@ class Question:
         with torch.no_grad():
             return self.read(block, raw(self.model, block.x))
 
+    def verify_once(self) -> None:
+        """Verify the first block's answers as soon as they are there, so that a long run fails early."""
+        if not self._verified:
+            self.verify()
+
     def verify(self, values: Tensor | None = None) -> None:
         """Refuse NaN and probabilities among the clean answers, and NaN among the results.
 
@@ -161,6 +167,7 @@ class Question:
         if self._findings:
             flags += torch.stack(self._findings).all(0).unbind()
             self._findings.clear()
+            self._verified = True
         results = torch.stack(flags).tolist() if flags else []
         good = results.pop(0) if values is not None else True
         finite, normalised = results or (True, False)

@@ -23,9 +23,7 @@ class Path(NamedTuple):
 
     scale: Tensor  # what the mean gradient is multiplied by
     at: Callable[[slice], Points]  # points in path order
-    mend: Callable[[], "Path | None"] = lambda: (
-        None
-    )  # better paths, where only the device knows that they are needed
+    mend: Callable[[], "Path | None"] = lambda: None  # better paths, if the device finds these wanting
 
 
 class Attribution(NamedTuple):
@@ -69,17 +67,19 @@ def integrate(
             waiting[following.start, following.stop] = prepare(following)
 
     def work(rows: slice, size: int) -> None:
-        block, paths = waiting.pop((rows.start, rows.stop), None) or prepare(rows)
+        key = rows.start, rows.stop
+        block, paths = waiting[key] if key in waiting else prepare(rows)
         waiting.clear()
         if rows.start > 0:
             look_ahead(rows)
         paths = paths.mend() or paths
+        if rows.start > 0:
+            question.verify_once()
         estimate = _estimate(question, block, paths, points, size)
         for whole, part in zip(parts, _finish(estimate, paths.scale, block.observed), strict=False):
             whole[block.rows] = part.to(whole)
         if rows.start == 0:
             look_ahead(rows)
-            question.verify()
 
     question.chunks.run(len(question.x), points, work, label)
     if not random:

@@ -37,7 +37,7 @@ class MaskingIG(Explainer):
     --------
     >>> product = lambda x: (x[:, 0] * x[:, 1])
     >>> x = torch.tensor([[[3.0], [2.0]]])
-    >>> MaskingIG(torch.tensor([[1], [0]]))(product, x, output="raw").values.flatten()
+    >>> MaskingIG(torch.tensor([[1], [0]]))(product, x, output="raw").values.flatten().round(decimals=4)
     tensor([6., 0.])
     """
 

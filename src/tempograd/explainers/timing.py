@@ -187,11 +187,11 @@ class Timing(Explainer):
 
         def at(piece: slice) -> Points:
             free = drawn.masks[:, piece].to(block.x.dtype)
-            position = (free * (alpha[piece, None, None] - 1)).add_(1)  # 1 where a cell is held
-            z = torch.lerp(block.baseline[:, None], block.x[:, None], position)
+            back = free * (alpha[piece, None, None] - 1)  # how far towards the baseline, 0 where a cell is held
+            z = torch.addcmul(block.x[:, None], back, difference[:, None])
             return Points(z, drawn.weights[:, piece], free)
 
-        scale = block.x - block.baseline
+        scale = difference = block.x - block.baseline
         if "A5" in self.quirks:
             count = drawn.masks.sum(1)
             scale = scale * count / (count + torch.finfo(torch.float16).eps)

@@ -1,0 +1,156 @@
+"""Every mistake gets one sentence that says what to do."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+from conftest import Recurrent, linear, series
+from tempograd.errors import (
+    InputError,
+    ModelError,
+    SettingError,
+    TempogradError,
+    TempogradWarning,
+    UnknownNameError,
+)
+
+X = series(4, 6, 2)
+MODEL = linear(6, 2)
+HOLE = X.clone()
+HOLE[1, 2, 0] = torch.nan
+ENDLESS = X.clone()
+ENDLESS[1, 2, 0] = torch.inf
+
+
+class Broken(nn.Module):
+    def forward(self, x):
+        return x.flatten(1)[:, :2] * torch.nan
+
+
+class Shy(nn.Module):
+    def forward(self, x):
+        return x.detach().flatten(1)[:, :2]
+
+
+class Steep(nn.Module):
+    """Finite everywhere, with an infinite slope at 0."""
+
+    def forward(self, x):
+        return x.clamp(min=0).sqrt().flatten(1)[:, :2]
+
+
+CASES = {
+    "rank two": (lambda: tg.explain(MODEL, X[0]), InputError, r"x\[None\]"),
+    "rank four": (lambda: tg.explain(MODEL, X[None]), InputError, r"\(batch, time, channel\)"),
+    "a list": (lambda: tg.explain(MODEL, X.tolist()), InputError, "tensor or a numpy array"),
+    "NaN": (lambda: tg.explain(MODEL, HOLE), InputError, "pass mask="),
+    "infinity": (lambda: tg.explain(MODEL, ENDLESS), InputError, "NaN or infinity"),
+    "integers": (lambda: tg.explain(MODEL, X.long()), InputError, r"x\.float\(\)"),
+    "integers from numpy": (lambda: tg.explain(MODEL, np.zeros((2, 6, 2), int)), InputError, r"x\.float\(\)"),
+    "no series": (lambda: tg.explain(MODEL, X[:0]), InputError, "at least one series"),
+    "no steps": (lambda: tg.explain(MODEL, X[:, :0]), InputError, "empty"),
+    "layout": (lambda: tg.explain(MODEL, X, layout="TBD"), InputError, "'BTD' or 'BDT'"),
+    "method": (lambda: tg.explain(MODEL, X, "timming"), UnknownNameError, "Did you mean 'timing'"),
+    "option": (lambda: tg.explain(MODEL, X, pionts=3), UnknownNameError, "Did you mean 'points'"),
+    "no method": (lambda: tg.explain(MODEL, X, 3), InputError, "a name or an explainer"),
+    "quirk": (lambda: tg.Timing(quirks=frozenset({"A33"})), UnknownNameError, "Did you mean 'A3'"),
+    "published": (lambda: tg.Timing.published("waffer"), UnknownNameError, "Did you mean 'wafer'"),
+    "output": (lambda: tg.explain(MODEL, X, output="logit"), InputError, "'probability' or 'raw'"),
+    "target too large": (lambda: tg.explain(MODEL, X, target=3), InputError, "target 3 is out of range.*0 to 2"),
+    "target negative": (lambda: tg.explain(MODEL, X, target=-1), InputError, "target -1 is out of range"),
+    "target per series": (lambda: tg.explain(MODEL, X, target=[0, 1]), InputError, r"shape \(4,\)"),
+    "target real": (lambda: tg.explain(MODEL, X, target=0.5), InputError, "integers"),
+    "target bool": (lambda: tg.explain(MODEL, X, target=True), InputError, "bool"),
+    "target function": (lambda: tg.explain(MODEL, X, target=lambda y: y), InputError, "one score per series"),
+    "target and steps": (lambda: tg.explain(MODEL, X, target=torch.sum, steps=1), InputError, "in the function"),
+    "max_length": (lambda: tg.explain(MODEL, X, max_length=7), SettingError, "series of 6 steps: pass at most 6"),
+    "min_length": (lambda: tg.explain(MODEL, X, min_length=7), SettingError, "min_length=7 does not fit"),
+    "min above max": (lambda: tg.Timing(min_length=5, max_length=3), SettingError, "above max_length=3"),
+    "always held": (
+        lambda: tg.explain(MODEL, X[..., :1], segments=3, min_length=4, max_length=5),
+        SettingError,
+        "hold step 2.*try segments=2, min_length=1, max_length=2",
+    ),
+    "no points": (lambda: tg.Timing(points=0), InputError, "points must be at least 1"),
+    "points real": (lambda: tg.IntegratedGradients(points=2.5), InputError, "points must be an integer"),
+    "segments": (lambda: tg.Timing(segments=-1), InputError, "segments must be at least 0"),
+    "anchored": (lambda: tg.Timing(anchored=1.0), SettingError, "between 0 and 0.95"),
+    "p": (lambda: tg.RandIG(p=0), SettingError, "no cell move"),
+    "rule": (lambda: tg.IntegratedGradients(rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
+    "noise": (lambda: tg.GradientShap(noise=-1), SettingError, "negative"),
+    "pool": (
+        lambda: tg.explain(MODEL, X, "gradient_shap", train=X[:, :3]),
+        InputError,
+        r"shape \(3, 2\).*\(6, 2\)",
+    ),
+    "baseline shape": (lambda: tg.explain(MODEL, X, baseline=torch.zeros(5, 1, 1)), InputError, "broadcast to x"),
+    "baseline name": (lambda: tg.explain(MODEL, X, baseline="mean"), InputError, "'zero', 'average' or a tensor"),
+    "baseline NaN": (lambda: tg.explain(MODEL, X, baseline=float("nan")), InputError, "baseline holds NaN"),
+    "mask shape": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6)), InputError, "shape of x"),
+    "mask values": (lambda: tg.explain(MODEL, X, mask=torch.full_like(X, 2)), InputError, "1 .observed. and 0"),
+    "ids twice": (lambda: tg.explain(MODEL, X, ids=[1, 2, 2, 3]), InputError, "but 2 occurs more than once"),
+    "ids too few": (lambda: tg.explain(MODEL, X, ids=[1, 2]), InputError, "each of the 4 series once"),
+    "ids real": (lambda: tg.explain(MODEL, X, ids=[0.0, 1.0, 2.0, 3.0]), InputError, "ids must be integers"),
+    "seed": (lambda: tg.explain(MODEL, X, seed=1.5), InputError, "seed must be an integer"),
+    "chunk": (lambda: tg.explain(MODEL, X, chunk=0), InputError, "chunk must be at least 1"),
+    "channels": (lambda: tg.explain(MODEL, X, channels=["a"]), InputError, "channels must have 2 entries"),
+    "NaN from the model": (lambda: tg.explain(Broken(), X), ModelError, "returned NaN or infinity"),
+    "NaN from the model, random": (lambda: tg.explain(Broken(), X, "random"), ModelError, "returned NaN"),
+    "NaN on the path": (
+        lambda: tg.explain(Steep(), torch.zeros(2, 6, 2), output="raw"),
+        ModelError,
+        "on the path",
+    ),
+    "probabilities": (lambda: tg.explain(nn.Sequential(MODEL, nn.Softmax(-1)), X), ModelError, "output='raw'"),
+    "no gradient": (lambda: tg.explain(Shy(), X), ModelError, "needs no gradient"),
+    "tuple from the model": (lambda: tg.explain(lambda x: (x, x), X), ModelError, "returns the tensor"),
+    "scalar from the model": (lambda: tg.explain(lambda x: x.sum(), X), ModelError, "one row per series"),
+    "wrong rows": (lambda: tg.explain(lambda x: x[:-1, 0], X), ModelError, "one row per series"),
+    "other outputs": (lambda: tg.explain(lambda x: x[:, :3], X), ModelError, "with 6 steps"),
+    "k": (lambda: tg.evaluate(MODEL, tg.explain(MODEL, X), k=13), InputError, "13"),
+    "metric": (
+        lambda: tg.evaluate(MODEL, tg.explain(MODEL, X), metrics=["cpds"]),
+        UnknownNameError,
+        "Did you mean 'cpd'",
+    ),
+    "data set": (lambda: tg.load_dataset("sate"), UnknownNameError, "Did you mean 'state'"),
+    "model": (lambda: tg.train("gur", tg.load_dataset("state")), UnknownNameError, "Did you mean 'gru'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_sentence_that_says_what_to_do(case):
+    call, kind, text = CASES[case]
+    with pytest.raises(kind, match=text) as caught:
+        call()
+    assert isinstance(caught.value, TempogradError)
+    message = str(caught.value)
+    assert message.endswith(".")
+    assert "\n" not in message
+
+
+def test_an_index_is_no_series():
+    with pytest.raises(InputError, match=r"explanation\[2:3\]"):
+        tg.explain(MODEL, X)[2]
+
+
+def test_rare_cells_are_announced_before_anything_runs():
+    calls = []
+
+    def model(x):
+        calls.append(len(x))
+        return MODEL(x)
+
+    with pytest.warns(TempogradWarning, match="use points=") as caught:
+        tg.explain(model, X, points=4)
+    assert caught[0].filename == __file__
+    with pytest.warns(TempogradWarning, match="larger p"):
+        tg.explain(model, X, "rand_ig", points=4, p=0.2)
+
+
+def test_recurrent_models_in_training_mode_are_explained_in_evaluation_mode():
+    x = series(5, 9, 3)
+    trained, evaluated = Recurrent().train(), Recurrent().eval()
+    torch.testing.assert_close(tg.explain(trained, x).values, tg.explain(evaluated, x).values)

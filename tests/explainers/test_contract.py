@@ -1,0 +1,162 @@
+"""Contract: what must hold for every registered explainer, present and future."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from conftest import Recurrent, linear, series, smooth
+from tempograd.explainers import EXPLAINERS, Explainer, GradientShap
+
+
+@pytest.fixture(params=sorted(EXPLAINERS))
+def explainer(request) -> Explainer:
+    return EXPLAINERS[request.param]()
+
+
+def close(first, second):
+    torch.testing.assert_close(first, second, rtol=2e-4, atol=2e-7)
+
+
+@pytest.mark.parametrize(("time", "channels", "classes"), [(7, 4, 3), (11, 1, 2), (1, 3, 3), (2, 1, 1)])
+def test_scores_are_finite_and_tell_the_series_apart(explainer, time, channels, classes):
+    found = explainer(smooth(time, channels, classes), series(5, time, channels, dtype=torch.float64))
+    assert found.values.shape == (5, time, channels)
+    assert found.values.dtype == torch.float32
+    assert found.values.isfinite().all()
+    assert (found.values[0] != found.values[1]).any()
+
+
+def test_same_seed_same_scores_other_seed_other_draws(explainer, recurrent):
+    x = series(4, 9, 3)
+    first, again, other = (explainer(recurrent, x, seed=seed).values for seed in (3, 3, 4))
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    fixed = explainer.deterministic or isinstance(explainer, GradientShap)  # without a pool nothing is drawn
+    assert torch.equal(first, other) == fixed
+
+
+def test_a_series_does_not_depend_on_its_company(explainer):
+    model, x, ids = smooth(9, 3), series(7, 9, 3, dtype=torch.float64), torch.arange(7) * 5 - 8
+    together = explainer(model, x, ids=ids, seed=2)
+    order = torch.tensor([4, 0, 6, 2, 1, 5, 3])
+    shuffled = explainer(model, x[order], ids=ids[order], seed=2)
+    close(shuffled.values, together.values[order])
+    for i in (0, 3):
+        alone = explainer(model, x[i : i + 1], ids=ids[i : i + 1], seed=2)
+        close(alone.values, together.values[i : i + 1])
+        if together.standard_error is not None:
+            close(alone.standard_error, together.standard_error[i : i + 1])
+            assert torch.equal(alone.free_points, together.free_points[i : i + 1])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 120, 100000])
+def test_the_chunk_size_does_not_matter(explainer, chunk):
+    model, x = smooth(9, 3), series(30, 9, 3, dtype=torch.float64)
+    automatic, given = explainer(model, x), explainer(model, x, chunk=chunk)
+    close(given.values, automatic.values)
+    if automatic.standard_error is not None:
+        torch.testing.assert_close(given.standard_error, automatic.standard_error, rtol=1e-3, atol=1e-7)
+
+
+def test_many_series_are_explained_as_one_by_one(explainer):
+    """Enough cells for the path that looks ahead and draws block by block."""
+    model, x = smooth(30, 4), series(300, 30, 4, dtype=torch.float64)
+    many = explainer(model, x).values
+    for i in (0, 149, 299):
+        close(explainer(model, x[i : i + 1], ids=[i]).values, many[i : i + 1])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_model_and_surroundings_are_left_as_they_were(explainer, fails):
+    class Fragile(Recurrent):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if fails and self.calls > (1 if explainer.needs_gradient else 0):
+                raise ArithmeticError
+            return super().forward(x)
+
+    model, x = Fragile().train(), series(6, 9, 3)
+    model.head.bias.requires_grad_(False)
+    state, kept = copy.deepcopy(model.state_dict()), x.clone()
+    rng, numpy_rng = torch.get_rng_state(), np.random.mtrand._rand.get_state()[1].copy()
+    try:
+        explainer(model, x, chunk=200)
+    except ArithmeticError:
+        assert fails
+    assert all(part.training for part in model.modules())
+    assert model.gru.dropout == 0.4
+    assert [p.requires_grad for p in model.head.parameters()] == [True, False]
+    assert all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+    assert torch.equal(x, kept)
+    assert not x.requires_grad
+    assert torch.equal(rng, torch.get_rng_state())
+    assert np.array_equal(numpy_rng, np.random.mtrand._rand.get_state()[1])
+
+
+def test_a_channel_the_model_ignores_scores_zero(explainer):
+    inner = smooth(9, 2)
+    found = explainer(lambda x: inner(x[..., :2]), series(8, 9, 3, dtype=torch.float64)).values
+    if explainer.needs_gradient:
+        assert (found[..., 2] == 0).all()
+        assert (found[..., :2] != 0).all()
+
+
+def test_nothing_differs_from_the_baseline_so_nothing_is_credited(explainer):
+    x = series(4, 9, 3)
+    found = explainer(linear(9, 3), x, baseline=x)
+    if explainer.needs_gradient:
+        assert (found.values == 0).all()
+
+
+def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
+    """A linear model on which ten cells of each series matter a hundred times as much as the others."""
+    model = linear(12, 5)
+    with torch.no_grad():
+        model[1].weight *= torch.where(torch.arange(60) % 6 == 0, 1.0, 0.01)
+    found = explainer(model, series(40, 12, 5) + 3, output="raw").values.abs().flatten(1)
+    hits = (found.topk(10).indices % 6 == 0).float().mean()
+    assert (hits > 0.95) if explainer.needs_gradient else (0.05 < hits < 0.3)
+
+
+def test_half_of_the_layouts_and_devices_agree(explainer):
+    model, x = smooth(9, 3), series(4, 9, 3)
+    plain = explainer(model, x)
+    torch.testing.assert_close(explainer(model, x.transpose(1, 2), layout="BDT").values, plain.values)
+    torch.testing.assert_close(explainer(model, x.numpy()).values, plain.values)
+
+
+def test_memory_mapped_series_are_read_in_place(explainer, tmp_path):
+    np.save(tmp_path / "x.npy", series(6, 9, 3).numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    found = explainer(smooth(9, 3), mapped)
+    torch.testing.assert_close(found.values, explainer(smooth(9, 3), series(6, 9, 3)).values)
+    assert found.x.data_ptr() == mapped.ctypes.data
+
+
+def test_double_precision_is_kept_until_the_end(explainer):
+    """A model whose answer is lost in single precision."""
+
+    class Fine(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
+
+        def forward(self, x):
+            return (((x - 0.5) * 1e-9 + 1e9) - 1e9).flatten(1).sum(1) * 1e9 * self.scale
+
+    found = explainer(Fine(), torch.full((1, 2, 2), 0.25), output="raw").values
+    if explainer.needs_gradient:
+        torch.testing.assert_close(found, torch.full((1, 2, 2), 0.25), rtol=1e-3, atol=0)
+
+
+def test_explainers_are_values(explainer):
+    same = EXPLAINERS[explainer.name](**(explainer.parameters | {"quirks": explainer.quirks}))
+    assert same == explainer
+    assert hash(same) == hash(explainer)
+    changed = EXPLAINERS[explainer.name](quirks=explainer.known_quirks)
+    assert (changed == explainer) == (not explainer.known_quirks)

@@ -1,0 +1,149 @@
+import pytest
+import torch
+from safetensors.torch import save_file
+from scipy import stats
+
+import tempograd as tg
+from conftest import Recurrent, linear, series, smooth
+from tempograd.errors import DataError, InputError
+
+
+@pytest.fixture
+def explanation():
+    x = series(4, 6, 3)
+    mask = torch.ones_like(x)
+    mask[0, 4:] = 0
+    return tg.explain(
+        smooth(6, 3),
+        x,
+        points=20,
+        mask=mask,
+        ids=[4, 7, -2, 9],
+        seed=5,
+        channels=["a", "b", "c"],
+        baseline="average",
+    )
+
+
+def same(first, second):
+    for name in first.__dataclass_fields__:
+        one, other = getattr(first, name), getattr(second, name)
+        if isinstance(one, torch.Tensor):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+        else:
+            assert one == other, name
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+@pytest.mark.parametrize("steps", [None, "own"])
+def test_saved_and_loaded_nothing_changes(explanation, tmp_path, per_step, steps):
+    same(tg.Explanation.load(explanation.save(tmp_path / "deep" / "e.safetensors")), explanation)
+    if per_step:
+        other = tg.explain(Recurrent(per_step=True), series(2, 5, 3), "random", steps=steps, times=list("vwxyz"))
+        same(tg.Explanation.load(other.save(tmp_path / "own.safetensors")), other)
+
+
+def test_a_constant_baseline_costs_no_space_and_the_series_can_be_left_out(explanation, tmp_path):
+    big = tg.explain(linear(500, 4), series(20, 500, 4), "random")
+    with_series, without = big.save(tmp_path / "a"), big.save(tmp_path / "b", series=False)
+    assert with_series.stat().st_size - without.stat().st_size == pytest.approx(20 * 500 * 4 * 4, abs=500)
+    assert without.stat().st_size < 1.05 * 20 * 500 * 4 * 4
+    loaded = tg.Explanation.load(without)
+    assert loaded.x is None
+    assert loaded.baseline.shape == big.values.shape
+
+
+def test_foreign_and_damaged_files_are_refused(explanation, tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        tg.Explanation.load(tmp_path / "nowhere")
+    save_file({"values": torch.zeros(2)}, tmp_path / "foreign")
+    with pytest.raises(DataError, match="holds no explanation"):
+        tg.Explanation.load(tmp_path / "foreign")
+    whole = explanation.save(tmp_path / "e").read_bytes()
+    (tmp_path / "half").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="not a readable"):
+        tg.Explanation.load(tmp_path / "half")
+
+
+def test_a_failed_save_leaves_the_old_file(explanation, tmp_path, monkeypatch):
+    path = explanation.save(tmp_path / "e")
+    before = path.read_bytes()
+    monkeypatch.setattr("tempograd.explanation.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        explanation.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["e"]
+
+
+def test_intervals_are_students_with_the_effective_size(explanation):
+    low, high = explanation.interval(0.9)
+    i, t, d = 1, 2, 0
+    freedom = float(explanation.effective_points[i, t, d]) - 1
+    half = stats.t.ppf(0.95, freedom) * float(explanation.standard_error[i, t, d])
+    assert float(high[i, t, d] - explanation.values[i, t, d]) == pytest.approx(half, rel=1e-3)
+    assert float(explanation.values[i, t, d] - low[i, t, d]) == pytest.approx(half, rel=1e-3)
+    assert (low[0, 4:] == 0).all()
+    assert (high[0, 4:] == 0).all()
+
+
+def test_cells_with_fewer_than_two_draws_have_an_infinite_interval():
+    with pytest.warns(UserWarning, match="use points"):
+        found = tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", points=3, p=0.4)
+    rare = found.free_points < 2
+    assert rare.any()
+    assert found.standard_error[rare].isinf().all()
+    low, high = found.interval()
+    assert low[rare].isneginf().all()
+    assert high[rare].isposinf().all()
+    assert (found.values[found.free_points == 0] == 0).all()
+
+
+def test_a_method_without_error_has_no_interval():
+    with pytest.raises(InputError, match="no Monte-Carlo error"):
+        tg.explain(linear(6, 2), series(3, 6, 2), "integrated_gradients").interval()
+
+
+def test_top_lists_the_strongest_observed_cells(explanation):
+    top = explanation.top(5)
+    for i in range(4):
+        cells = [
+            (abs(float(explanation.values[i, t, d])), t, d)
+            for t in range(6)
+            for d in range(3)
+            if explanation.mask[i, t, d]
+        ]
+        expected = sorted(cells, reverse=True)[:5]
+        assert list(zip(top.time[i].tolist(), top.channel[i].tolist(), strict=True)) == [c[1:] for c in expected]
+        assert top.values[i].abs().tolist() == pytest.approx([c[0] for c in expected])
+    assert explanation.top(18).time[0, 12:].tolist() == [-1] * 6
+    with pytest.raises(InputError, match="18 cells"):
+        explanation.top(19)
+
+
+def test_the_table_has_one_row_per_observed_cell(explanation):
+    table = explanation.to_dataframe()
+    assert len(table) == 4 * 18 - 6
+    row = table[(table.id == 7) & (table.time == 3) & (table.channel == "b")].iloc[0]
+    assert row.value == pytest.approx(float(explanation.values[1, 3, 1]))
+    assert row.x == pytest.approx(float(explanation.x[1, 3, 1]))
+    assert row.free_points == explanation.free_points[1, 3, 1]
+    assert row.standard_error == pytest.approx(float(explanation.standard_error[1, 3, 1]))
+
+
+def test_some_series_can_be_taken_out(explanation):
+    part = explanation[1:3]
+    assert part.ids.tolist() == [7, -2]
+    torch.testing.assert_close(part.values, explanation.values[1:3])
+    torch.testing.assert_close(part.baseline, explanation.baseline[1:3])
+
+
+def test_the_fingerprint_names_the_weights():
+    x, model = series(2, 6, 2), linear(6, 2)
+    before = tg.explain(model, x, "random").fingerprint
+    assert before == tg.explain(linear(6, 2), x, "random").fingerprint
+    with torch.no_grad():
+        weight = model[1].weight
+        weight[0, 0], weight[0, 1] = weight[0, 1].item(), weight[0, 0].item()
+    swapped = tg.explain(model, x, "random").fingerprint
+    assert swapped != before
+    assert tg.explain(model.double(), x, "random").fingerprint not in {before, swapped}
