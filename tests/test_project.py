@@ -1,0 +1,64 @@
+"""What the project promises about itself."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tempograd as tg
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("index", range(2))
+def test_the_examples_of_the_readme_run(index, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train = tg.train
+    monkeypatch.setattr(
+        tg, "train", lambda *args, **options: train(*args, epochs=1, options={"hidden": 8}, **options)
+    )
+    code = blocks("README.md")[index].replace("slice(50)", "slice(4)")
+    exec(compile(code, "README.md", "exec"), {})
+    assert (tmp_path / ("explanation.safetensors", "report.html")[index]).stat().st_size > 1000
+
+
+def test_there_are_two_examples():
+    assert len(blocks("README.md")) == 2
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_stay_short(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            start = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0].lineno
+            assert node.end_lineno - start < 50, node.name
+
+
+def test_all_names_what_is_public():
+    public = {name for name in vars(tg) if not name.startswith("_")}
+    modules = {name for name in public if isinstance(getattr(tg, name), type(sys))}
+    assert public - modules == set(tg.__all__) - {"__version__"}
+
+
+def test_importing_needs_torch_numpy_and_safetensors_only():
+    """No extra and no oracle is imported before it is used."""
+    code = "import sys, tempograd; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pandas", "captum", "sklearn", "scipy", "matplotlib"} & set(done.stdout.split())
+
+
+def test_nothing_unpickles_or_evaluates():
+    for path in SOURCES:
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not names & {"pickle", "eval", "exec"}, path
+        assert "torch.load" not in path.read_text(), path
