@@ -20,14 +20,14 @@ SEGMENTS = [1, 5, 10]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--folds", type=int, nargs="+", default=range(5))
     parser.add_argument("--series", type=int, default=200)
     parser.add_argument("--budget", type=float, default=1e9, help="stop after this many seconds")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/published_cells.json"))
     args = parser.parse_args()
     start, rows = time.monotonic(), []
     metric = tg.METRICS["cpd"](scale="published")
-    for fold in range(args.folds):
+    for fold in args.folds:
         for name, longest in SWEEP.items():
             data = tg.load_dataset(name, fold=fold)
             model = tg.train("gru", data, seed=42 + fold, recipe="published", device=args.device)

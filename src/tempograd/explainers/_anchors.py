@@ -50,14 +50,13 @@ def draw(stream: Tensor, law: Law, observed: Tensor, points: int, share: float) 
 def repaired(drawn: Draw, law: Law, observed: Tensor) -> Draw:
     """Redraw masks until every observed cell moves at least once, as far as the points allow."""
     masks, anchors, order = drawn.masks, drawn.anchors, drawn.order
-    last = 2
-    while last <= order.shape[1]:
+    points = order.shape[1]
+    for last in [*(2**power for power in range(1, points.bit_length()) if 2**power < points), points]:
         rows = _unseen(observed, masks).nonzero()[:, 0]
         if len(rows) == 0:
             break
         part = _Part(drawn.streams[:, rows], law.rows(rows), observed[rows], order[rows])
         masks[rows], anchors[rows] = _redrawn(part, masks[rows], anchors[rows], last)
-        last *= 2
     return drawn._replace(weights=_weights(masks, anchors, law.free))
 
 
