@@ -43,13 +43,15 @@ def fingerprint(model: Model) -> Callable[[], str]:
 def _groups(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
     """Collect the bits of small tensors of one width, so that few operations serve many of them."""
     waiting: dict[torch.dtype, list[Tensor]] = {}
+    size = 0
     for tensor in tensors:
         plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
-        group = waiting.setdefault(bits.dtype, [])
-        group.append(bits)
-        if sum(len(part) for part in group) > GROUP:
-            yield waiting.pop(bits.dtype)
+        waiting.setdefault(bits.dtype, []).append(bits)
+        size += bits.numel()
+        if size > GROUP:
+            yield from waiting.values()
+            waiting, size = {}, 0
     yield from waiting.values()
 
 

@@ -1,7 +1,8 @@
 """A model at rest: evaluation mode, frozen weights, recurrent layers ready for cuDNN, all put back."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
     module = owner(model)
     if module is not None:
-        for tensor in (*module.parameters(), *module.buffers()):
+        for tensor in chain(module.parameters(), module.buffers()):
             if tensor.is_floating_point():
                 return tensor.device, tensor.dtype
     return x.device, x.dtype
@@ -36,7 +37,8 @@ def quiet(model: Model) -> Iterator[None]:
     module = owner(model)
     device, _ = place(model, torch.empty(0))
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), torch.inference_mode(mode=False), torch.enable_grad():
+    outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
+    with torch.random.fork_rng(devices=devices), outside, torch.enable_grad():
         if module is None:
             yield
             return
