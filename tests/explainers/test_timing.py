@@ -1,6 +1,7 @@
 """TIMING against known answers, a textbook loop and its own limits."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -53,11 +54,11 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TempogradWarning)
         found = Timing(points, *lengths, anchored=anchored)(model, x, target=2, seed=5, ids=[7, 8, 9]).values
-    segments = complete(time, channels, *lengths, time)
+    segments = replace(complete(time, channels, *lengths, time), anchored=round(anchored * points))
     free = torch.from_numpy(segments.free()).repeat_interleave(channels)
     law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
     stream = keys(5, torch.tensor([7, 8, 9]), 0)
-    drawn = draw(stream, law, torch.ones_like(x, dtype=torch.bool), points, anchored)
+    drawn = draw(stream, law, torch.ones_like(x, dtype=torch.bool), points)
     drawn = repaired(drawn, law, torch.ones_like(x, dtype=torch.bool))
     if not anchored:
         drawn = drawn._replace(masks=moving(per_point(stream, points), law), anchors=torch.full((3, points), -1))
@@ -78,7 +79,7 @@ def test_anchors_change_the_error_but_not_the_answer(lengths):
     model, x = smooth(12, 2), series(1, 12, 2, seed=3, dtype=torch.float64)
     many = {"target": 0, "ids": range(40)}
     maps = []
-    for anchored in (0.0, 0.3, 0.8):
+    for anchored in (0.0, None, 0.3, 0.8):
         found = Timing(500, *lengths, anchored=anchored)(model, x.expand(40, -1, -1), **many).values.double()
         maps.append((found.mean(0), found.std(0) / 40**0.5))
     reference, spread = maps[0]
@@ -113,9 +114,10 @@ def test_without_segments_it_is_midpoint_integrated_gradients(model):
         ((20, 2), (1, 1, 3), 0.0),
         ((20, 2), (1, 1, 3), 0.8),
         ((20, 2), (6, 2, 6), 0.8),
+        ((20, 2), (6, 2, 6), None),
         ((20, 2), (12, 3, 10), 0.0),
         ((20, 2), (12, 3, 10), 0.8),
-        ((60, 1), (5, 4, 60), 0.8),
+        ((60, 1), (5, 4, 60), None),
     ],
 )
 @pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
@@ -139,3 +141,25 @@ def test_rand_ig_intervals_cover_and_both_readings_of_p_are_each_others_compleme
     assert found.free_points.float().mean() == pytest.approx(15, abs=0.3)
     other = RandIG(50, p=0.7, quirks=frozenset({"A11"}))(model, x, target=0, chunk=4000)
     torch.testing.assert_close(other.values, found.values)
+
+
+def test_masks_are_anchored_by_default_only_where_cells_are_starved():
+    """Where cells are free often enough, all points count alike."""
+    model, x = linear(12, 3), series(5, 12, 3)
+    found = Timing(60)(model, x)
+    torch.testing.assert_close(found.effective_points, found.free_points.float())
+    with pytest.warns(TempogradWarning, match="use points="):
+        starved = Timing(20, 20, 2, 6)(model, x)
+    assert (starved.effective_points < starved.free_points - 0.01).any()
+
+
+def test_whether_masks_are_anchored_depends_on_the_series_alone():
+    """A short series in the company of a long one, with segments that starve the short one only."""
+    model, x, mask = linear(40, 1), series(2, 40, 1), torch.ones(2, 40, 1)
+    mask[0, 9:] = 0
+    with pytest.warns(TempogradWarning, match="use points="):
+        together, alone = (Timing(30, 3, 2, 7)(model, x[:n], mask=mask[:n]) for n in (2, 1))
+    torch.testing.assert_close(together.values[:1], alone.values)
+    torch.testing.assert_close(together.effective_points[:1], alone.effective_points)
+    assert (alone.effective_points[0, :9] < alone.free_points[0, :9] - 0.01).any()
+    torch.testing.assert_close(together.effective_points[1], together.free_points[1].float())

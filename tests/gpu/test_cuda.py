@@ -1,5 +1,7 @@
 """What must hold on a GPU; skipped where there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -25,13 +27,13 @@ def test_words_are_bit_equal():
 @pytest.mark.parametrize("setting", [(48, 32, 50, 10, 48), (152, 1, 5, 10, 152), (60, 3, None, None, None)])
 def test_masks_and_anchors_are_bit_equal(setting):
     time, channels, *lengths = setting
-    segments = complete(time, channels, *lengths, time)
+    segments = replace(complete(time, channels, *lengths, time), anchored=40)
     drawn = []
     for device in ("cpu", "cuda"):
         x = torch.zeros(40, time, channels, device=device)
         law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((40,), time, device=device))
         observed = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(device) < 0.8
-        masks = draw(keys(1, torch.arange(40, device=device), 0), law, observed, 50, 0.8)
+        masks = draw(keys(1, torch.arange(40, device=device), 0), law, observed, 50)
         drawn.append(repaired(masks, law, observed))
     assert torch.equal(drawn[0].masks, drawn[1].masks.cpu())
     assert torch.equal(drawn[0].anchors, drawn[1].anchors.cpu())

@@ -30,20 +30,26 @@ class Draw(NamedTuple):
     unseen: Tensor  # (): whether some observed cell never moves
 
 
-def draw(stream: Tensor, law: Law, observed: Tensor, points: int, share: float) -> Draw:
-    """Draw all masks of a block, a ``share`` of them anchored on cells spread evenly over the observed ones.
+def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
+    """Draw all masks of a block, some of them anchored on cells spread evenly over the observed ones.
 
     Parameters
     ----------
     stream : Tensor of shape (2, series)
+    law : Law
+        Says how many points are anchored, for each series.
     observed : boolean Tensor of shape (series, time, channel)
     """
     streams = per_point(stream, points)
     lottery = words(stream[..., None], OTHER + torch.arange(points + 1, device=stream.device))
     order = lottery[:, :points].argsort(dim=1, stable=True)
-    anchors = _spread(lottery[:, points:], observed, order, round(share * points))
-    masks = moving(streams, law, anchors)
-    weights = _weights(masks, anchors, law.free)
+    if law.anchors:
+        anchors = _spread(lottery[:, points:], observed, order, law)
+        masks = moving(streams, law, anchors)
+        weights = _weights(masks, anchors, law.free)
+    else:
+        anchors, masks = torch.full_like(order, -1), moving(streams, law)
+        weights = torch.ones_like(order, dtype=law.free.dtype)
     return Draw(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
 
 
@@ -70,17 +76,16 @@ def per_point(stream: Tensor, points: int) -> Tensor:
     return split(stream[..., None], torch.arange(points, device=stream.device))
 
 
-def _spread(word: Tensor, observed: Tensor, order: Tensor, count: int) -> Tensor:
-    """Anchor the last ``count`` points of ``order`` on observed cells at even distances, -1 elsewhere."""
-    anchors = torch.full_like(order, -1)
-    if count == 0:
-        return anchors
+def _spread(word: Tensor, observed: Tensor, order: Tensor, law: Law) -> Tensor:
+    """Anchor the last points of ``order`` on observed cells at even distances; -1 elsewhere."""
+    count, points = law.anchors, order.shape[1]
     running = observed.flatten(1).cumsum(1)
     available = running[:, -1:]
     index = torch.arange(count, device=order.device) << 16
     position = (index + scale(word, 1 << 16)) * available // (count << 16)  # which observed cell
     cell = torch.searchsorted(running, position + 1).clamp(max=running.shape[1] - 1)
-    return anchors.scatter_(1, order[:, order.shape[1] - count :], torch.where(available > 0, cell, -1))
+    wanted = (available > 0) & (law.anchored[:, None] > 0)
+    return torch.full_like(order, -1).scatter_(1, order[:, points - count :], torch.where(wanted, cell, -1))
 
 
 class _Part(NamedTuple):

@@ -1,6 +1,6 @@
 """Drawing masks of random single-channel segments for many series at once, the mask family of TIMING."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import torch
@@ -21,23 +21,26 @@ class Law:
     count: Tensor
     low: Tensor
     high: Tensor
+    anchored: Tensor
     free: Tensor  # (series, time): probability that a cell is free
     channels: int
     most: int  # largest count
     span: int  # most different lengths
+    anchors: int  # largest number of anchored points
 
     @classmethod
     def table(cls, laws: dict[int, Segments], x: Tensor, device: torch.device, dtype: torch.dtype) -> Self:
         """Put the laws of all lengths on the device, one row each, in ascending order of length."""
         _, steps, channels = x.shape
-        numbers = torch.tensor([[law.time, law.count, law.low, law.high] for law in laws.values()])
+        rows = [[law.time, law.count, law.low, law.high, law.anchored] for law in laws.values()]
         free = torch.zeros(len(laws), steps, dtype=dtype)
         for row, law in zip(free, laws.values(), strict=True):
             row[: law.time] = torch.from_numpy(law.free())
-        time, count, low, high = numbers.T.contiguous().to(device)
+        time, count, low, high, anchored = torch.tensor(rows).T.contiguous().to(device)
         most = max(law.count for law in laws.values())
         span = max(law.high - law.low + 1 for law in laws.values())
-        return cls(time, count, low, high, free.to(device), channels, most, span)
+        anchors = max(law.anchored for law in laws.values())
+        return cls(time, count, low, high, anchored, free.to(device), channels, most, span, anchors)
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the law of each series by its length, in a table."""
@@ -47,10 +50,8 @@ class Law:
 
     def rows(self, rows: Tensor) -> Self:
         """Return the law of some of the series."""
-        time, count, low, high, free = (
-            part[rows] for part in (self.time, self.count, self.low, self.high, self.free)
-        )
-        return type(self)(time, count, low, high, free, self.channels, self.most, self.span)
+        names = ("time", "count", "low", "high", "anchored", "free")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
 def moving(

@@ -20,6 +20,7 @@ from tempograd.explainers._segments import Law, moving
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
+SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer points than that
 RAREST = 1e-6  # a cell less often free than this cannot be estimated
 REAL, SYNTHETIC = frozenset({"A3", "A4", "A5", "A7"}), frozenset({"A3", "A4", "A5", "A6", "A7", "1.4"})
 PUBLISHED: dict[str, tuple[int, int, int, frozenset[str]]] = {  # segments, min_length, max_length, quirks
@@ -57,9 +58,11 @@ class Timing(Explainer):
     segments, min_length, max_length : int, optional
         Segments held per mask and the bounds of their length. By default chosen from the length and the
         number of channels so that about half of the cells are free.
-    anchored : float, default=0.8
+    anchored : float, optional
         Share of the masks that are drawn given that a chosen cell is free; exact weights keep the estimate
-        unchanged in expectation, and every observed cell is free at least once. With 0 masks are independent.
+        unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 points, and none
+        elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
+        only with ``anchored=0`` masks are independent and stay as they come.
 
     Notes
     -----
@@ -87,7 +90,7 @@ class Timing(Explainer):
     segments: int | None = None
     min_length: int | None = None
     max_length: int | None = None
-    anchored: float = 0.8
+    anchored: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,7 +100,7 @@ class Timing(Explainer):
                 checks.whole(getattr(self, name), name, least)
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
-        if not 0 <= self.anchored <= 0.95:
+        if self.anchored is not None and not 0 <= self.anchored <= 0.95:
             raise SettingError(f"anchored must lie between 0 and 0.95, got {self.anchored!r}.")
 
     @classmethod
@@ -143,6 +146,10 @@ class Timing(Explainer):
         _, longest, channels = question.x.shape
         cut = 0 if length == 0 else self.segments
         law = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
+        share = self.anchored
+        if share is None:
+            share = SHARE if law.free().min() * self.points < ENOUGH else 0.0
+        law = replace(law, anchored=round(share * self.points))
         rare = law.free() < RAREST
         if self.quirks or not rare.any():
             return law
@@ -173,8 +180,8 @@ class Timing(Explainer):
 
     def draw(self, stream: Tensor, law: Law, observed: Tensor) -> Draw:
         """Draw the masks of a block of series."""
-        if self.anchored and law.most:
-            return draw(stream, law, observed, self.points, self.anchored)
+        if self.anchored != 0 and law.most:
+            return draw(stream, law, observed, self.points)
         streams = per_point(stream, self.points)
         masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
         anchors = torch.full_like(streams[0], -1)
