@@ -27,61 +27,56 @@ class Estimate(NamedTuple):
 
 
 class WeightedMean:
-    """Accumulates points, piece by piece in path order."""
+    """Accumulates points, piece by piece in path order; ``errors=False`` leaves the error out (it is 0 then)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, errors: bool = True) -> None:
+        self._errors = errors
         self._sums: list[Tensor] = []
+        self._pairs: list[tuple[Tensor, Tensor]] = []  # differences of weighted values and of weights
         self._single: tuple[Tensor, Tensor] | None = None
 
-    def add(self, y: Tensor, weight: Tensor, free: Tensor | None = None) -> None:
+    def add(self, y: Tensor, weight: Tensor | None = None, free: Tensor | None = None) -> None:
         """Take points.
 
         Parameters
         ----------
         y : Tensor of shape (series, points, time, channel)
-            Overwritten.
-        weight : Tensor of shape (series, points)
+        weight : Tensor that broadcasts to (series, points), optional
+            By default all points weigh the same.
         free : Tensor like ``y``, optional
             1 for the cells each point counts for, 0 for others; by default all count.
         """
-        wide = weight[..., None, None]
-        if not self._sums:
-            # Differences are taken around a nearby value: around 0 their squares would cancel to noise.
-            self._centre = y[:, 0].clone()
-        v = wide.expand_as(y) if free is None else wide * free
-        count = torch.full_like(self._centre, y.shape[1]) if free is None else free.sum(1)
-        p = y.mul_(v)
-        self._take([p.sum(1), v.sum(1), _squares(v), count, *self._pairs(p, v)])
+        count = torch.full_like(y[:, 0], y.shape[1]) if free is None else free.sum(1)
+        v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if free is None else free, [count, count]
+        if weight is not None:
+            v = weight[..., None, None] * v
+            sums = [v.sum(1), _squares(v)]
+        p = torch.mul(y, v, out=torch.empty(y.shape, dtype=y.dtype, device=y.device))  # whatever y's layout
+        parts = [p.sum(1), *sums, count]
+        self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
+        if self._errors:
+            self._pair(p, v)
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
         if self._single is not None:
-            (p, v), self._single = self._single, None
-            nothing = torch.zeros_like(self._centre)
-            self._take([nothing, nothing, nothing, nothing, *self._products(p, v)])
-        total, weight, squares, points, uu, uv, vv = self._sums
+            self._pairs.append(self._single)
+        total, weight, squares, points = self._sums
         weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
         mean = total / weight
-        shift = mean - self._centre
+        residuals = (torch.addcmul(dp, dv, mean[:, None], value=-1) for dp, dv in self._pairs)
+        spread = sum((_squares(residual) for residual in residuals), torch.zeros_like(mean))
         effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
-        spread = (uu + shift * (shift * vv - 2 * uv)).clamp(min=0)
         error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
         return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
 
-    def _take(self, parts: list[Tensor]) -> None:
-        self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
-
-    def _pairs(self, p: Tensor, v: Tensor) -> list[Tensor]:
-        """Products of the differences of neighbours; a point left over waits for the next piece."""
+    def _pair(self, p: Tensor, v: Tensor) -> None:
+        """Take differences of neighbours; a point left over waits for the next piece."""
         if self._single is not None:
             p, v = torch.cat([self._single[0], p], 1), torch.cat([self._single[1], v], 1)
         even = p.shape[1] // 2 * 2
         self._single = (p[:, even:], v[:, even:]) if even < p.shape[1] else None
-        return self._products(p[:, 1:even:2] - p[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2])
-
-    def _products(self, dp: Tensor, dv: Tensor) -> list[Tensor]:
-        du = torch.addcmul(dp, dv, self._centre[:, None], value=-1)
-        return [_squares(du), (du * dv).sum(1), _squares(dv)]
+        self._pairs.append((p[:, 1:even:2] - p[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2]))
 
 
 def _squares(part: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class Draw(NamedTuple):
     """The masks of a block of series, True where a cell moves, and their weights."""
 
     masks: Tensor  # (series, points, time, channel)
-    weights: Tensor  # (series, points)
+    weights: Tensor | None  # (series, points); None if all are equal
     anchors: Tensor  # (series, points): the flat cell each mask was anchored on, or -1
     streams: Tensor  # (2, series, points)
     order: Tensor  # (series, points): in which order points are redrawn, last first
@@ -49,7 +49,7 @@ def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
         weights = _weights(masks, anchors, law.free)
     else:
         anchors, masks = torch.full_like(order, -1), moving(streams, law)
-        weights = torch.ones_like(order, dtype=law.free.dtype)
+        weights = None
     return Draw(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
 
 

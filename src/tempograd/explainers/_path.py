@@ -13,7 +13,7 @@ class Points(NamedTuple):
     """Some points on the paths of a few series."""
 
     z: Tensor  # (series, points, time, channel)
-    weight: Tensor  # broadcasts to (series, points)
+    weight: Tensor | None = None  # broadcasts to (series, points); None if all are equal
     free: Tensor | None = None  # like z: 1 for the cells a point counts for, 0 for others; None for all
     step: Tensor | None = None  # factor of the gradient, where it differs between points
 
@@ -75,7 +75,7 @@ def integrate(
         paths = paths.mend() or paths
         if rows.start > 0:
             question.verify_once()
-        estimate = _estimate(question, block, paths, points, size)
+        estimate = _estimate(question, block, paths, points, size, WeightedMean(errors=random))
         for whole, part in zip(parts, _finish(estimate, paths.scale, block.observed), strict=False):
             whole[block.rows] = part.to(whole)
         if rows.start == 0:
@@ -88,8 +88,9 @@ def integrate(
     return Attribution(values, error, free.to(torch.int32), effective)
 
 
-def _estimate(question: Question, block: Block, paths: Path, points: int, size: int) -> Estimate:
-    mean = WeightedMean()
+def _estimate(
+    question: Question, block: Block, paths: Path, points: int, size: int, mean: WeightedMean
+) -> Estimate:
     precision = torch.promote_types(question.dtype, torch.float32)
     room = max(1, size // len(block.x))
     if room == 1:  # no place for the clean series beside a path point
@@ -97,8 +98,8 @@ def _estimate(question: Question, block: Block, paths: Path, points: int, size: 
     for piece in pieces(points, room):
         z, weight, free, step = paths.at(piece)
         gradient, block = question.gradient(z, block)
-        gradient = gradient.to(precision).contiguous()  # a constant gradient may come as a view of one number
-        weight = weight.to(precision).expand(z.shape[:2])
+        gradient = gradient.to(precision)
+        free = None if free is None else free.to(precision)
         mean.add(gradient if step is None else gradient * step, weight, free)
     return mean.result()
 

@@ -90,7 +90,7 @@ class GradientShap(Explainer):
             step = (block.x[:, None] - start).expand(-1, piece.stop - piece.start, -1, -1)
             if self.noise:
                 step = step + self.noise * _gaussian(noise, piece, block)
-            return Points(start + alpha[piece, None, None] * step, torch.ones_like(alpha[piece]), step=step)
+            return Points(start + alpha[piece, None, None] * step, step=step)
 
         return Path(torch.ones_like(block.x), at)
 

@@ -92,6 +92,6 @@ class RandIG(Explainer):
             )
             x = block.x[:, None]
             z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
-            return Points(z, torch.ones_like(alpha[piece]), free.to(x.dtype))
+            return Points(z, free=free.to(x.dtype))
 
         return Path(block.x - block.baseline, at)

@@ -175,8 +175,8 @@ class Timing(Explainer):
         return self._path(block, drawn)._replace(mend=mend)
 
     def _small_path(self, drawn: Draw, block: Block) -> Path:
-        rows = block.rows
-        return self._path(block, drawn._replace(masks=drawn.masks[rows], weights=drawn.weights[rows]))
+        weights = None if drawn.weights is None else drawn.weights[block.rows]
+        return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
     def draw(self, stream: Tensor, law: Law, observed: Tensor) -> Draw:
         """Draw the masks of a block of series."""
@@ -185,8 +185,7 @@ class Timing(Explainer):
         streams = per_point(stream, self.points)
         masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
         anchors = torch.full_like(streams[0], -1)
-        weights = torch.ones_like(anchors, dtype=law.free.dtype)
-        return Draw(masks, weights, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
+        return Draw(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
 
     def _path(self, block: Block, drawn: Draw) -> Path:
         offset = 0.0 if "A7" in self.quirks else 0.5
@@ -196,7 +195,7 @@ class Timing(Explainer):
             free = drawn.masks[:, piece].to(block.x.dtype)
             back = free * (alpha[piece, None, None] - 1)  # how far towards the baseline, 0 where a cell is held
             z = torch.addcmul(block.x[:, None], back, difference[:, None])
-            return Points(z, drawn.weights[:, piece], free)
+            return Points(z, None if drawn.weights is None else drawn.weights[:, piece], free)
 
         scale = difference = block.x - block.baseline
         if "A5" in self.quirks:
