@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 
 
 def linear(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:

@@ -1,3 +1,6 @@
+import json
+from dataclasses import replace
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -147,3 +150,45 @@ def test_the_fingerprint_names_the_weights():
     swapped = tg.explain(model, x, "random").fingerprint
     assert swapped != before
     assert tg.explain(model.double(), x, "random").fingerprint not in {before, swapped}
+
+
+def test_a_file_with_a_header_but_without_scores_is_refused(tmp_path):
+    save_file({"x": torch.zeros(2)}, tmp_path / "e", {"tempograd": json.dumps({}), "shapes": json.dumps({})})
+    with pytest.raises(DataError, match="holds no explanation"):
+        tg.Explanation.load(tmp_path / "e")
+
+
+def test_intervals_of_cells_worth_less_than_one_draw_are_infinite(explanation):
+    size = torch.full_like(explanation.values, 0.5)
+    low, high = replace(explanation, effective_points=size, standard_error=size).interval()
+    assert low.isneginf().all()
+    assert high.isposinf().all()
+
+
+def test_intervals_are_infinite_where_the_error_is(explanation):
+    """Whatever the degrees of freedom are."""
+    endless = torch.full_like(explanation.values, torch.inf)
+    low, high = replace(explanation, standard_error=endless).interval()
+    assert low.isneginf().all()
+    assert high.isposinf().all()
+
+
+def test_places_in_the_top_that_no_cell_takes_say_so(explanation):
+    top = explanation.top(18)
+    assert top.channel[0, 12:].tolist() == [-1] * 6
+    spoilt = replace(explanation, values=torch.ones_like(explanation.values)).top(18)
+    assert spoilt.values[0].tolist() == [1] * 12 + [0] * 6
+
+
+def test_names_are_kept_until_they_are_replaced(explanation):
+    times = explanation.named(times=list("uvwxyz"))
+    assert times.channels == ("a", "b", "c")
+    assert times.named(channels=list("def")).times == tuple("uvwxyz")
+    assert set(times.to_dataframe().time) == set("uvwxyz")
+
+
+def test_the_text_tells_what_was_done():
+    text = repr(tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", p=0.7, seed=4))
+    assert text == (
+        "Explanation(3 × 6 × 2, method='rand_ig', output='probability', seed=4, quirks=[], points=50, p=0.7)"
+    )

@@ -55,3 +55,26 @@ def test_a_trend_along_the_path_is_no_noise():
     independent = y.std() / 10
     mean.add(y, torch.ones(1, 100))
     assert mean.result().error.item() < independent / 20
+
+
+def test_a_small_spread_around_a_large_value_is_not_lost_in_single_precision():
+    """Masks change between neighbours, so squares around 0 would be those of the value itself."""
+    generator = torch.Generator().manual_seed(0)
+    y = 1000 + 1e-2 * torch.randn(1, 50, 4, 2, generator=generator, dtype=torch.float64)
+    free = (torch.rand(y.shape, generator=generator) < 0.5).double()
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        mean = WeightedMean()
+        mean.add(y.to(dtype), torch.ones(1, 50, dtype=dtype), free.to(dtype))
+        results.append(mean.result().error.double())
+    torch.testing.assert_close(results[0], results[1], rtol=0.1, atol=0)
+
+
+def test_a_constant_gradient_has_no_error_and_never_a_square_root_of_less_than_nothing():
+    generator = torch.Generator().manual_seed(0)
+    for size in (1e-3, 1.0, 1e4):
+        y = (size * torch.randn(20, 1, 8, 8, generator=generator)).expand(20, 51, 8, 8).clone()
+        scale, free = y[:, 0].abs(), (torch.rand(y.shape, generator=generator) < 0.5).float()
+        mean = WeightedMean()
+        mean.add(y, torch.rand(20, 51, generator=generator), free)
+        assert (mean.result().error < 1e-5 * scale).all()

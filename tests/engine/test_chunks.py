@@ -4,7 +4,7 @@ import torch
 from conftest import linear, series
 from tempograd.engine import Chunks
 from tempograd.errors import ModelError
-from tempograd.explainers import IntegratedGradients, Timing
+from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 
 
 def limited(model, most: int, error: Exception):
@@ -59,3 +59,60 @@ def test_covers_every_series_once_without_a_small_last_block():
 
 def test_long_series_come_in_small_chunks():
     assert Chunks(torch.device("cuda"), cells=2**20).size == 64
+
+
+@pytest.mark.parametrize("error", [RuntimeError("cuDNN error: CUBLAS_STATUS_ALLOC_FAILED"), MemoryError()])
+def test_backs_off_from_every_kind_of_lacking_memory(error):
+    model, x = linear(6, 2), series(9, 6, 2)
+
+    def forward(z):
+        if len(z) > 60:
+            raise error
+        return model(z)
+
+    found = IntegratedGradients(20)(forward, x, output="raw").values
+    torch.testing.assert_close(found, IntegratedGradients(20)(model, x, output="raw").values)
+
+
+@pytest.mark.parametrize("name", sorted(EXPLAINERS))
+@pytest.mark.parametrize("chunk", [1, 4, 120, 400])
+def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
+    """The clean series ride along with the first path points, and the last block may be 5 % larger."""
+    model, sizes = linear(6, 2), []
+
+    def forward(z):
+        sizes.append(len(z))
+        return model(z)
+
+    EXPLAINERS[name]()(forward, series(12, 6, 2), chunk=chunk)
+    points = 50 if EXPLAINERS[name].needs_gradient else 1
+    assert max(sizes) <= 1.05 * chunk + max(1, chunk // points)
+    assert max(sizes) >= min(chunk, 12 * points) / 2
+
+
+def test_a_broken_model_is_given_up_after_the_first_block():
+    calls = []
+
+    def broken(z):
+        calls.append(len(z))
+        return z.flatten(1)[:, :2] * torch.nan
+
+    with pytest.raises(ModelError, match="returned NaN"):
+        IntegratedGradients(50)(broken, series(60, 6, 2), chunk=50)
+    assert len(calls) <= 4
+
+
+@pytest.mark.parametrize("name", sorted(EXPLAINERS))
+def test_backs_off_when_memory_runs_out_late(name):
+    """After the draws of the next block were made for the size that no longer fits."""
+    model, x, calls = linear(6, 2), series(30, 6, 2), []
+
+    def forward(z):
+        calls.append(len(z))
+        if len(calls) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return model(z)
+
+    found = EXPLAINERS[name]()(forward, x, chunk=200 if EXPLAINERS[name].needs_gradient else 4)
+    assert len(calls) > 3
+    torch.testing.assert_close(found.values, EXPLAINERS[name]()(model, x).values, rtol=1e-4, atol=1e-7)

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from tempograd.draws import below, keys, split, uniform, words
@@ -65,3 +66,9 @@ def test_uniform_never_reaches_its_ends():
     sample = uniform(stream(3, [1]), torch.arange(100000))
     assert 0 < sample.min() < 1e-3
     assert 1 - 1e-3 < sample.max() < 1
+
+
+@pytest.mark.parametrize(("word", "expected"), [(0, 2.0**-24), (2**32 - 1, 1 - 2.0**-24)])
+def test_uniform_is_inside_the_interval_for_the_first_and_the_last_word(word, expected):
+    """The mixer keeps 0, so a stream of the lanes 0 and w gives the word w at counter 0."""
+    assert uniform(torch.tensor([[0], [word]]), 0).item() == expected

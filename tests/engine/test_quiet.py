@@ -77,3 +77,10 @@ def test_a_method_is_traced_to_its_module():
     with quiet(net.scores):
         assert not net.norm.training
     assert net.norm.training
+
+
+def test_a_module_without_weights_computes_where_its_buffers_are():
+    module = nn.Module()
+    module.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+    module.register_buffer("scale", torch.ones(1, dtype=torch.float64))
+    assert place(module, torch.zeros(1))[1] == torch.float64

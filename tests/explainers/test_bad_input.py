@@ -120,6 +120,43 @@ CASES = {
 }  # fmt: skip
 
 
+MANY = torch.zeros(5000, 6, 2)
+MANY[4999, 5, 1] = torch.nan
+STEPS = Recurrent(channels=2, per_step=True)
+
+
+class Late(torch.nn.Module):
+    """NaN for the first series only, which is not in the last block."""
+
+    def forward(self, x):
+        return torch.where((x[:, :1, 0] == X[0, 0, 0]), torch.nan, x.flatten(1)[:, :2])
+
+
+CASES |= {
+    "NaN far down": (lambda: tg.explain(MODEL, MANY), InputError, "pass mask="),
+    "ids bool": (lambda: tg.explain(MODEL, X[:2], ids=[True, False]), InputError, "ids must be integers"),
+    "ids twice, apart": (lambda: tg.explain(MODEL, X, ids=[2, 1, 3, 2]), InputError, "2 occurs more than once"),
+    "baseline bool": (lambda: tg.explain(MODEL, X, baseline=True), InputError, "baseline must hold numbers"),
+    "points bool": (lambda: tg.Timing(points=True), InputError, "points must be an integer"),
+    "target of one": (lambda: tg.explain(MODEL, X, target=[0]), InputError, r"shape \(4,\)"),
+    "seed bool": (lambda: tg.explain(MODEL, X, seed=True), InputError, "seed must be an integer"),
+    "steps real": (lambda: tg.explain(STEPS, X, steps=[1.0]), InputError, "steps must be an integer or a list"),
+    "steps none": (lambda: tg.explain(STEPS, X, steps=[]), InputError, "steps must be an integer or a list"),
+    "steps negative": (lambda: tg.explain(STEPS, X, steps=-1), InputError, "0 … 5"),
+    "four axes": (lambda: tg.explain(lambda x: x[..., None], X), ModelError, "pass a function as target"),
+    "NaN in one block": (lambda: tg.explain(Late(), X, "random", chunk=1), ModelError, "returned NaN"),
+    "level": (lambda: tg.explain(MODEL, X).interval(1.0), InputError, "between 0 and 1"),
+    "p above one": (lambda: tg.RandIG(p=1.5), SettingError, "at most 1"),
+    "noise NaN": (lambda: tg.GradientShap(noise=float("nan")), SettingError, "noise must not be negative"),
+    "anchored negative": (lambda: tg.Timing(anchored=-0.1), SettingError, "between 0 and 0.95"),
+    "moving": (lambda: tg.MaskingIG(torch.ones(5, 2))(MODEL, X), InputError, "moving must broadcast"),
+    "published RandIG": (lambda: tg.RandIG.published("pam"), UnknownNameError, "mimic3"),
+    "published nothing": (lambda: tg.GradientShap.published("pam"), UnknownNameError, "GradientShap"),
+    "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), points=3), UnknownNameError, "points"),
+    "pool as option": (lambda: tg.explain(MODEL, X, "gradient_shap", pool=X), UnknownNameError, "pool"),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_one_sentence_that_says_what_to_do(case):
     call, kind, text = CASES[case]
@@ -154,3 +191,30 @@ def test_recurrent_models_in_training_mode_are_explained_in_evaluation_mode():
     x = series(5, 9, 3)
     trained, evaluated = Recurrent().train(), Recurrent().eval()
     torch.testing.assert_close(tg.explain(trained, x).values, tg.explain(evaluated, x).values)
+
+
+def test_series_that_require_gradients_are_explained_like_others():
+    x = X.clone().requires_grad_()
+    found = tg.explain(MODEL, x, "integrated_gradients")
+    assert not found.values.requires_grad
+    assert not found.x.requires_grad
+    assert x.grad is None
+
+
+def test_numpy_integers_are_integers():
+    assert tg.Timing(points=np.int64(20)) == tg.Timing(points=20)
+
+
+def test_logits_that_happen_to_sum_to_one_are_no_probabilities():
+    def signed(x):
+        first = x.flatten(1)[:, :1] * 10 + 3
+        return torch.cat([first, 1 - first], 1)
+
+    def one_row(x):
+        return x.flatten(1)[:, :2].abs() * torch.where(torch.arange(len(x))[:, None] == 0, 0, 1) + 0.5
+
+    def one_column(x):
+        return x.flatten(1)[:, :1] * 0 + 1
+
+    for model in (signed, one_row, one_column):
+        tg.explain(model, X, "random")

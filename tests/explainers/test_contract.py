@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from conftest import Recurrent, linear, series, smooth
-from tempograd.explainers import EXPLAINERS, Explainer, GradientShap
+from tempograd.explainers import EXPLAINERS, Explainer, GradientShap, IntegratedGradients, Random
 
 
 @pytest.fixture(params=sorted(EXPLAINERS))
@@ -160,3 +160,48 @@ def test_explainers_are_values(explainer):
     assert hash(same) == hash(explainer)
     changed = EXPLAINERS[explainer.name](quirks=explainer.known_quirks)
     assert (changed == explainer) == (not explainer.known_quirks)
+
+
+def test_the_target_is_the_class_of_the_clean_series(explainer):
+    """Several series with other classes in one block, and a baseline that all are far from."""
+    model, x = smooth(9, 3), series(12, 9, 3, dtype=torch.float64)
+    classes = model(x).argmax(-1)
+    assert len(classes.unique()) == 3
+    found = explainer(model, x, baseline=5.0, chunk=10000)
+    assert torch.equal(found.target, classes)
+    asked = explainer(model, x, baseline=5.0, target=classes, chunk=10000)
+    torch.testing.assert_close(found.values, asked.values)
+    one_by_one = [explainer(model, x[i : i + 1], baseline=5.0, target=int(classes[i]), ids=[i]) for i in range(12)]
+    together = torch.cat([one.values for one in one_by_one])
+    torch.testing.assert_close(found.values, together, rtol=2e-4, atol=2e-7)
+
+
+def test_masks_follow_the_layout_of_the_series(explainer):
+    x = series(4, 9, 9, dtype=torch.float64)
+    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
+    plain = explainer(smooth(9, 9), x, mask=mask)
+    turned = explainer(smooth(9, 9), x.transpose(1, 2), mask=mask.transpose(1, 2), layout="BDT")
+    assert torch.equal(turned.mask, plain.mask)
+    torch.testing.assert_close(turned.values, plain.values)
+
+
+def test_a_model_that_ignores_its_input_in_a_way_autograd_cannot_follow_scores_zero(explainer):
+    """The output depends on parameters only, so there is a graph but no gradient for the input."""
+    weight = torch.ones(3, requires_grad=True)
+    found = explainer(lambda z: weight.expand(len(z), 3) * 1.0, series(4, 6, 2))
+    if explainer.needs_gradient:
+        assert (found.values == 0).all()
+
+
+def test_own_steps_of_outputs_that_do_not_see_the_input_score_zero(explainer):
+    weight = torch.ones(3, requires_grad=True)
+    found = explainer(lambda z: weight.expand(len(z), z.shape[1], 3) * 1.0, series(4, 6, 2), steps="own").values
+    if explainer.needs_gradient:
+        assert (found == 0).all()
+
+
+def test_what_the_scores_mean_travels_with_them():
+    model, x = smooth(6, 2), series(3, 6, 2)
+    assert not Random()(model, x).signed
+    assert IntegratedGradients()(model, x).signed
+    assert "pool" not in GradientShap().fit(model, x)(model, x).parameters

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from conftest import series, smooth
-from tempograd.explainers import EXPLAINERS, Timing
+from conftest import linear, series, smooth
+from tempograd import checks
+from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing
 
 
 class First(nn.Module):
@@ -83,3 +84,44 @@ def test_averages_leave_missing_values_out():
         for one, keep in zip(x, mask, strict=True)
     ])  # fmt: skip
     torch.testing.assert_close(found.baseline[:, 0], expected)
+
+
+def test_a_step_with_one_observed_channel_is_no_padding():
+    mask = torch.tensor([[[1, 1], [0, 1], [0, 0]], [[0, 0], [0, 0], [0, 1]], [[0, 0], [0, 0], [0, 0]]])
+    assert checks.lengths(mask.bool(), torch.zeros(3, 3, 2)).tolist() == [2, 3, 0]
+
+
+def test_averages_are_taken_per_channel_and_are_zero_where_nothing_was_observed():
+    x, mask = series(2, 6, 3), torch.ones(2, 6, 3)
+    mask[0, :, 1] = 0
+    whole = IntegratedGradients()(linear(6, 3), x, baseline="average").baseline
+    torch.testing.assert_close(whole, x.mean(1, keepdim=True).expand_as(x))
+    part = IntegratedGradients()(linear(6, 3), x, mask=mask, baseline="average").baseline
+    assert (part[0, :, 1] == 0).all()
+
+
+def test_a_pool_and_noise_leave_unobserved_cells_where_they_are():
+    x, pool = series(5, 12, 2, dtype=torch.float64), series(9, 12, 2, seed=1, dtype=torch.float64)
+    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.7
+    seen, inner = [], smooth(12, 2)
+
+    def model(z):
+        seen.append(z.detach())
+        return inner(z)
+
+    for explainer in (
+        GradientShap(noise=0.2),
+        GradientShap().fit(model, pool),
+        GradientShap(20, 0.2).fit(model, pool),
+    ):
+        explainer(model, x, mask=mask)
+    for batch in seen:
+        assert ((batch[:, None] == x) | mask).flatten(2).all(2).any(1).all()
+
+
+def test_given_segments_do_not_matter_to_a_series_without_any_observation():
+    x, mask = series(3, 6, 1), torch.ones(3, 6, 1)
+    mask[1] = 0
+    found = Timing(50, 3, 1, 2)(linear(6, 1), x, mask=mask)
+    assert (found.values[1] == 0).all()
+    assert (found.values[0] != 0).all()

@@ -11,7 +11,7 @@ from settings import PAPER
 
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import UnknownNameError
-from tempograd.explainers import GradientShap, IntegratedGradients, Timing
+from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
 
 
@@ -124,3 +124,99 @@ def test_published_integrated_gradients_keep_own_steps_of_the_logit():
     torch.testing.assert_close(found.values, own.values)
     with pytest.raises(UnknownNameError, match="wafer"):
         IntegratedGradients.published("waver")
+
+
+@pytest.mark.parametrize("explainer", [IntegratedGradients(), Timing(), RandIG(), GradientShap()])
+def test_the_sum_of_the_series_is_explained_by_the_series(explainer):
+    """Its gradient is a view of a single 1."""
+    x = series(3, 6, 2)
+    torch.testing.assert_close(explainer(lambda z: z.sum((1, 2)), x, output="raw").values, x)
+
+
+def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():
+    """Protocol 1.4 with everything a call can say; the predicted class changes along the series."""
+    model, x = Recurrent(classes=3, per_step=True).double().eval(), 3 * series(4, 6, 3, dtype=torch.float64)
+    with torch.no_grad():
+        model.head.weight *= 20
+    assert (model(x).argmax(-1) != model(x)[:, -1:].argmax(-1)).any()
+    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.8
+    mask[:, 0] = True
+    call = {"ids": [5, 3, 8, 1], "baseline": torch.full((3,), 0.4)}
+    preset = Timing(20, 2, 1, 3, anchored=0.0, quirks=frozenset({"1.4", "A6"}))
+    found = preset(model, x, mask=mask, seed=4, **call)
+    expected = torch.zeros_like(x)
+    for end in range(1, 7):
+        part = x[:, :end]
+        target = model(part)[:, -1].argmax(-1)
+        short = Timing(20, 2, 1, min(3, end), anchored=0.0, quirks=frozenset({"A6"}))  # no warnings with quirks
+        step = short(model, part, target=target, steps=end - 1, mask=mask[:, :end], output="raw",
+                      seed=4 + (end << 32), **call).values  # fmt: skip
+        expected[:, :end] += step.abs()
+    torch.testing.assert_close(found.values.double(), expected, rtol=1e-5, atol=1e-9)
+    assert found.standard_error is None
+
+
+def test_starved_masks_of_many_series_are_repaired_too():
+    x = series(1200, 60, 1)  # more masks than are remembered between calls
+    with pytest.warns(UserWarning, match="is free in only"):
+        found = Timing(20, 5, 4, 60, anchored=0.05)(linear(60, 1), x)
+    assert found.free_points.min() >= 1
+
+
+def test_the_error_of_a_cell_at_its_baseline_is_zero_or_unknown_but_never_nan():
+    x = series(3, 6, 2)
+    x[:, ::2] = 0
+    with pytest.warns(UserWarning, match="use points"):
+        found = RandIG(3, p=0.4)(linear(6, 2), x)
+    assert (found.free_points[:, ::2] < 2).any()
+    assert not found.standard_error.isnan().any()
+    assert (found.standard_error >= 0).all()
+
+
+def test_half_precision_models_are_averaged_in_single_precision():
+    model, x = linear(6, 2), series(2, 6, 2)
+    low = IntegratedGradients(1000, "midpoint")(model.bfloat16(), x, target=0, output="raw").values
+    expected = model[1].weight[0].view(6, 2).float() * x.bfloat16().float()
+    torch.testing.assert_close(low, expected.detach(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("dataset", ["switch_feature", "state"])
+def test_published_synthetic_presets_show_every_fault(dataset):
+    preset = Timing.published(dataset)
+    assert preset.quirks == Timing.known_quirks
+    assert preset.anchored == 0
+    assert IntegratedGradients.published(dataset).quirks == {"A6", "B7"}
+
+
+def test_published_presets_of_the_real_sets():
+    assert IntegratedGradients.published("wafer").quirks == frozenset()
+    assert all(Timing.published(name).anchored == 0 for name in ("mimic3", "wafer"))
+    preset = RandIG.published("mimic3")
+    assert (preset.points, preset.p, preset.quirks) == (50, 0.7, {"A7", "A11"})
+
+
+def test_the_left_grid_of_rand_ig_starts_at_the_baseline():
+    x = torch.full((1, 4, 1), 2.0)
+    left = RandIG(10, 1.0, quirks=frozenset({"A7"}))(lambda z: (z**2).sum((1, 2)) / 2, x, output="raw").values
+    torch.testing.assert_close(left, torch.full_like(x, 4 * 0.45))
+
+
+def test_masking_follows_the_rows_of_its_series():
+    model, x = smooth(6, 2), series(20, 6, 2, dtype=torch.float64)
+    moving = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.5
+    together = MaskingIG(moving)(model, x, chunk=150).values
+    alone = [MaskingIG(moving[i])(model, x[i : i + 1]).values for i in range(20)]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-7)
+
+
+def test_remembered_draws_belong_to_seed_and_ids():
+    model, x = smooth(9, 2), series(2, 9, 2, dtype=torch.float64)
+    maps = [Timing()(model, x, seed=seed, ids=ids).values for seed, ids in ((0, [0, 1]), (1, [0, 1]), (0, [2, 3]))]
+    assert all((first != second).any() for i, first in enumerate(maps) for second in maps[:i])
+    torch.testing.assert_close(Timing()(model, x, ids=[0, 1]).values, maps[0], rtol=0, atol=0)
+
+
+def test_the_faults_of_the_sampler_reach_the_masks_of_timing():
+    """A3: a segment of 4 steps on a series of 5 always starts at 0. Without quirks that would be refused."""
+    found = Timing(50, 1, 4, 4, anchored=0.0, quirks=frozenset({"A3"}))(linear(5, 1), series(3, 5, 1))
+    assert found.free_points[0].flatten().tolist() == [0, 0, 0, 0, 50]

@@ -138,3 +138,38 @@ def test_defaults_complete_what_was_given_and_hold_nothing_where_nothing_can_be_
 def test_lengths_must_fit_the_batch():
     with pytest.raises(SettingError, match="max_length=49 does not fit series of 48 steps"):
         complete(48, 2, 3, 1, 49, 48)
+
+
+def test_many_segments_on_one_cell_hold_it_once():
+    """256 of them would be none in eight bits."""
+    assert not draw(Segments(1, 1, 256, 1, 1), 10).any()
+
+
+def test_the_fault_of_step_0_needs_a_segment_that_is_shorter_than_the_longest():
+    segments = Segments(10, 2, 3, 4, 4)
+    assert torch.equal(draw(segments, 200, collapse=True), draw(segments, 200))
+    x = torch.zeros(2, 10, 2)
+    none, some = Segments(8, 2, 0, 2, 6), Segments(10, 2, 3, 2, 6)
+    law = Law.table({8: none, 10: some}, x, x.device, x.dtype).of(torch.tensor([8, 10]))
+    both = moving(per_point(keys(0, torch.tensor([0, 1]), 0), 50), law, collapse=True)
+    assert both[0].all()
+    assert not both[1].all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 600), (200, 500)])
+def test_closed_form_for_more_lengths_than_are_summed_at_once(low, high):
+    cover = np.zeros(600)
+    for length in range(low, high + 1):
+        starts = 600 - length + 1
+        edges = np.zeros(601)
+        edges[:starts] += 1
+        edges[length : length + starts] -= 1
+        cover += np.cumsum(edges)[:600] / starts / (high - low + 1)
+    np.testing.assert_allclose(Segments(600, 1, 1, low, high).free(), 1 - cover, atol=1e-12)
+
+
+def test_defaults_are_a_third_and_a_tenth_of_the_length():
+    assert complete(60, 4, 3, None, None, 60) == Segments(60, 4, 3, 6, 20)
+    assert complete(2, 4, 3, None, None, 2) == Segments(2, 4, 3, 1, 1)
+    assert complete(60, 4, 3, None, 2, 60) == Segments(60, 4, 3, 2, 2)
+    assert complete(60, 4, 3, 30, None, 60) == Segments(60, 4, 3, 30, 30)

@@ -56,3 +56,16 @@ def test_steps_need_one_output_per_step():
         Timing()(Recurrent(per_step=True), series(2, 6, 3), steps=[6])
     with pytest.raises(InputError, match="'own'"):
         Timing()(Recurrent(per_step=True), series(2, 6, 3), steps="all")
+
+
+def test_steps_may_be_a_mask_per_series():
+    """Add to tests/explainers/test_steps.py."""
+    model, x = Recurrent(per_step=True).double().eval(), series(3, 6, 3, dtype=torch.float64)
+    chosen = torch.tensor([[1, 0, 0, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1]]).bool()
+    found = IntegratedGradients()(model, x, steps=chosen)
+    assert torch.equal(found.steps, chosen)
+    for i in range(3):
+        alone = IntegratedGradients()(model, x[i : i + 1], steps=chosen[i].nonzero()[:, 0]).values
+        torch.testing.assert_close(found.values[i : i + 1], alone, rtol=1e-4, atol=1e-8)
+    one = IntegratedGradients()(model, x, steps=chosen[0]).values
+    torch.testing.assert_close(one, IntegratedGradients()(model, x, steps=[0, 3]).values)
