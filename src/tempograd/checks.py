@@ -50,8 +50,8 @@ def identifiers(ids: Any, count: int) -> Tensor:
     """Distinct integers, one per series; 0 … count-1 by default."""
     if ids is None:
         return torch.arange(count)
-    tensor = torch.as_tensor(ids).detach().cpu()
-    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.is_complex():
+    tensor = numbers(ids, "ids").cpu()
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")
     if tensor.shape != (count,):
         raise InputError(f"ids must name each of the {count} series once, got shape {tuple(tensor.shape)}.")
@@ -83,8 +83,8 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
         return average(x, mask).expand_as(x)
     if isinstance(value, str):
         raise InputError(f"{name} must be 'zero', 'average' or a tensor, got {value!r}.")
-    tensor = torch.as_tensor(value).detach()
-    if tensor.dtype == torch.bool or tensor.is_complex():
+    tensor = numbers(value, name)
+    if tensor.dtype == torch.bool:
         raise InputError(f"{name} must hold numbers, got {tensor.dtype}.")
     tensor = tensor.to(x)
     if not bool(tensor.isfinite().all()):
@@ -109,6 +109,24 @@ def lengths(mask: Tensor | None, x: Tensor) -> Tensor:
         return torch.full((batch,), time)
     clock = torch.arange(1, time + 1, device=mask.device)
     return (mask.any(-1) * clock).amax(1).cpu()
+
+
+def numbers(value: Any, name: str) -> Tensor:
+    """Return real numbers as a tensor."""
+    try:
+        tensor = torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must hold numbers, got {value!r}.") from None
+    if tensor.is_complex():
+        raise InputError(f"{name} must hold real numbers, got {tensor.dtype}.")
+    return tensor
+
+
+def real(value: Any, name: str) -> float:
+    """Return a real number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{name} must be a number, got {value!r}.")
+    return float(value)
 
 
 def whole(value: Any, name: str, least: int) -> int:

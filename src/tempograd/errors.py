@@ -1,5 +1,7 @@
 """Every error and warning this library raises on purpose: what came, what was expected, what to do."""
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -46,3 +48,11 @@ class UnknownNameError(TempogradError, KeyError):
 
 class TempogradWarning(UserWarning):
     """Something works, but not as well as it could; the text says how to improve it."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called the library, however deep inside it this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, TempogradWarning, stacklevel=level)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -93,8 +94,8 @@ class Explanation:
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the explanation of some of the series."""
-        if isinstance(rows, int):
-            raise InputError(f"Write explanation[{rows}:{rows + 1}] for the explanation of one series.")
+        if isinstance(rows, Integral):
+            raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
         parts = {name: getattr(self, name) for name in TENSORS}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         return replace(self, **picked)

@@ -153,6 +153,16 @@ CASES |= {
     "published RandIG": (lambda: tg.RandIG.published("pam"), UnknownNameError, "mimic3"),
     "published nothing": (lambda: tg.GradientShap.published("pam"), UnknownNameError, "GradientShap"),
     "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), points=3), UnknownNameError, "points"),
+    "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError, "target must hold numbers"),
+    "target complex": (lambda: tg.explain(MODEL, X, target=1j), InputError, "target must hold real numbers"),
+    "ids text": (lambda: tg.explain(MODEL, X, ids=list("abcd")), InputError, "ids must hold numbers"),
+    "baseline text": (lambda: tg.explain(MODEL, X, baseline=["a"]), InputError, "baseline must hold numbers"),
+    "steps text": (lambda: tg.explain(STEPS, X, steps=["a"]), InputError, "steps must hold numbers"),
+    "steps array": (lambda: tg.explain(MODEL, X, steps=np.array([1, 2])), InputError, "one output per time step"),
+    "noise text": (lambda: tg.GradientShap(noise="1"), InputError, "noise must be a number"),
+    "p text": (lambda: tg.RandIG(p="1"), InputError, "p must be a number"),
+    "flat mask": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6), layout="BDT"), InputError, "shape of x"),
+    "masking rule": (lambda: tg.MaskingIG(1, rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
     "pool as option": (lambda: tg.explain(MODEL, X, "gradient_shap", pool=X), UnknownNameError, "pool"),
 }  # fmt: skip
 
@@ -218,3 +228,49 @@ def test_logits_that_happen_to_sum_to_one_are_no_probabilities():
 
     for model in (signed, one_row, one_column):
         tg.explain(model, X, "random")
+
+
+def test_warnings_point_at_the_callers_line():
+    for call in (
+        lambda: tg.Timing(4)(MODEL, X),
+        lambda: tg.RandIG(4, 0.2)(MODEL, X),
+        lambda: tg.explain(MODEL, X, points=4),
+    ):
+        with pytest.warns(TempogradWarning, match="use points=") as caught:
+            call()
+        assert caught[0].filename == __file__
+
+
+def test_steps_that_are_always_held_but_never_observed_do_not_matter():
+    mask = torch.zeros(3, 5, 1)
+    mask[:, 0] = mask[:, 4] = 1
+    with pytest.warns(TempogradWarning, match="use points="):
+        found = tg.Timing(50, 1, 4, 4)(linear(5, 1), series(3, 5, 1), mask=mask)
+    assert (found.values[:, [0, 4]] != 0).all()
+
+
+def test_numpy_numbers_can_be_saved(tmp_path):
+    found = tg.explain(MODEL, X, points=np.int64(30), seed=np.int64(3), ids=np.arange(4))
+    loaded = tg.Explanation.load(found.save(tmp_path / "e"))
+    assert (loaded.parameters["points"], loaded.seed) == (30, 3)
+    with pytest.raises(InputError, match=r"explanation\[2:3\]"):
+        loaded[np.int64(2)]
+
+
+def test_the_pool_follows_the_layout():
+    x, pool = series(3, 6, 6), series(8, 6, 6, seed=1)
+    model = linear(6, 6)
+    plain = tg.explain(model, x, "gradient_shap", train=pool).values
+    turned = tg.explain(model, x.mT, "gradient_shap", train=pool.mT, layout="BDT").values
+    torch.testing.assert_close(turned, plain)
+
+
+def test_state_that_is_no_tensor_does_not_disturb_the_fingerprint():
+    class Extra(nn.Linear):
+        def get_extra_state(self):
+            return {"note": 1}
+
+        def set_extra_state(self, state): ...
+
+    model = nn.Sequential(nn.Flatten(), Extra(12, 3))
+    assert tg.explain(model, X, "random").fingerprint.startswith("Sequential:")

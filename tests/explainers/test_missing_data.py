@@ -125,3 +125,17 @@ def test_given_segments_do_not_matter_to_a_series_without_any_observation():
     found = Timing(50, 3, 1, 2)(linear(6, 1), x, mask=mask)
     assert (found.values[1] == 0).all()
     assert (found.values[0] != 0).all()
+
+
+def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_law():
+    x, mask = series(2, 4, 3, dtype=torch.float64), torch.zeros(2, 4, 3)
+    mask[1, 0] = 1
+    together = Timing()(smooth(4, 3), x, mask=mask)
+    alone = Timing()(smooth(4, 3), x[1:], mask=mask[1:], ids=[1])
+    assert torch.equal(together.free_points[1:], alone.free_points)
+    torch.testing.assert_close(together.values[1:], alone.values)
+
+
+def test_counts_of_half_precision_models_are_exact():
+    found = Timing(499, segments=0)(linear(4, 3).bfloat16(), series(2, 4, 3))
+    assert (found.free_points == 499).all()

@@ -26,7 +26,8 @@ def fingerprint(model: Model) -> Callable[[], str]:
     module = owner(model)
     if module is None:
         return lambda: str(getattr(model, "__qualname__", type(model).__name__))
-    state = sorted(module.state_dict().items())
+    items = module.state_dict().items()
+    state = sorted(((key, value) for key, value in items if isinstance(value, Tensor)), key=lambda item: item[0])
     digest = hashlib.sha256()
     for key, tensor in state:
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

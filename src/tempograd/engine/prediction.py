@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tempograd import checks
 from tempograd.engine.quiet import Model
 from tempograd.errors import InputError, ModelError
 
@@ -58,7 +59,7 @@ def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target 
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
     if isinstance(target, bool):
         raise InputError("target must be an integer, a tensor or a function, got a bool.")
-    tensor = torch.as_tensor(target).detach().cpu()
+    tensor = checks.numbers(target, "target").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"target must hold integers, got {tensor.dtype}.")
     if tensor.ndim == 1 and len(shape) == 2:
@@ -77,7 +78,7 @@ def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target 
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
     if answer.ndim != 3:
-        if steps is not None and steps != WHERE_PER_STEP:
+        if steps is not None and not (isinstance(steps, str) and steps == WHERE_PER_STEP):
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
         return None
     if isinstance(steps, str):
@@ -88,7 +89,7 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str |
     before_padding = torch.arange(time) < lengths[:, None]
     if steps is None:
         return before_padding
-    tensor = torch.as_tensor(steps).detach().cpu()
+    tensor = checks.numbers(steps, "steps").cpu()
     if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
         return tensor.expand(count, time)
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +82,8 @@ class Question:
             )
         x = checks.series(x, layout)
         if layout == "BDT" and mask is not None:
-            mask = checks.as_tensor(mask, "mask").transpose(1, 2)
+            mask = checks.as_tensor(mask, "mask")
+            mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
         observed = checks.observed(mask, x)
         device, dtype = place(model, x)
         return cls(
@@ -239,9 +241,9 @@ def _own_steps(score: Tensor, z: Tensor) -> Tensor:
 
 
 def _seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int):
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise InputError(f"seed must be an integer, got {seed!r}.")
-    return seed
+    return int(seed)
 
 
 def _is_probability(answer: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ SHARE = 30  # bits
 class Law:
     """The segment law of each series of a block, on its device."""
 
+    lengths: Tensor  # of the table's rows, ascending
     time: Tensor  # (series,)
     count: Tensor
     low: Tensor
@@ -40,13 +41,14 @@ class Law:
         most = max(law.count for law in laws.values())
         span = max(law.high - law.low + 1 for law in laws.values())
         anchors = max(law.anchored for law in laws.values())
-        return cls(time, count, low, high, anchored, free.to(device), channels, most, span, anchors)
+        lengths = torch.tensor(list(laws), device=device)
+        return cls(lengths, time, count, low, high, anchored, free.to(device), channels, most, span, anchors)
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the law of each series by its length, in a table."""
         if len(self.time) == 1:
             return self.rows(torch.zeros_like(lengths))
-        return self.rows(torch.searchsorted(self.time, lengths.clamp(min=1)))
+        return self.rows(torch.searchsorted(self.lengths, lengths))
 
     def rows(self, rows: Tensor) -> Self:
         """Return the law of some of the series."""

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from torch import Tensor
 
 from tempograd import checks
@@ -66,6 +67,7 @@ class Explainer(ABC):
     def parameters(self) -> dict[str, Any]:
         """Return the hyper-parameters as plain data."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
         return plain | {"quirks": sorted(self.quirks)}
 
     def __call__(

@@ -4,6 +4,7 @@ import inspect
 from dataclasses import fields
 from typing import Any
 
+from tempograd import checks
 from tempograd.engine import Model
 from tempograd.errors import InputError, UnknownNameError
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -39,6 +40,8 @@ def explain(
     settings, call = _split(method, options)
     explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
     if train is not None:
+        if call.get("layout") == "BDT":
+            train = checks.series(train, "BDT", "train")
         explainer = explainer.fit(model, train, seed=call.get("seed", 0))
     return explainer(model, x, **call).named(**names)
 

@@ -55,7 +55,7 @@ class GradientShap(Explainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.whole(self.points, "points", 1)
-        if not self.noise >= 0:
+        if not checks.real(self.noise, "noise") >= 0:
             raise SettingError(f"noise must not be negative, got {self.noise!r}.")
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:

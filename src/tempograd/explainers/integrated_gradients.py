@@ -55,8 +55,7 @@ class IntegratedGradients(Explainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.whole(self.points, "points", 1)
-        if self.rule not in RULES:
-            raise SettingError(f"rule must be 'gauss-legendre' or 'midpoint', got {self.rule!r}.")
+        check_rule(self.rule)
 
     @classmethod
     def published(cls, dataset: str) -> Self:
@@ -80,6 +79,12 @@ class IntegratedGradients(Explainer):
             return Points(z, weight[piece])
 
         return Path(block.x - block.baseline, at)
+
+
+def check_rule(rule: object) -> None:
+    """Refuse a quadrature that does not exist."""
+    if rule not in RULES:
+        raise SettingError(f"rule must be 'gauss-legendre' or 'midpoint', got {rule!r}.")
 
 
 def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:

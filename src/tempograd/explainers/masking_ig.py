@@ -11,7 +11,7 @@ from tempograd.engine import Block, Question
 from tempograd.errors import InputError
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers.base import Explainer
-from tempograd.explainers.integrated_gradients import nodes
+from tempograd.explainers.integrated_gradients import check_rule, nodes
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class MaskingIG(Explainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.whole(self.points, "points", 1)
+        check_rule(self.rule)
 
     def attribute(self, question: Question) -> Attribution:
         moving = torch.as_tensor(self.moving, device=question.x.device).bool()

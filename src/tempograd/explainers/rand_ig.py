@@ -1,6 +1,5 @@
 """RandIG: TIMING's ablation, with single cells held at random instead of segments."""
 
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -9,7 +8,7 @@ import torch
 from tempograd import checks
 from tempograd.draws import keys, words
 from tempograd.engine import Block, Question
-from tempograd.errors import SettingError, TempogradWarning, UnknownNameError
+from tempograd.errors import SettingError, UnknownNameError, warn
 from tempograd.explainers._anchors import per_point
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -51,7 +50,7 @@ class RandIG(Explainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.whole(self.points, "points", 1)
-        if not 0 < self.moves <= 1:
+        if not 0 < checks.real(self.p, "p") <= 1 or self.moves <= 0:
             raise SettingError(f"p={self.p!r} lets no cell move: pass a probability above 0 and at most 1.")
 
     @property
@@ -68,11 +67,9 @@ class RandIG(Explainer):
 
     def attribute(self, question: Question) -> Attribution:
         if self.moves * self.points < 2 and not self.quirks:
-            warnings.warn(
+            warn(
                 f"A cell moves in only {self.moves * self.points:.2g} of {self.points} points on average: "
-                f"use points={int(2 / self.moves) + 1} or a larger p.",
-                TempogradWarning,
-                stacklevel=4,
+                f"use points={int(2 / self.moves) + 1} or a larger p."
             )
 
         def path(block: Block) -> Path:

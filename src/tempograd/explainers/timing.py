@@ -1,6 +1,5 @@
 """TIMING: integrated gradients along paths that leave random segments untouched."""
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import ClassVar, Self
@@ -11,7 +10,7 @@ from torch import Tensor
 from tempograd import checks
 from tempograd.draws import keys
 from tempograd.engine import Block, Later, Question
-from tempograd.errors import SettingError, TempogradWarning, UnknownNameError
+from tempograd.errors import SettingError, UnknownNameError, warn
 from tempograd.explainers._anchors import Draw, draw, per_point, repaired
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import summed_over_prefixes
@@ -100,7 +99,7 @@ class Timing(Explainer):
                 checks.whole(getattr(self, name), name, least)
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
-        if self.anchored is not None and not 0 <= self.anchored <= 0.95:
+        if self.anchored is not None and not 0 <= checks.real(self.anchored, "anchored") <= 0.95:
             raise SettingError(f"anchored must lie between 0 and 0.95, got {self.anchored!r}.")
 
     @classmethod
@@ -222,11 +221,9 @@ def _small_draw(
 
 def _warn_of_rare_cells(laws: list[Segments], points: int) -> None:
     law = min(laws, key=lambda each: float(each.free().min()))
-    rarest = float(law.free().min())
+    rarest = max(float(law.free().min()), RAREST)  # what is held always was found to be unobserved
     if rarest * points < 2:
-        warnings.warn(
+        warn(
             f"With {law} step {law.free().argmin()} is free in only {rarest * points:.2g} of {points} points on "
-            f"average: expect large errors there; use points={int(2 / rarest) + 1} or shorter segments.",
-            TempogradWarning,
-            stacklevel=6,
+            f"average: expect large errors there; use points={int(2 / rarest) + 1} or shorter segments."
         )
