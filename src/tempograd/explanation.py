@@ -165,7 +165,7 @@ class Explanation:
             if isinstance(tensor, Tensor) and (series or name != "x"):
                 tensors[name], expanded[name] = _shrink(tensor)
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in TENSORS}
-        plain["own_steps"] = self.steps == "own" if isinstance(self.steps, str) else False
+        plain["own_steps"] = isinstance(self.steps, str)
         header = {"tempograd": json.dumps(plain), "shapes": json.dumps(expanded)}
         return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
 

@@ -31,6 +31,11 @@ def test_shapes_and_names_are_part_of_the_name():
     assert fingerprint(wide)() != fingerprint(tall)()
 
 
+def test_asking_twice_gives_the_same_name():
+    name = fingerprint(mixed())
+    assert name() == name()
+
+
 def test_a_function_is_named_by_its_name():
     def scores(x):
         return x

@@ -30,11 +30,15 @@ class Chunks:
         start = 0
         with progress(series, label) as advance:
             while start < series:
-                left, most = series - start, max(1, self.size // per_series)
-                rows = slice(start, start + (left if left <= most * SLACK else most))
+                rows = self.block(start, series, per_series)
                 if self._fits(work, rows):
                     advance(rows.stop - rows.start)
                     start = rows.stop
+
+    def block(self, start: int, series: int, per_series: int) -> slice:
+        """Return the series that come next, from ``start`` on."""
+        left, most = series - start, max(1, self.size // per_series)
+        return slice(start, start + (left if left <= most * SLACK else most))
 
     def _fits(self, work: Callable[[slice, int], None], rows: slice) -> bool:
         try:

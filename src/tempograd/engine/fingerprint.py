@@ -34,21 +34,22 @@ def fingerprint(model: Model) -> Callable[[], str]:
     sums = [_checksums(group) for group in _groups([tensor.detach() for _, tensor in state])]
 
     def name() -> str:
-        if sums:
-            digest.update(str(torch.stack(sums).tolist()).encode())
-        return f"{type(module).__name__}:{digest.hexdigest()[:16]}"
+        final = digest.copy()
+        for pair in sums:
+            final.update(str(pair.tolist()).encode())
+        return f"{type(module).__name__}:{final.hexdigest()[:16]}"
 
     return name
 
 
 def _groups(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
     """Collect the bits of small tensors of one width, so that few operations serve many of them."""
-    waiting: dict[torch.dtype, list[Tensor]] = {}
+    waiting: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     size = 0
     for tensor in tensors:
         plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
-        waiting.setdefault(bits.dtype, []).append(bits)
+        waiting.setdefault((bits.dtype, bits.device), []).append(bits)
         size += bits.numel()
         if size > GROUP:
             yield from waiting.values()

@@ -18,15 +18,13 @@ from tempograd.errors import InputError, ModelError
 class Block(NamedTuple):
     """A few series on the model's device. Cells that were not observed have their own value as baseline."""
 
-    rows: slice | Tensor
+    rows: slice
     x: Tensor  # (series, time, channel)
     baseline: Tensor
     observed: Tensor
     ids: Tensor  # (series,)
     lengths: Tensor  # (series,)
-    target: Target | None = (
-        None  # (series,) or (series, time), or a function; None until the clean series was read
-    )
+    target: Target | None = None  # (series,), (series, time) or a function; None before the series was read
     steps: Tensor | str | None = None  # (series, time), "own" or None
 
 
@@ -54,7 +52,6 @@ class Question:
     target: Target | None = None
     steps: Tensor | str | None = None
     _findings: list[Tensor] = field(default_factory=list)
-    _known: bool = False
     _verified: bool = False
 
     @classmethod
@@ -104,14 +101,14 @@ class Question:
 
     def but(self, **changes: Any) -> Self:
         """Return a fresh question that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=[], _known=False, _verified=False, **changes)
+        return replace(self, target=None, steps=None, _findings=[], _verified=False, **changes)
 
     @property
     def chunks(self) -> Chunks:
         """Return a fresh plan for how much goes through the model at once."""
         return Chunks(self.device, self.x[0].numel(), self.chunk)
 
-    def block(self, rows: slice | Tensor) -> Block:
+    def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
         x = self.x[rows].to(self.device, self.dtype)
         baseline = self.baseline[rows].to(self.device, self.dtype)
@@ -130,7 +127,7 @@ class Question:
 
     def read(self, block: Block, answer: Tensor) -> Block:
         """Take the model's raw answer to the clean series of a block: fix their target."""
-        if not self._known:
+        if self.target is None:
             self._learn(answer)
         self._findings.append(torch.stack([answer.detach().isfinite().all(), _is_probability(answer.detach())]))
         target, steps = self.target, self.steps
@@ -222,7 +219,6 @@ class Question:
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):
             self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
-        self._known = True
 
 
 def _repeat(part: Any, points: int) -> Any:

@@ -55,6 +55,7 @@ def integrate(
     like = torch.zeros(question.x.shape, device=question.x.device)
     parts = [like] + [torch.zeros_like(like) for _ in range(3 if random else 0)]
     waiting: dict[tuple[int, int], tuple[Block, Path]] = {}
+    chunks, total = question.chunks, len(question.x)
 
     def prepare(rows: slice) -> tuple[Block, Path]:
         block = question.block(rows)
@@ -62,8 +63,8 @@ def integrate(
 
     def look_ahead(rows: slice) -> None:
         """Send the next block's draws to the device while it is busy, so that it never waits for the host."""
-        following = slice(rows.stop, min(len(question.x), 2 * rows.stop - rows.start))
-        if following.start < following.stop:
+        following = chunks.block(rows.stop, total, points)
+        if following.start < total:
             waiting[following.start, following.stop] = prepare(following)
 
     def work(rows: slice, size: int) -> None:
@@ -81,7 +82,7 @@ def integrate(
         if rows.start == 0:
             look_ahead(rows)
 
-    question.chunks.run(len(question.x), points, work, label)
+    chunks.run(total, points, work, label)
     if not random:
         return Attribution(like)
     values, error, free, effective = parts

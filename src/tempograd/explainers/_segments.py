@@ -10,7 +10,7 @@ from tempograd.draws import scale, words
 from tempograd.explainers._retention import Segments
 
 FIELDS = 8  # random words a segment may use
-SHARE = 30  # bits
+BITS = 30  # of the shares that lengths are chosen by
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
 
     time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
     cumulative = _missing_weights(when, law)
-    inside, everywhere = cumulative[..., -1:], (high - low + 1) << SHARE
+    inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
     index = torch.arange(law.most, device=anchor.device)
     first, second, place = words(stream[..., None, None], index * FIELDS + _fields(2, 5, index)).unbind(2)
 
@@ -138,7 +138,7 @@ def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
     rest = (ticket - inside).clamp(min=0)
     other = rest // everywhere
     short = torch.searchsorted(cumulative, torch.where(same, ticket, 0), right=True).clamp(max=law.span - 1)
-    new_length = low + torch.where(same, short, (rest % everywhere) >> SHARE)
+    new_length = low + torch.where(same, short, (rest % everywhere) >> BITS)
     left = (when - new_length + 1).clamp(min=0)
     right = (time - new_length - when).clamp(min=0)
     new_start = scale(place, torch.where(same, left + right, time - new_length + 1))
@@ -159,5 +159,5 @@ def _missing_weights(when: Tensor, law: Law) -> Tensor:
     length = low + torch.arange(law.span, device=when.device)
     covering = torch.minimum(when, time - length) - (when - length + 1).clamp(min=0) + 1
     starts = (time - length + 1).clamp(min=1)
-    weight = ((starts - covering).clamp(min=0) << SHARE) // starts
+    weight = ((starts - covering).clamp(min=0) << BITS) // starts
     return torch.where(length <= high, weight, 0).cumsum(-1)

@@ -1,7 +1,7 @@
 """GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -49,8 +49,6 @@ class GradientShap(Explainer):
     points: int = 50
     noise: float = 0.0
     pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    known_quirks: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         super().__post_init__()
