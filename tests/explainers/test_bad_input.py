@@ -230,6 +230,22 @@ def test_logits_that_happen_to_sum_to_one_are_no_probabilities():
         tg.explain(model, X, "random")
 
 
+def test_a_recurrent_layer_hidden_in_a_function_is_named_as_the_problem():
+    """What cuDNN says on a GPU when nobody could reach the layer to prepare it."""
+
+    class Refuses(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.flatten(1)[:, :2]
+
+        @staticmethod
+        def backward(ctx, _):
+            raise RuntimeError("cudnn RNN backward can only be called in training mode")
+
+    with pytest.raises(ModelError, match=r"pass the nn\.Module itself"):
+        tg.explain(Refuses.apply, X)
+
+
 def test_warnings_point_at_the_callers_line():
     for call in (
         lambda: tg.Timing(4)(MODEL, X),

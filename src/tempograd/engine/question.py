@@ -202,7 +202,7 @@ class Question:
             return _own_steps(score, flat).view_as(z), block
         if block.steps is not None:
             score = score * _repeat(block.steps, points)
-        (gradient,) = torch.autograd.grad(score.sum(), flat, allow_unused=True)
+        gradient = _differentiate(score.sum(), flat)
         return (torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)), block
 
     def _learn(self, answer: Tensor) -> None:
@@ -226,11 +226,23 @@ def _repeat(part: Any, points: int) -> Any:
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
 
 
+def _differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
+    try:
+        return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
+    except RuntimeError as error:
+        if "RNN backward can only be called in training mode" not in str(error):
+            raise
+        raise ModelError(
+            "cuDNN cannot differentiate the recurrent layer inside this function: pass the nn.Module itself, or a "
+            "method of it, so that its layers can be prepared."
+        ) from error
+
+
 def _own_steps(score: Tensor, z: Tensor) -> Tensor:
     """Each cell's effect on the score of its own step: one backward pass per step."""
     own = torch.zeros_like(z)
     for t in range(z.shape[1]):
-        (gradient,) = torch.autograd.grad(score[:, t].sum(), z, retain_graph=True, allow_unused=True)
+        gradient = _differentiate(score[:, t].sum(), z, again=True)
         if gradient is not None:
             own[:, t] = gradient[:, t]
     return own
