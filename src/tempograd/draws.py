@@ -10,12 +10,25 @@ where :math:`h` is an invertible 32-bit mixer (two xor-shift-multiply rounds) an
 int64 tensor of its two lanes, (2, …). Both multipliers are below :math:`2^{31}`, so products fit.
 """
 
+from enum import IntEnum
+
 import torch
 from torch import Tensor
 
+FAR = 1 << 31  # counters from here on are free for other uses than the points of a path
 _MASK = 0xFFFFFFFF
 _FIRST, _SECOND = 0x21F0AAAD, 0x735A2D97
 _LANES = (0x243F6A88, 0x13198A2E)  # digits of pi: nothing up the sleeve
+
+
+class Purpose(IntEnum):
+    """What random numbers are for; each use of one seed has its own."""
+
+    SEGMENTS = 0
+    CELLS = 1
+    BASELINES = 2
+    SCORES = 3
+    TIES = 10
 
 
 def keys(seed: int, ids: Tensor, purpose: int) -> Tensor:
@@ -36,6 +49,11 @@ def keys(seed: int, ids: Tensor, purpose: int) -> Tensor:
 def split(stream: Tensor, counter: Tensor | int) -> Tensor:
     """Derive streams from streams; ``counter`` broadcasts against the keys."""
     return _mix_(stream ^ counter)
+
+
+def per_point(stream: Tensor, points: int) -> Tensor:
+    """One stream per point of each series' path, (2, series, points)."""
+    return split(stream[..., None], torch.arange(points, device=stream.device))
 
 
 def words(stream: Tensor, counter: Tensor | int) -> Tensor:

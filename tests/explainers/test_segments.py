@@ -7,9 +7,8 @@ import pytest
 import torch
 from settings import PAPER
 
-from tempograd.draws import keys
+from tempograd.draws import keys, per_point
 from tempograd.errors import SettingError
-from tempograd.explainers._anchors import per_point
 from tempograd.explainers._retention import Segments, complete
 from tempograd.explainers._segments import Law, moving
 

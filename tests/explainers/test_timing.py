@@ -8,10 +8,10 @@ import torch
 from settings import PAPER
 
 from conftest import Recurrent, linear, series, smooth
-from tempograd.draws import keys
+from tempograd.draws import keys, per_point
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
-from tempograd.explainers._anchors import draw, per_point, repaired
+from tempograd.explainers._anchors import draw, repaired
 from tempograd.explainers._retention import complete
 from tempograd.explainers._segments import Law, moving
 

@@ -13,10 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.draws import scale, split, words
+from tempograd.draws import FAR, per_point, scale, words
 from tempograd.explainers._segments import Law, moving
-
-OTHER = 1 << 31  # counters from here on do not draw segments
 
 
 class Draw(NamedTuple):
@@ -41,7 +39,7 @@ def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
     observed : boolean Tensor of shape (series, time, channel)
     """
     streams = per_point(stream, points)
-    lottery = words(stream[..., None], OTHER + torch.arange(points + 1, device=stream.device))
+    lottery = words(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))
     order = lottery[:, :points].argsort(dim=1, stable=True)
     if law.anchors:
         anchors = _spread(lottery[:, points:], observed, order, law)
@@ -69,11 +67,6 @@ def repaired(drawn: Draw, law: Law, observed: Tensor) -> Draw:
 def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
     """Tell for each series whether an observed cell never moves."""
     return (observed & ~masks.any(1)).flatten(1).any(1)
-
-
-def per_point(stream: Tensor, points: int) -> Tensor:
-    """One stream per point, (2, series, points)."""
-    return split(stream[..., None], torch.arange(points, device=stream.device))
 
 
 def _spread(word: Tensor, observed: Tensor, order: Tensor, law: Law) -> Tensor:
@@ -104,7 +97,7 @@ def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Te
     """
     series, points = part.order.shape
     row = torch.arange(series, device=masks.device)
-    cells = OTHER + torch.arange(masks[0, 0].numel(), device=masks.device)
+    cells = FAR + torch.arange(masks[0, 0].numel(), device=masks.device)
     counted = torch.ones(series, points, dtype=torch.bool, device=masks.device)
     counted.scatter_(1, part.order[:, points - last :], value=False)
     seen = (masks & counted[..., None, None]).any(1)

@@ -7,14 +7,11 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.draws import below, keys, uniform
+from tempograd.draws import FAR, Purpose, below, keys, per_point, uniform
 from tempograd.engine import Block, Model, Question
 from tempograd.errors import InputError, SettingError
-from tempograd.explainers._anchors import per_point
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers.base import EXPLAINERS, Explainer
-
-OTHER = 1 << 31  # counters from here on choose baselines
 
 
 @EXPLAINERS.register("gradient_shap")
@@ -74,10 +71,10 @@ class GradientShap(Explainer):
         return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")
 
     def _path(self, block: Block, pool: Tensor | None, seed: int) -> Path:
-        stream = keys(seed, block.ids, 2)
+        stream = keys(seed, block.ids, Purpose.BASELINES)
         alpha = (torch.arange(self.points, device=block.x.device) + 0.5).to(block.x.dtype) / self.points
         noise = per_point(stream, self.points)
-        index = OTHER + torch.arange(self.points, device=block.x.device)
+        index = FAR + torch.arange(self.points, device=block.x.device)
         rows = None if pool is None else below(stream[..., None], index, len(pool))
 
         def at(piece: slice) -> Points:

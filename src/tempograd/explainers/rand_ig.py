@@ -6,10 +6,9 @@ from typing import ClassVar, Self
 import torch
 
 from tempograd import checks
-from tempograd.draws import keys, words
+from tempograd.draws import Purpose, keys, per_point, words
 from tempograd.engine import Block, Question
 from tempograd.errors import SettingError, UnknownNameError, warn
-from tempograd.explainers._anchors import per_point
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
@@ -78,7 +77,7 @@ class RandIG(Explainer):
         return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")
 
     def _path(self, block: Block, seed: int) -> Path:
-        streams = per_point(keys(seed, block.ids, 1), self.points)
+        streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.points)
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
         offset = 0.0 if "A7" in self.quirks else 0.5
         alpha = (torch.arange(self.points, device=block.x.device) + offset).to(block.x.dtype) / self.points

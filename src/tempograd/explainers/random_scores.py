@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from tempograd.draws import keys, uniform
+from tempograd.draws import Purpose, keys, uniform
 from tempograd.engine import Question
 from tempograd.explainers._path import Attribution
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -29,7 +29,7 @@ class Random(Explainer):
 
     def attribute(self, question: Question) -> Attribution:
         question.read_all()
-        stream = keys(question.seed, question.ids, 3)
+        stream = keys(question.seed, question.ids, Purpose.SCORES)
         cell = torch.arange(question.x[0].numel())
         scores = uniform(stream[..., None], cell)
         values = scores.view(question.x.shape).to(question.x.device)

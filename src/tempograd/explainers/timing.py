@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.draws import keys
+from tempograd.draws import Purpose, keys, per_point
 from tempograd.engine import Block, Later, Question
 from tempograd.errors import SettingError, UnknownNameError, warn
-from tempograd.explainers._anchors import Draw, draw, per_point, repaired
+from tempograd.explainers._anchors import Draw, draw, repaired
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import summed_over_prefixes
 from tempograd.explainers._retention import Segments, complete
@@ -164,7 +164,7 @@ class Timing(Explainer):
         return law
 
     def _large_path(self, table: Law, seed: int, block: Block) -> Path:
-        law, stream = table.of(block.lengths), keys(seed, block.ids, 0)
+        law, stream = table.of(block.lengths), keys(seed, block.ids, Purpose.SEGMENTS)
         drawn = self.draw(stream, law, block.observed)
         unseen = Later(drawn.unseen)
 
@@ -215,7 +215,7 @@ def _small_draw(
     rows = torch.tensor(ids, device=device)
     table = Law.table({law.time: law}, x, device, dtype).of(torch.full_like(rows, law.time))
     everything = torch.ones((), dtype=torch.bool, device=device).expand(len(ids), law.time, law.channels)
-    drawn = explainer.draw(keys(seed, rows, 0), table, everything)
+    drawn = explainer.draw(keys(seed, rows, Purpose.SEGMENTS), table, everything)
     return repaired(drawn, table, everything) if drawn.unseen else drawn
 
 

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.draws import keys, words
+from tempograd.draws import Purpose, keys, words
 from tempograd.engine import Chunks, pieces, predict
 from tempograd.errors import InputError, ModelError
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._subject import Subject
 
-TIES = 10  # the purpose of these draws, apart from those of the explainers
 ROUNDING = 1e-9  # 0.29 · 100 is 28.999999999999996 in floating point and means 29
 
 
@@ -74,7 +73,7 @@ def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
     >>> rankings(scores, torch.tensor([[True, True, True, False]]), torch.tensor([7]))
     tensor([[1, 0, 2, 3]])
     """
-    stream = keys(0, ids, TIES)
+    stream = keys(0, ids, Purpose.TIES)
     cell = torch.arange(scores.shape[1], device=scores.device)
     shuffled = words(stream[..., None], cell).argsort(1)
     scores = scores.masked_fill(~observed, -torch.inf).gather(1, shuffled)
