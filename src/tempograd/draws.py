@@ -28,6 +28,10 @@ class Purpose(IntEnum):
     CELLS = 1
     BASELINES = 2
     SCORES = 3
+    REPLACEMENTS = 4
+    LATENTS = 5
+    PERTURBATIONS = 6
+    GATES = 7
     TIES = 10
 
 
@@ -74,6 +78,12 @@ def scale(word: Tensor, bound: Tensor | int) -> Tensor:
 def uniform(stream: Tensor, counter: Tensor | int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Numbers uniform on the open interval (0, 1)."""
     return ((words(stream, counter) >> 9).to(dtype) + 0.5) * 2.0**-23
+
+
+def normal(stream: Tensor, counter: Tensor | int) -> Tensor:
+    """Return standard normal numbers, as float64."""
+    drawn: Tensor = torch.special.ndtri(uniform(stream, counter, torch.float64))
+    return drawn
 
 
 def _absorb(lane: int, *parts: int) -> int:

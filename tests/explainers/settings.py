@@ -1,4 +1,25 @@
-"""The six settings of the paper: time, channels, segments, min_length, max_length."""
+"""Settings that many tests share."""
+
+from conftest import series
+from tempograd.explainers import EXPLAINERS, Explainer
+
+# few epochs or draws, where a method's defaults would make the contract tests slow
+QUICK: dict[str, dict[str, object]] = {}
+
+
+def quick(name: str, **changes) -> Explainer:
+    return EXPLAINERS[name](**(QUICK.get(name, {}) | changes))
+
+
+def run(explainer: Explainer, model, x, **call):
+    """Explain, after a fit to other series where the method needs one."""
+    if explainer.needs_fit:
+        _, time, channels = x.transpose(1, 2).shape if call.get("layout") == "BDT" else x.shape
+        explainer = explainer.fit(model, series(16, time, channels, seed=99))
+    return explainer(model, x, **call)
+
+
+# the six settings of the paper: time, channels, segments, min_length, max_length
 
 PAPER = {
     "mimic3": (48, 32, 50, 10, 48),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from settings import quick, run
 from torch import nn
 
 from conftest import linear, series, smooth
@@ -33,8 +34,8 @@ def test_appended_padding_changes_nothing(name, per_step):
     model, x, mask = First(per_step=per_step), series(5, 12, 2, dtype=torch.float64), observed(5, 12, 2)
     padded = torch.cat([x, torch.randn(5, 9, 2)], 1)
     padding = torch.cat([mask, torch.zeros(5, 9, 2, dtype=torch.bool)], 1)
-    short = EXPLAINERS[name]()(model, x, mask=mask)
-    long = EXPLAINERS[name]()(model, padded, mask=padding)
+    short = run(quick(name), model, x, mask=mask)
+    long = run(quick(name), model, padded, mask=padding)
     torch.testing.assert_close(long.values[:, :12], short.values, rtol=1e-5, atol=1e-9)
     assert (long.values[:, 12:] == 0).all()
 
@@ -58,10 +59,10 @@ def test_unobserved_cells_hold_zero_and_stay_where_they_are(name):
         seen.append(z.detach())
         return smooth(12, 2)(z)
 
-    found = EXPLAINERS[name]()(model, x, mask=mask, baseline=7.0)
+    found = run(quick(name), model, x, mask=mask, baseline=7.0)
     for part in (found.values, found.standard_error, found.free_points, found.effective_points):
         assert part is None or (part[~mask] == 0).all()
-    if EXPLAINERS[name].needs_gradient:
+    if EXPLAINERS[name].zero_if_ignored:
         assert (found.values[mask] != 0).all()
     for batch in seen:  # every sequence agrees with one of the series wherever that was not observed
         matches = ((batch[:, None] == x) | mask).flatten(2).all(2).any(1)

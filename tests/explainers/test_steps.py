@@ -7,7 +7,9 @@ from conftest import Recurrent, series
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 
-GRADIENT = [name for name in sorted(EXPLAINERS) if EXPLAINERS[name].needs_gradient]
+GRADIENT = [
+    name for name in sorted(EXPLAINERS) if EXPLAINERS[name].needs_gradient and EXPLAINERS[name].zero_if_ignored
+]
 
 
 @pytest.fixture

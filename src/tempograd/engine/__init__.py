@@ -2,6 +2,7 @@
 
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
+from tempograd.engine.differentiate import differentiate, require_graph
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
 from tempograd.engine.prediction import WHERE_PER_STEP, Target, pick, predict
@@ -18,6 +19,7 @@ __all__ = [
     "Question",
     "Target",
     "WeightedMean",
+    "differentiate",
     "fingerprint",
     "owner",
     "pick",
@@ -25,4 +27,5 @@ __all__ = [
     "place",
     "predict",
     "quiet",
+    "require_graph",
 ]

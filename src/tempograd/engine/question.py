@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine.chunks import Chunks
+from tempograd.engine.differentiate import differentiate, own_steps, require_graph
 from tempograd.engine.prediction import OUTPUTS, Target, link, pick, raw, resolve_steps, resolve_target
 from tempograd.engine.quiet import Model, place
 from tempograd.errors import InputError, ModelError
@@ -192,18 +193,34 @@ class Question:
             block, answer = self.read(block, answer[:series]), answer[series:]
         else:
             answer = raw(self.model, flat)
-        score = pick(link(answer, self.output), _repeat(block.target, points))
-        if not score.requires_grad:
-            raise ModelError(
-                "The model's output does not depend on its input in a way autograd can see: it may run under "
-                "no_grad, detach its input or leave PyTorch; use a method that needs no gradient."
-            )
+        score = self._score(link(answer, self.output), block, points)
+        require_graph(score)
         if isinstance(block.steps, str):
-            return _own_steps(score, flat).view_as(z), block
-        if block.steps is not None:
-            score = score * _repeat(block.steps, points)
-        gradient = _differentiate(score.sum(), flat)
+            return own_steps(score, flat).view_as(z), block
+        gradient = differentiate(score.sum(), flat)
         return (torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)), block
+
+    def answers(self, z: Tensor) -> Tensor:
+        """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
+        answer = link(raw(self.model, z.flatten(0, 1)), self.output)
+        return answer.view(*z.shape[:2], *answer.shape[1:])
+
+    @torch.no_grad()
+    def scores(self, z: Tensor, block: Block) -> Tensor:
+        """Return the explained score of each ``z``, (series, points), without a gradient.
+
+        For ``steps="own"`` it is the score of each step, (series, points, time). The block must be settled.
+        """
+        score = self._score(self.answers(z).flatten(0, 1), block, z.shape[1])
+        return score.view(*z.shape[:2], *score.shape[1:])
+
+    def _score(self, answer: Tensor, block: Block, points: int) -> Tensor:
+        if block.target is None:
+            raise RuntimeError("The target is not known yet: the block must be settled first.")
+        score = pick(answer, _repeat(block.target, points))
+        if isinstance(block.steps, Tensor):
+            score = (score * _repeat(block.steps, points)).sum(-1)
+        return score
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""
@@ -224,28 +241,6 @@ class Question:
 def _repeat(part: Any, points: int) -> Any:
     """Give every path point of a series what belongs to the series."""
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
-
-
-def _differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
-    try:
-        return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
-    except RuntimeError as error:
-        if "RNN backward can only be called in training mode" not in str(error):
-            raise
-        raise ModelError(
-            "cuDNN cannot differentiate the recurrent layer inside this function: pass the nn.Module itself, or a "
-            "method of it, so that its layers can be prepared."
-        ) from error
-
-
-def _own_steps(score: Tensor, z: Tensor) -> Tensor:
-    """Each cell's effect on the score of its own step: one backward pass per step."""
-    own = torch.zeros_like(z)
-    for t in range(z.shape[1]):
-        gradient = _differentiate(score[:, t].sum(), z, again=True)
-        if gradient is not None:
-            own[:, t] = gradient[:, t]
-    return own
 
 
 def _seed(seed: Any) -> int:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine import Model, Question, fingerprint, quiet
-from tempograd.errors import UnknownNameError
+from tempograd.errors import InputError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
 from tempograd.explanation import Explanation
@@ -39,6 +39,10 @@ class Explainer(ABC):
     """Whether series explained together influence each other."""
     complete: ClassVar[bool] = False
     """Whether the scores sum to the score of x minus that of the baseline."""
+    targeted: ClassVar[bool] = True
+    """Whether the scores are about one target; otherwise they are about the whole output."""
+    zero_if_ignored: ClassVar[bool] = False
+    """Whether a value that the model ignores scores exactly 0."""
     known_quirks: ClassVar[frozenset[str]] = frozenset()
     """Faults of the released code this method can show, by their keys in the published protocol."""
 
@@ -57,6 +61,11 @@ class Explainer(ABC):
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Learn what the method needs from training series. Most methods need nothing."""
         return self
+
+    @property
+    def learnt(self) -> Any:
+        """Return what :meth:`fit` learnt, None before."""
+        return next((getattr(self, f.name) for f in fields(self) if f.metadata.get("fitted")), None)
 
     @property
     def name(self) -> str:
@@ -113,8 +122,7 @@ class Explainer(ABC):
         chunk : int, optional
             Sequences per pass of the model; found automatically by default.
         """
-        if chunk is not None:
-            checks.whole(chunk, "chunk", 1)
+        self._check_call(target, chunk)
         with quiet(model):
             question = Question.ask(
                 model,
@@ -149,6 +157,17 @@ class Explainer(ABC):
             fingerprint=mark(),
             signed=self.signed,
         )
+
+    def _check_call(self, target: Any, chunk: Any) -> None:
+        if chunk is not None:
+            checks.whole(chunk, "chunk", 1)
+        if self.needs_fit and self.learnt is None:
+            raise InputError(
+                f"{self.name} learns from training series: call fit(model, train) first, or pass train= to "
+                "tempograd.explain."
+            )
+        if target is not None and not self.targeted:
+            warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
 
     @abstractmethod
     def attribute(self, question: Question) -> Attribution:

@@ -1,13 +1,13 @@
 """GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.draws import FAR, Purpose, below, keys, per_point, uniform
+from tempograd.draws import FAR, Purpose, below, keys, normal, per_point
 from tempograd.engine import Block, Model, Question
 from tempograd.errors import InputError, SettingError
 from tempograd.explainers._path import Attribution, Path, Points, integrate
@@ -42,6 +42,8 @@ class GradientShap(Explainer):
     .. [2] G. Erion et al., "Improving performance of deep learning models with axiomatic attribution priors
        and expected gradients", Nature Machine Intelligence 2021. https://arxiv.org/abs/1906.10670
     """
+
+    zero_if_ignored: ClassVar[bool] = True
 
     points: int = 50
     noise: float = 0.0
@@ -92,5 +94,5 @@ class GradientShap(Explainer):
 
 def _gaussian(streams: Tensor, piece: slice, block: Block) -> Tensor:
     cell = torch.arange(block.x[0].numel(), device=block.x.device)
-    normal: Tensor = torch.special.ndtri(uniform(streams[:, :, piece, None], cell, torch.float64)).to(block.x)
-    return normal.view(len(block.x), -1, *block.x.shape[1:]) * block.observed[:, None]
+    drawn = normal(streams[:, :, piece, None], cell).to(block.x)
+    return drawn.view(len(block.x), -1, *block.x.shape[1:]) * block.observed[:, None]

@@ -45,6 +45,7 @@ class IntegratedGradients(Explainer):
     tensor([9., 4.])
     """
 
+    zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7"})

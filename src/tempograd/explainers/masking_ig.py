@@ -41,6 +41,7 @@ class MaskingIG(Explainer):
     tensor([6., 0.])
     """
 
+    zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
     moving: Any = field(metadata={"fitted": True}, repr=False, compare=False)

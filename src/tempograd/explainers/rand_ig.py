@@ -41,6 +41,7 @@ class RandIG(Explainer):
        Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
     """
 
+    zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A7", "A11"})
 
     points: int = 50

@@ -83,6 +83,7 @@ class Timing(Explainer):
     True
     """
 
+    zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = ALL_FAULTS
 
     points: int = 50

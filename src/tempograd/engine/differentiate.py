@@ -1,0 +1,38 @@
+"""Gradients of a score with respect to a series, and one sentence where there is none."""
+
+import torch
+from torch import Tensor
+
+from tempograd.errors import ModelError
+
+
+def require_graph(score: Tensor) -> None:
+    """Refuse a score that autograd cannot follow back to anything."""
+    if not score.requires_grad:
+        raise ModelError(
+            "The model's output does not depend on its input in a way autograd can see: it may run under "
+            "no_grad, detach its input or leave PyTorch; use a method that needs no gradient."
+        )
+
+
+def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
+    """Return the gradient, None if the score does not depend on ``z``; ``again`` keeps the graph."""
+    try:
+        return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
+    except RuntimeError as error:
+        if "RNN backward can only be called in training mode" not in str(error):
+            raise
+        raise ModelError(
+            "cuDNN cannot differentiate the recurrent layer inside this function: pass the nn.Module itself, or a "
+            "method of it, so that its layers can be prepared."
+        ) from error
+
+
+def own_steps(score: Tensor, z: Tensor) -> Tensor:
+    """Each cell's effect on the score of its own step: one backward pass per step."""
+    own = torch.zeros_like(z)
+    for t in range(z.shape[1]):
+        gradient = differentiate(score[:, t].sum(), z, again=True)
+        if gradient is not None:
+            own[:, t] = gradient[:, t]
+    return own
