@@ -6,6 +6,7 @@ from tempograd.engine.differentiate import differentiate, require_graph
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
 from tempograd.engine.prediction import WHERE_PER_STEP, Target, pick, predict
+from tempograd.engine.prefixes import Prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
 
@@ -16,6 +17,7 @@ __all__ = [
     "Estimate",
     "Later",
     "Model",
+    "Prefixes",
     "Question",
     "Target",
     "WeightedMean",

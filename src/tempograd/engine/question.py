@@ -52,6 +52,8 @@ class Question:
     chunk: int | None = None
     target: Target | None = None
     steps: Tensor | str | None = None
+    per_step: bool = False  # whether the model has one output per step, known once a series was read
+    shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     _findings: list[Tensor] = field(default_factory=list)
     _verified: bool = False
 
@@ -231,6 +233,7 @@ class Question:
                 f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
                 f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
             )
+        self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
         shape = (len(self.x), *answer.shape[1:-1])
         chosen = resolve_target(self.asked_target, shape, answer.shape[-1])
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
