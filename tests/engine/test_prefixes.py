@@ -111,14 +111,39 @@ def test_memory_is_bounded_by_the_size():
         assert max(rows) <= 6 * TIME
 
 
-def test_hooks_are_gone_also_after_an_error():
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_layers_are_as_before_also_after_an_error(layers):
     model, x = Recurrent().eval(), series(2, TIME, CHANNELS)
+    if layers == 1:
+        model.gru = nn.GRU(CHANNELS, 8, batch_first=True)
     found = prefixes(model, x)
+    before = dict(vars(model.gru))
     model.head = nn.Linear(3, 3)
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
-        found.replaced(slice(0, 1), torch.zeros(2, 1, 1, 1, CHANNELS))
+        found.replaced(slice(0, 1), torch.zeros(2, 1, 4, 1, CHANNELS))
+    assert vars(model.gru).keys() == before.keys()
     assert not model.gru._forward_hooks
     assert not model.gru._forward_pre_hooks
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_candidates_share_what_they_have_in_common(bias, batch_first):
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gru = nn.GRU(CHANNELS, 4, bias=bias, batch_first=batch_first)
+
+        def forward(self, x):
+            return self.gru(x)[0][:, -1] if batch_first else self.gru(x.transpose(0, 1))[1][0]
+
+    model, x = Plain().double(), series(3, TIME, CHANNELS, dtype=torch.float64)
+    windows = series(3 * TIME * 5, 2, CHANNELS, seed=4, dtype=torch.float64).view(3, TIME, 5, 2, CHANNELS)
+    with quiet(model):
+        fast, slow = prefixes(model, x), prefixes(model, x, fast=False)
+        assert fast._stepper is not None
+        whole = slice(0, TIME)
+        torch.testing.assert_close(fast.replaced(whole, windows), slow.replaced(whole, windows))
 
 
 def test_a_model_that_rejects_prefixes_gets_one_sentence():

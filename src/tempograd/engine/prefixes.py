@@ -16,6 +16,7 @@ from tempograd.engine.stepping import State, Stepper, stepper
 from tempograd.errors import ModelError
 
 PROBES = 2  # series on which shortcuts are tried
+STEPS = 16  # single steps that count as one sequence: with more of them at once a CPU leaves its cache
 
 
 class Prefixes:
@@ -48,7 +49,7 @@ class Prefixes:
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
         series, time, _ = self.block.x.shape
-        room = self.size * (max(1, time // length) if self._stepper else 1)
+        room = self.size * (min(STEPS, max(1, time // length)) if self._stepper else 1)
         count = max(1, room // (series * candidates))
         for first in range(0, time, count):
             yield slice(first, min(time, first + count))
@@ -108,10 +109,11 @@ class Prefixes:
     def _step_on(self, starts: slice, windows: Tensor) -> Tensor:
         candidates, length = windows.shape[2:4]
         rows = windows.flatten(0, 2)
-        state: State = [tuple(_spread(part[starts], candidates) for part in layer) for layer in self._states]
+        state: State = [tuple(_rows(part[starts]) for part in layer) for layer in self._states]
         answers = []
         for step in range(length):
-            answer, state = self._stepper.step(rows[:, step], state)  # type: ignore[union-attr]  # it was found
+            shared = candidates if step == 0 else 1  # afterwards each candidate has its own past
+            answer, state = self._stepper.step(rows[:, step], state, shared)  # type: ignore[union-attr]  # found
             answers.append(answer)
         return torch.stack(answers, 1)
 
@@ -171,7 +173,6 @@ def _find_stepper(question: Question, block: Block) -> Stepper | None:
     return found
 
 
-def _spread(state: Tensor, candidates: int) -> Tensor:
-    """Bring states (starts, depth, series, size) to the rows of windows, (depth, rows, size)."""
-    rows = state.permute(1, 2, 0, 3)[:, :, :, None].expand(-1, -1, -1, candidates, -1)
-    return rows.flatten(1, 3).contiguous()
+def _rows(state: Tensor) -> Tensor:
+    """Bring states (starts, depth, series, size) to the order of windows, (depth, series · starts, size)."""
+    return state.permute(1, 2, 0, 3).flatten(1, 2).contiguous()

@@ -1,11 +1,12 @@
 """A recurrent model one step at a time, from states that are remembered instead of computed again."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
+from torch.utils.hooks import RemovableHandle
 
 from tempograd.engine.prediction import raw
 from tempograd.engine.quiet import Model, owner
@@ -25,17 +26,34 @@ class Stepper:
     def __init__(self, model: Model, layers: list[nn.RNNBase]) -> None:
         self.model, self.layers = model, layers
 
-    def step(self, z: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """Return the raw answer (rows, class) to the values ``z`` (rows, channel), and the states after them."""
-        return self._step(z, state, {})
+    def step(self, z: Tensor, state: State, candidates: int = 1) -> tuple[Tensor, State]:
+        """Go one step on.
 
-    def _step(self, z: Tensor, state: State | None, began: dict[int, Parts]) -> tuple[Tensor, State]:
-        after: dict[int, Parts] = {}
+        Parameters
+        ----------
+        z : Tensor of shape (rows · candidates, channel)
+            The values of the step.
+        state : State
+            What the layers remember, for every row; all ``candidates`` of a row go on from the same.
+        candidates : int
+
+        Returns
+        -------
+        answer : Tensor of shape (rows · candidates, class)
+            The model's raw answer.
+        state : State
+            What the layers remember afterwards.
+        """
+        return self._call(
+            z, [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, state, strict=True)]
+        )
+
+    def _call(self, z: Tensor, memories: list["_Memory"]) -> tuple[Tensor, State]:
         with ExitStack() as stack:
-            for i, layer in enumerate(self.layers):
-                stack.enter_context(_memory(layer, None if state is None else state[i], began, after, i))
+            for memory in memories:
+                stack.enter_context(memory)
             answer = raw(self.model, z[:, None])
-        return (answer[:, -1] if answer.ndim == 3 else answer), [after[i] for i in range(len(self.layers))]
+        return (answer[:, -1] if answer.ndim == 3 else answer), [memory.after for memory in memories]
 
     def walk(self, x: Tensor) -> tuple[Tensor, State]:
         """Return the answers after every step, (rows, time, class), and the states before it.
@@ -43,15 +61,14 @@ class Stepper:
         The states have a leading axis for time: (time, depth, rows, size). Before the first step they are what
         the model gives its layers, or zeros.
         """
-        began: dict[int, Parts] = {}
-        answer, state = self._step(x[:, 0], None, began)
+        memories = [_Memory(layer) for layer in self.layers]
+        answer, state = self._call(x[:, 0], memories)
         answers, states = [answer], [state]
         for t in range(1, x.shape[1]):
             answer, state = self.step(x[:, t], state)
             answers.append(answer)
             states.append(state)
-        zeros = [tuple(torch.zeros_like(part) for part in layer) for layer in states[0]]
-        before = [[began.get(i, layer) for i, layer in enumerate(zeros)], *states[:-1]]
+        before = [[memory.before or _zeros(memory.after) for memory in memories], *states[:-1]]
         stacked = [
             tuple(torch.stack(parts) for parts in zip(*layers, strict=True))
             for layers in zip(*before, strict=True)
@@ -74,31 +91,73 @@ def stepper(model: Model, x: Tensor, expected: Tensor, times: list[int]) -> Step
     return found if close else None
 
 
-@contextmanager
-def _memory(
-    layer: nn.RNNBase, before: Parts | None, began: dict[int, Parts], after: dict[int, Parts], index: int
-) -> Iterator[None]:
-    """Let a layer start from ``before``, if given; note what it started from by itself, and where it ends."""
+class _Memory:
+    """Lets a layer start from given states while the block runs, and notes what it started from and ended with."""
 
-    def start(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        values = args[0] if args else kwargs["input"]
-        given = args[1] if len(args) > 1 else kwargs.get("hx")
-        if before is None:
-            if given is not None:
-                began[index] = _parts(given)
-            return args, kwargs
-        return (values, before if len(before) > 1 else before[0]), {}
+    def __init__(self, layer: nn.RNNBase, before: Parts | None = None, candidates: int = 1) -> None:
+        self.layer, self.before, self.candidates = layer, before, candidates
+        self.after: Parts = ()
 
-    def end(_: nn.Module, __: Any, result: tuple[Tensor, Any]) -> None:
-        after[index] = _parts(result[1])
+    def __enter__(self) -> None:
+        if _is_plain_gru(self.layer) and self.before is not None and self.candidates > 1:
+            self.layer.forward = self._forward  # taken back below
+            return
+        start = self.layer.register_forward_pre_hook(self._start, with_kwargs=True)
+        self.handles = (start, self.layer.register_forward_hook(self._end))
 
-    handles = (layer.register_forward_pre_hook(start, with_kwargs=True), layer.register_forward_hook(end))
-    try:
-        yield
-    finally:
-        for handle in handles:
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
             handle.remove()
+        self.layer.__dict__.pop("forward", None)
+
+    handles: tuple[RemovableHandle, ...] = ()
+
+    def _start(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        values = args[0] if args else kwargs["input"]
+        if self.before is None:
+            given = args[1] if len(args) > 1 else kwargs.get("hx")
+            self.before = None if given is None else _parts(given)
+            return args, kwargs
+        state = tuple(part.repeat_interleave(self.candidates, 1) for part in self.before)
+        return (values, state if len(state) > 1 else state[0]), {}
+
+    def _end(self, _: nn.Module, __: Any, result: tuple[Tensor, Any]) -> None:
+        self.after = _parts(result[1])
+
+    def _forward(self, values: Tensor, _: Any = None) -> tuple[Tensor, Tensor]:
+        """Take the step of a GRU, with what candidates have in common computed once."""
+        axis = 1 if self.layer.batch_first else 0
+        state = shared_gru_step(self.layer, values.squeeze(axis), (self.before or ())[0][0], self.candidates)
+        self.after = (state[None],)
+        return state.unsqueeze(axis), state[None]
+
+
+def shared_gru_step(layer: nn.RNNBase, values: Tensor, state: Tensor, candidates: int) -> Tensor:
+    """Return the states (rows · candidates, size) of a GRU after one step.
+
+    All candidates of a row go on from its state (rows, size), so the product of state and weights, nearly all of
+    the work, is computed once for them. See :class:`tempograd.models.recurrent.GRUClassifier` for the formula.
+    """
+    size = layer.hidden_size
+    own = linear(values, layer.weight_ih_l0, layer.bias_ih_l0 if layer.bias else None)  # type: ignore[arg-type]
+    common = linear(state, layer.weight_hh_l0, layer.bias_hh_l0 if layer.bias else None)[:, None]  # type: ignore[arg-type]
+    own = own.view(len(state), candidates, 3 * size)
+    gates = own[..., : 2 * size].add_(common[..., : 2 * size]).sigmoid_()
+    new = (
+        own[..., 2 * size :]
+        .addcmul_(gates[..., :size], common[..., 2 * size :].expand(-1, candidates, -1))
+        .tanh_()
+    )
+    return torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
+
+
+def _is_plain_gru(layer: nn.RNNBase) -> bool:
+    return isinstance(layer, nn.GRU) and layer.num_layers == 1 and not layer.bidirectional
 
 
 def _parts(state: Tensor | Parts) -> Parts:
     return state if isinstance(state, tuple) else (state,)
+
+
+def _zeros(parts: Parts) -> Parts:
+    return tuple(torch.zeros_like(part) for part in parts)
