@@ -1,6 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -12,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.errors import DataError, InputError, MissingExtraError
+from tempograd.engine import Model, fingerprint
+from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.version import __version__
 
@@ -193,6 +195,23 @@ class Explanation:
         for name in ("channels", "times"):
             plain[name] = None if plain[name] is None else tuple(plain[name])
         return cls(**content, **plain)
+
+
+def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:
+    """Warn if some of the explanations are not of ``model``, and return what was said, nothing if all are.
+
+    An explanation without a fingerprint, made by hand, may be of any model.
+    """
+    here = fingerprint(model)()
+    others = [name for name, found in explanations.items() if found.fingerprint not in {"", here}]
+    if not others:
+        return ""
+    message = (
+        f"{', '.join(others)} explained another model ({explanations[others[0]].fingerprint}) than the one "
+        f"given here ({here}): pass the model that was explained."
+    )
+    warn(message)
+    return message
 
 
 def _shrink(tensor: Tensor) -> tuple[Tensor, list[int]]:

@@ -153,7 +153,7 @@ def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys
     other = save_model(build("gru", 3, 2, per_step=True, seed=9, hidden=8), tmp_path / "other.safetensors")
     assert main(["evaluate", str(stored), "--model", str(other), "--metrics", "cpd", "--device", "cpu"]) == 0
     captured = capsys.readouterr()
-    assert re.fullmatch(r"tempograd: warning: .* explains another model .*\n", captured.err)
+    assert re.fullmatch(r"tempograd: warning: .* explained another model .*\n", captured.err)
     assert captured.out.startswith("| method")
 
 

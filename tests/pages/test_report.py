@@ -158,8 +158,9 @@ def test_scores_of_other_methods_are_refused(tmp_path, flat, explanations):
 
 
 def test_another_model_is_named_on_the_page(tmp_path, explanations):
-    with pytest.warns(TempogradWarning, match="explained another model"):
-        path = report(tmp_path / "r.html", Flat(classes=3).double(), explanations[0])
+    with pytest.warns(TempogradWarning, match="timing, random explained another model") as caught:
+        path = report(tmp_path / "r.html", Flat(classes=3).double(), [explanations[0], explanations[2]])
+    assert [warning.filename for warning in caught] == [__file__]
     assert 'class="notice"' in path.read_text(encoding="utf-8")
 
 

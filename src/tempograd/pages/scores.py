@@ -10,7 +10,8 @@ from tempograd.data import Split
 from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, Difference, Summary, compare, evaluate, summarise
+from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
+from tempograd.metrics.evaluate import measure
 
 REMOVAL = ("cpd", "cpp")
 AGAINST_TRUTH = ("auroc", "auprc")
@@ -40,12 +41,14 @@ class ScoreTable:
 def compute_scores(
     model: Model, explanations: Mapping[str, Explanation], x: Tensor, split: Split | None
 ) -> dict[str, dict[str, Tensor]]:
-    """Score every method by what its strongest cells do to the prediction and, where known, by the truth."""
+    """Score every method by what its strongest cells do to the prediction and, where known, by the truth.
+
+    The report has warned of another model already, once for all methods.
+    """
     truth = None if split is None else split.truth
-    metrics = [*REMOVAL, *(AGAINST_TRUTH if truth is not None else ())]
+    metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
     return {
-        label: evaluate(model, explanation, x, metrics=metrics, truth=truth)
-        for label, explanation in explanations.items()
+        label: measure(model, explanation, x, metrics, truth=truth) for label, explanation in explanations.items()
     }
 
 
