@@ -1,5 +1,7 @@
 """Every mistake gets one sentence that says what to do."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from tempograd.errors import (
     TempogradWarning,
     UnknownNameError,
 )
+from tempograd.models import build
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)
@@ -244,6 +247,81 @@ def test_a_recurrent_layer_hidden_in_a_function_is_named_as_the_problem():
 
     with pytest.raises(ModelError, match=r"pass the nn\.Module itself"):
         tg.explain(Refuses.apply, X)
+
+
+LSTM = nn.LSTM(2, 3, batch_first=True)
+
+
+def lstm(x):
+    return LSTM(x)[0][:, -1]
+
+
+@pytest.mark.parametrize("method", [name for name, kind in tg.EXPLAINERS.items() if not kind.needs_fit])
+def test_swapped_axes_are_named_with_the_users_own_shape(method):
+    """Seven series, of which only two go through the model at once."""
+    x = series(7, 6, 2)
+    with pytest.raises(ModelError, match=r"x of shape \(7, 2, 6\), read as \(batch, time, channel\)") as caught:
+        tg.explain(lstm, x.mT, method, chunk=2)
+    assert re.search(r"must be equal to input_size.*2, got 6; if time .* pass layout='BDT'\.$", str(caught.value))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_layout_that_is_wrong_is_named_the_other_way_round():
+    with pytest.raises(ModelError, match=r"\(4, 6, 2\), read as \(batch, channel, time\).*layout='BTD'"):
+        tg.explain(lstm, X, layout="BDT")
+
+
+def raises(error):
+    def model(_):
+        raise error
+
+    return model
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("no luck today"),
+        ValueError("learning is over"),
+        TypeError("unknown size"),
+        KeyError("shape"),
+        SettingError("a setting of size 3 is wrong."),
+    ],
+)
+def test_other_errors_of_a_model_stay_as_they_are(error):
+    with pytest.raises(type(error)) as caught:
+        tg.explain(raises(error), X)
+    assert caught.value is error
+
+
+def test_an_error_about_sizes_after_the_first_pass_stays_as_it_is():
+    calls = []
+
+    def model(x):
+        calls.append(len(x))
+        if len(calls) > 1:
+            raise RuntimeError("the size of the world")
+        return MODEL(x)
+
+    with pytest.raises(RuntimeError, match=r"^the size of the world$"):
+        tg.explain(model, X, "random", chunk=2)
+
+
+def test_memory_that_runs_out_in_the_first_pass_halves_the_pass():
+    def model(x):
+        if len(x) > 8:
+            raise torch.OutOfMemoryError("out of memory: tensor of size 9")
+        return MODEL(x)
+
+    torch.testing.assert_close(tg.explain(model, X).values, tg.explain(MODEL, X).values)
+
+
+def test_our_own_models_name_the_channels_and_not_the_chunk():
+    model = build("gru", 2, 3, hidden=4)
+    with pytest.raises(InputError, match=r"\(batch, time, 2\), got series of 2 steps and 6 channels: .*'BDT'"):
+        tg.explain(model, X.mT)
+    with pytest.raises(InputError, match=r"\(batch, time, 2\), got series of 6 steps and 3 channels\.$"):
+        tg.explain(model, series(4, 6, 3))
 
 
 def test_warnings_point_at_the_callers_line():

@@ -44,7 +44,7 @@ class Chunks:
         try:
             work(rows, int(self.size * SLACK))
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
             if self.size == 1:
                 raise ModelError(
@@ -73,7 +73,8 @@ def pieces(total: int, size: int) -> Iterator[slice]:
         yield slice(start, min(total, start + size))
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
+    """Tell whether a pass failed because the device is full."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return "can't allocate memory" in str(error) or "ALLOC_FAILED" in str(error)
