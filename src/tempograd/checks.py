@@ -30,7 +30,8 @@ def series(x: Any, layout: str = "BTD", name: str = "x") -> Tensor:
     for start in range(0, len(tensor), ROWS):
         if not bool(tensor[start : start + ROWS].isfinite().all()):
             raise InputError(
-                f"{name} holds NaN or infinity: put a number there (0, say) and pass mask= with 0 for those cells."
+                f"{name} holds NaN or infinity: put a number there, 0 say, and pass mask= with 0 for those cells; "
+                "cells that mask= leaves out must hold a number too."
             )
     return tensor.transpose(1, 2) if layout == "BDT" else tensor
 

@@ -1,5 +1,6 @@
 """What goes wrong is said in one line, with the right exit code."""
 
+import re
 import subprocess
 import sys
 
@@ -74,6 +75,21 @@ def test_a_file_without_series(capsys, model, tmp_path):
     np.savez(tmp_path / "f.npz", values=np.zeros((2, 3, 3)))
     line = fails(capsys, "explain", "--model", model, "--data", tmp_path / "f.npz")
     assert "must hold an array x (series, time, channel); it has values" in line
+
+
+def test_labels_that_are_no_numbers(capsys, model, tmp_path):
+    np.savez(tmp_path / "f.npz", x=np.zeros((2, 3, 3)), y=np.array(["a", "b"]))
+    argv = ["report", tmp_path / "e.safetensors", "--model", model, "--data", tmp_path / "f.npz"]
+    assert "y must hold classes (integers) or real values, got <U1" in fails(capsys, *argv)
+
+
+@pytest.mark.parametrize("command", ["explain", "evaluate", "report"])
+def test_help_names_the_arrays_of_a_file(command, capsys):
+    """Every key that is read, and no other."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    listed = re.findall(r"^  (\w+) {2,}\w", capsys.readouterr().out.split("Files of series")[1], re.MULTILINE)
+    assert listed == ["x", "mask", "y", "truth", "ids", "channels"]
 
 
 def test_device_that_is_not_there(capsys, model):

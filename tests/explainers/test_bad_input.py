@@ -49,6 +49,11 @@ CASES = {
     "rank four": (lambda: tg.explain(MODEL, X[None]), InputError, r"\(batch, time, channel\)"),
     "a list": (lambda: tg.explain(MODEL, X.tolist()), InputError, "tensor or a numpy array"),
     "NaN": (lambda: tg.explain(MODEL, HOLE), InputError, "pass mask="),
+    "NaN under the mask": (
+        lambda: tg.explain(MODEL, HOLE, mask=~HOLE.isnan()),
+        InputError,
+        "cells that mask= leaves out must hold a number too",
+    ),
     "infinity": (lambda: tg.explain(MODEL, ENDLESS), InputError, "NaN or infinity"),
     "integers": (lambda: tg.explain(MODEL, X.long()), InputError, r"x\.float\(\)"),
     "integers from numpy": (lambda: tg.explain(MODEL, np.zeros((2, 6, 2), int)), InputError, r"x\.float\(\)"),

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_source, amount, names
+from tempograd.cli.arguments import FILES, Commands, add_command, add_device, add_source, amount, names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +21,7 @@ def add_evaluate(commands: Commands) -> None:
         "evaluate",
         "score an explanation",
         "tempograd evaluate E.safetensors --model model.safetensors --metrics cpd,cpp,auroc --data state",
+        FILES,
     )
     parser.add_argument("explanation", type=Path, metavar="E.safetensors")
     parser.add_argument("--model", type=Path, required=True, help="the model that was explained")

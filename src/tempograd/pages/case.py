@@ -5,7 +5,7 @@ from html import escape
 from tempograd.pages import colours
 from tempograd.pages.drawing import Row, curve_chart, curve_style, rows, ticks
 from tempograd.pages.numbers import number
-from tempograd.pages.records import Curve, Map, Outputs, Record, StepOutputs, Strong
+from tempograd.pages.records import THE_OUTPUT, Curve, Map, Outputs, Record, StepOutputs, Strong
 
 MANY = 8  # outputs listed at most, and always the explained one
 
@@ -34,6 +34,8 @@ def summary(record: Record) -> str:
     text = f"explained: {_class(outputs, outputs.target)} ({number(float(outputs.values[outputs.target]))})"
     if outputs.label is not None:
         text += f", true label: class {outputs.label}"
+    if outputs.true_value is not None:
+        text += f", true value: {number(outputs.true_value)}"
     return text
 
 
@@ -48,7 +50,7 @@ def _steps_summary(outputs: StepOutputs) -> str:
 
 def _class(outputs: Outputs, index: int) -> str:
     if len(outputs.values) == 1:
-        return "the model's output"
+        return THE_OUTPUT
     return f"class {index}" if outputs.probability else f"output {index}"
 
 

@@ -9,7 +9,7 @@ from tempograd.pages import colours
 from tempograd.pages.case import colour_bar
 from tempograd.pages.drawing import INK, MISSING
 from tempograd.pages.numbers import number, with_error
-from tempograd.pages.records import Map, Record, StepOutputs
+from tempograd.pages.records import THE_OUTPUT, Map, Outputs, Record, StepOutputs
 from tempograd.pages.scores import Cell, ScoreTable
 
 MEANING = {
@@ -80,16 +80,31 @@ def legend(explanations: Mapping[str, Explanation], records: list[Record]) -> st
 
 def _question(first: Explanation, records: list[Record]) -> str:
     unit = "probability" if first.output == "probability" else "output"
+    if first.target is None:
+        return "What is explained is the score that a function picked from the model&rsquo;s output."
+    single = _single(first, records[0].outputs)
     if any(isinstance(record.outputs, StepOutputs) for record in records):
         if isinstance(first.steps, str):
             return (
                 f"The model predicts at every step. A value is scored by its effect on the {unit} of its own step."
             )
+        what = "its output" if single else f"the {unit} of the class it predicted (or that was asked for)"
         return (
-            f"The model predicts at every step. What is explained is the {unit} of the class it predicted (or "
-            "that was asked for), added up over the explained steps; a value can act on its own and later steps."
+            f"The model predicts at every step. What is explained is {what}, added up over the explained steps; a "
+            "value can act on its own and later steps."
         )
-    return f"What is explained is the {unit} of one class per series, by default the one the model predicted."
+    if single:
+        return "What is explained is the only output of the model, as it is."
+    if first.output == "raw":
+        return "What is explained is one output of the model per series, as it is, by default the largest."
+    return "What is explained is the probability of one class per series, by default the one the model predicted."
+
+
+def _single(first: Explanation, outputs: Outputs | StepOutputs | None) -> bool:
+    """Tell whether the model has one output that is no probability, as in a regression."""
+    if first.output == "probability" or outputs is None:
+        return False
+    return outputs.name == THE_OUTPUT if isinstance(outputs, StepOutputs) else len(outputs.values) == 1
 
 
 def _baseline(first: Explanation) -> str:
