@@ -35,12 +35,27 @@ TENSORS = (
 )
 
 
+SHOWN = 5  # series that a short text names
+
+
 class Top(NamedTuple):
     """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
 
     time: Tensor
     channel: Tensor
     values: Tensor
+
+    def __repr__(self) -> str:
+        """Write one line per series, the first few of them."""
+        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
+        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
+        for row, cells in enumerate(zip(*parts, strict=True)):
+            if row == SHOWN:
+                lines.append(f"  … and {len(self.time) - SHOWN} more series")
+                break
+            found = [f"{t}/{d} {value:+.3g}" for t, d, value in zip(*cells, strict=True) if t >= 0]
+            lines.append(f"  {row}: {', '.join(found) or 'no cell observed'}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from tempograd.cli import main
 from tempograd.models import build, save_model
@@ -45,8 +46,24 @@ def test_missing_data_file(capsys, model, tmp_path, name):
 
 def test_missing_model_and_explanation(capsys, model, tmp_path):
     gone = tmp_path / "gone.safetensors"
-    assert f"{gone} is missing" in fails(capsys, "explain", "--model", gone, "--data", "state")
-    assert f"{gone} does not exist" in fails(capsys, "evaluate", gone, "--model", model)
+    argvs = (
+        ["explain", "--model", gone, "--data", "state"],
+        ["evaluate", gone, "--model", model],
+        ["report", gone, "--model", model],
+        ["report", gone, "--model", gone],
+    )
+    for argv in argvs:
+        assert fails(capsys, *argv) == f"tempograd: {gone} does not exist.\n"
+
+
+def test_a_torch_file_is_not_opened_but_converted(capsys, tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save(torch.nn.Linear(2, 2).state_dict(), path)
+    line = fails(capsys, "explain", "--model", path, "--data", "state")
+    assert f"{path} may run code when it is opened" in line
+    assert "write that with tempograd.save_model" in line
+    gone = tmp_path / "gone.pt"
+    assert f"{gone} does not exist" in fails(capsys, "explain", "--model", gone, "--data", "state")
 
 
 def test_damaged_files(capsys, model, tmp_path):

@@ -1,5 +1,6 @@
 """Every mistake gets one sentence that says what to do."""
 
+import inspect
 import re
 
 import numpy as np
@@ -61,6 +62,10 @@ CASES = {
     "no steps": (lambda: tg.explain(MODEL, X[:, :0]), InputError, "empty"),
     "layout": (lambda: tg.explain(MODEL, X, layout="TBD"), InputError, "'BTD' or 'BDT'"),
     "method": (lambda: tg.explain(MODEL, X, "timming"), UnknownNameError, "Did you mean 'timing'"),
+    "method, for short": (lambda: tg.explain(MODEL, X, "IG"), UnknownNameError, "mean 'integrated_gradients'"),
+    "method, capitals": (lambda: tg.explain(MODEL, X, "Gradient-SHAP"), UnknownNameError, "mean 'gradient_shap'"),
+    "nothing like it": (lambda: tg.explain(MODEL, X, "zzz"), UnknownNameError, r"called 'zzz'\. Known names: "),
+    "quirk, small": (lambda: tg.Timing(quirks=frozenset({"a3"})), UnknownNameError, "Did you mean 'A3'"),
     "option": (lambda: tg.explain(MODEL, X, pionts=3), UnknownNameError, "Did you mean 'points'"),
     "no method": (lambda: tg.explain(MODEL, X, 3), InputError, "a name or an explainer"),
     "quirk": (lambda: tg.Timing(quirks=frozenset({"A33"})), UnknownNameError, "Did you mean 'A3'"),
@@ -373,3 +378,10 @@ def test_state_that_is_no_tensor_does_not_disturb_the_fingerprint():
 
     model = nn.Sequential(nn.Flatten(), Extra(12, 3))
     assert tg.explain(model, X, "random").fingerprint.startswith("Sequential:")
+
+
+def test_every_argument_of_the_call_is_in_the_help_of_explain():
+    parameters = inspect.signature(tg.Explainer.__call__).parameters.values()
+    expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"channels", "times"}
+    listed = re.findall(r"^ +- ((?:``\w+``(?:, )?)+): ", tg.explain.__doc__, re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(listed))) == expected
