@@ -8,13 +8,14 @@ from tempograd.explanation import Explanation
 from tempograd.pages import colours
 from tempograd.pages.case import colour_bar
 from tempograd.pages.drawing import INK, MISSING
-from tempograd.pages.numbers import number, with_error
+from tempograd.pages.numbers import alike, with_error
 from tempograd.pages.records import THE_OUTPUT, Map, Outputs, Record, StepOutputs
 from tempograd.pages.scores import Cell, ScoreTable
 
 MEANING = {
-    "cpd": "sum of all changes of the prediction while the strongest values are removed one after the other",
-    "cpp": "the same while the weakest values are removed",
+    "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
+    "another k was asked for) are removed one after the other",
+    "cpp": "the same while as many of the weakest values are removed",
     "auroc": "how well the scores separate the values that truly decided the label from the others",
     "auprc": "how many of the highest scores are values that truly decided the label",
     "aup": "share of true values among those called important, over all thresholds",
@@ -154,13 +155,14 @@ def score_section(table: ScoreTable) -> str:
     versus = ""
     if len(table.methods) > 1:
         versus = (
-            f" Small print: mean difference to {escape(table.methods[0].replace('_', ' '))}, series by series, "
-            "with its 95 % interval; where the interval does not include 0, chance alone is an unlikely reason."
+            " Bold: best, and the 95 % interval of its difference to every other method, series by series, does "
+            "not include 0, so that chance alone is an unlikely reason. Small print: this method minus "
+            f"{escape(table.methods[0].replace('_', ' '))}, mean and 95 % interval."
         )
     return (
         f'<div class="wide"><table class="scores"><thead><tr><th>method</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
-        f'<p class="small">{over}; ↑ higher, ↓ lower is better, best in bold.{versus}</p>'
+        f'<p class="small">{over}; ↑ higher, ↓ lower is better.{versus}</p>'
         + (f'<p class="small">{notes}.</p>' if notes else "")
     )
 
@@ -170,8 +172,8 @@ def _score(method: str, metric: str, cell: Cell) -> str:
     small = ""
     if difference is not None:
         sign = "+" if difference.mean > 0 else ""
-        limits = f"[{number(difference.low)}, {number(difference.high)}]"
-        small = f"<small>{sign}{number(difference.mean)}<br>{limits}</small>"
+        mean, low, high = alike(difference.mean, difference.low, difference.high)
+        small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"
     return (
         f'<td{" class=best" if cell.best else ""} data-method="{escape(method)}" data-metric="{escape(metric)}" '
         f'data-mean="{summary.mean!r}" data-error="{summary.standard_error!r}">'
