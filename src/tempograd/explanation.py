@@ -118,10 +118,11 @@ class Explanation:
         return replace(self, **picked)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the lower and upper limits that hold the converged value with probability ``level``.
+        """Return the lower and upper limits that should hold the converged value with probability ``level``.
 
         Student's t with the effective sample size minus one degrees of freedom; infinite where fewer
-        than two draws counted. A method without Monte-Carlo error has no interval.
+        than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
+        draws carry the variance and the limits are too narrow (see "Limits" in the README): more points help.
         """
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level!r}.")

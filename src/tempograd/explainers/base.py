@@ -107,7 +107,7 @@ class Explainer(ABC):
         baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
             What "absent" means, by default zero.
         mask : Tensor like ``x``, optional
-            1 where a value was observed. Unobserved cells are never attributed.
+            1 where a value was observed. Unobserved cells are never attributed, but hold a number in ``x`` too.
         steps : int, list of int or "own", optional
             For one output per step: which of them are explained together, by default all; ``"own"`` keeps
             each cell's effect on its own step.

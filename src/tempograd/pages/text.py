@@ -26,7 +26,8 @@ LIMITS = """<details><summary>What the pictures cannot tell</summary><ul>
 that is wrong is explained just as calmly as one that is right.</li>
 <li>Every effect is relative to a baseline, the value that stands for &ldquo;absent&rdquo;. Another baseline gives
 another picture.</li>
-<li>Intervals cover the random draws of a method, not the choice of the method, nor of the model.</li>
+<li>Intervals are about the random draws of a method, not the choice of the method, nor of the model. Where the
+model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
 <li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
 </ul></details>"""
 
