@@ -2,17 +2,19 @@
 
 >>> import tempograd as tg
 >>> sorted(tg.EXPLAINERS)
-['gradient_shap', 'integrated_gradients', 'rand_ig', 'random', 'timing']
+['augmented_occlusion', 'gradient_shap', 'integrated_gradients', 'occlusion', 'rand_ig', 'random', 'timing']
 """
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
+    AugmentedOcclusion,
     Explainer,
     GradientShap,
     IntegratedGradients,
     MaskingIG,
+    Occlusion,
     RandIG,
     Random,
     Timing,
@@ -29,6 +31,7 @@ __all__ = [
     "EXPLAINERS",
     "METRICS",
     "MODELS",
+    "AugmentedOcclusion",
     "Dataset",
     "Explainer",
     "Explanation",
@@ -36,6 +39,7 @@ __all__ = [
     "IntegratedGradients",
     "MaskingIG",
     "Metric",
+    "Occlusion",
     "RandIG",
     "Random",
     "Split",

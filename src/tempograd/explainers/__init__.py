@@ -1,20 +1,24 @@
 """Explainers: a model and its series in, one signed score per value out."""
 
+from tempograd.explainers.augmented_occlusion import AugmentedOcclusion
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.explain import explain
 from tempograd.explainers.gradient_shap import GradientShap
 from tempograd.explainers.integrated_gradients import IntegratedGradients
 from tempograd.explainers.masking_ig import MaskingIG
+from tempograd.explainers.occlusion import Occlusion
 from tempograd.explainers.rand_ig import RandIG
 from tempograd.explainers.random_scores import Random
 from tempograd.explainers.timing import Timing
 
 __all__ = [
     "EXPLAINERS",
+    "AugmentedOcclusion",
     "Explainer",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",
+    "Occlusion",
     "RandIG",
     "Random",
     "Timing",

@@ -143,7 +143,7 @@ class Explainer(ABC):
             mark = fingerprint(model)
             question.verify(result.values)
         return Explanation(
-            **result._asdict(),
+            **(result._asdict() | {"signed": self.signed and result.signed}),
             target=question.target if isinstance(question.target, Tensor) else None,
             output=output,
             steps=question.steps,
@@ -155,7 +155,6 @@ class Explainer(ABC):
             method=self.name,
             parameters=self.parameters,
             fingerprint=mark(),
-            signed=self.signed,
         )
 
     def _check_call(self, target: Any, chunk: Any) -> None:
