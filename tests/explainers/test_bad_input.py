@@ -176,6 +176,21 @@ CASES |= {
     "p text": (lambda: tg.RandIG(p="1"), InputError, "p must be a number"),
     "flat mask": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6), layout="BDT"), InputError, "shape of x"),
     "masking rule": (lambda: tg.MaskingIG(1, rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
+    "absolute": (lambda: tg.Occlusion(absolute=1), SettingError, "absolute must be True or False, got 1"),
+    "samples": (lambda: tg.AugmentedOcclusion(samples=0), InputError, "samples must be at least 1"),
+    "marginal": (lambda: tg.AugmentedOcclusion(marginal="all"), SettingError, "'per_time' or 'pooled'"),
+    "over": (lambda: tg.AugmentedOcclusion(over="classes"), SettingError, "'target' or 'all', got 'classes'"),
+    "no training series": (lambda: tg.explain(MODEL, X, "augmented_occlusion"), InputError, "or pass train="),
+    "shorter training series": (
+        lambda: tg.explain(MODEL, X, "occlusion", train=X[:, :3]),
+        InputError,
+        r"shape \(3, 2\).*\(6, 2\): fit with",
+    ),
+    "narrower training series": (
+        lambda: tg.explain(MODEL, X, "augmented_occlusion", train=X[..., :1]),
+        InputError,
+        r"shape \(6, 1\).*\(6, 2\): fit with",
+    ),
     "pool as option": (lambda: tg.explain(MODEL, X, "gradient_shap", pool=X), UnknownNameError, "pool"),
 }  # fmt: skip
 
