@@ -1,5 +1,6 @@
 import pytest
 import torch
+from settings import quick, run
 
 from conftest import linear, series
 from tempograd.engine import Chunks
@@ -84,7 +85,7 @@ def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
         sizes.append(len(z))
         return model(z)
 
-    EXPLAINERS[name]()(forward, series(12, 6, 2), chunk=chunk)
+    run(quick(name), forward, series(12, 6, 2), chunk=chunk)
     points = 50 if EXPLAINERS[name].needs_gradient else 1
     assert max(sizes) <= 1.05 * chunk + max(1, chunk // points)
     assert max(sizes) >= min(chunk, 12 * points) / 2
@@ -105,7 +106,7 @@ def test_a_broken_model_is_given_up_after_the_first_block():
 @pytest.mark.parametrize("name", sorted(EXPLAINERS))
 def test_backs_off_when_memory_runs_out_late(name):
     """After the draws of the next block were made for the size that no longer fits."""
-    model, x, calls = linear(6, 2), series(30, 6, 2), []
+    model, x, calls = linear(6, 2).double(), series(30, 6, 2, dtype=torch.float64), []
 
     def forward(z):
         calls.append(len(z))
@@ -113,6 +114,6 @@ def test_backs_off_when_memory_runs_out_late(name):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return model(z)
 
-    found = EXPLAINERS[name]()(forward, x, chunk=200 if EXPLAINERS[name].needs_gradient else 4)
+    found = run(quick(name), forward, x, chunk=200 if EXPLAINERS[name].needs_gradient else 4)
     assert len(calls) > 3
-    torch.testing.assert_close(found.values, EXPLAINERS[name]()(model, x).values, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(found.values, run(quick(name), model, x).values, rtol=1e-4, atol=1e-7)

@@ -94,7 +94,8 @@ def _in_whole_series(question: Question, block: Block, size: int, values: Tensor
         more = place.new_zeros(-(series + len(place)) % even)
         owner = torch.cat([clean, place // width, more])
         z, changed = block.x[owner], slice(series, series + len(place))
-        z.flatten(1)[changed].scatter_(1, (place % width)[:, None], new[piece, None])
+        row = torch.arange(len(z), device=z.device)[changed]
+        z[row, place % width // z.shape[2], place % z.shape[2]] = new[piece]
         parts = [_read(question, z[part], _of(block, owner[part]), every) for part in pieces(len(z), size)]
         score = torch.cat(parts)
         falls.append(score[owner[changed]] - score[changed])

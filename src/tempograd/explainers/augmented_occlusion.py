@@ -123,12 +123,10 @@ class AugmentedOcclusion(Explainer):
     def _drawn(self, block: Block, pool: Tensor, seed: int) -> Tensor:
         """Draw a training value for each cell and sample, (series, time, channel, samples)."""
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        columns = pool.flatten(1)
+        table, column = pool.flatten(1), cell
         if self.marginal == "pooled":
-            columns, cell_of = pool.flatten(0, 1), cell % pool.shape[2]
-        else:
-            cell_of = cell
+            table, column = pool.flatten(0, 1), cell % pool.shape[2]
         streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.samples)[..., None]
-        row = below(streams, cell, len(columns)).to(pool.device)
-        drawn = columns[row, cell_of.to(pool.device)].to(block.x)  # (series, samples, cells)
+        row = below(streams, cell, len(table)).to(pool.device)
+        drawn = table[row, column.to(pool.device)].to(block.x)  # (series, samples, cells)
         return drawn.transpose(1, 2).reshape(*block.x.shape, self.samples)
