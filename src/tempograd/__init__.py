@@ -1,8 +1,8 @@
 """Signed, temporality-aware explanations of time-series models, with error bars and faithfulness metrics.
 
 >>> import tempograd as tg
->>> sorted(tg.EXPLAINERS)
-['augmented_occlusion', 'gradient_shap', 'integrated_gradients', 'occlusion', 'rand_ig', 'random', 'timing']
+>>> print(*sorted(tg.EXPLAINERS))
+augmented_occlusion contralsp dynamask extremal_mask gradient_shap integrated_gradients occlusion rand_ig random timing
 """
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
@@ -10,7 +10,10 @@ from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
     AugmentedOcclusion,
+    ContraLSP,
+    Dynamask,
     Explainer,
+    ExtremalMask,
     GradientShap,
     IntegratedGradients,
     MaskingIG,
@@ -32,9 +35,12 @@ __all__ = [
     "METRICS",
     "MODELS",
     "AugmentedOcclusion",
+    "ContraLSP",
     "Dataset",
+    "Dynamask",
     "Explainer",
     "Explanation",
+    "ExtremalMask",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",

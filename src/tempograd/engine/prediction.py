@@ -14,6 +14,7 @@ from tempograd.errors import InputError, ModelError, TempogradError
 
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
+LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
@@ -105,9 +106,11 @@ def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target 
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
     if answer.ndim != 3:
-        if steps is not None and not (isinstance(steps, str) and steps == WHERE_PER_STEP):
+        if steps is not None and not (isinstance(steps, str) and steps in {WHERE_PER_STEP, LAST_STEP}):
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
         return None
+    if isinstance(steps, str) and steps == LAST_STEP:
+        return torch.arange(answer.shape[1]) == lengths[:, None] - 1
     if isinstance(steps, str):
         if steps not in {"own", WHERE_PER_STEP}:
             raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {steps!r}.")

@@ -206,8 +206,12 @@ class Question:
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        answer = link(raw(self.model, z.flatten(0, 1)), self.output)
-        return answer.view(*z.shape[:2], *answer.shape[1:])
+        return link(self.raw_answers(z), self.output)
+
+    def raw_answers(self, z: Tensor) -> Tensor:
+        """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
+        answer = raw(self.model, z.flatten(0, 1))
+        return answer.reshape(*z.shape[:2], *answer.shape[1:])
 
     @torch.no_grad()
     def scores(self, z: Tensor, block: Block) -> Tensor:

@@ -2,7 +2,10 @@
 
 from tempograd.explainers.augmented_occlusion import AugmentedOcclusion
 from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.contralsp import ContraLSP
+from tempograd.explainers.dynamask import Dynamask
 from tempograd.explainers.explain import explain
+from tempograd.explainers.extremal_mask import ExtremalMask
 from tempograd.explainers.gradient_shap import GradientShap
 from tempograd.explainers.integrated_gradients import IntegratedGradients
 from tempograd.explainers.masking_ig import MaskingIG
@@ -14,7 +17,10 @@ from tempograd.explainers.timing import Timing
 __all__ = [
     "EXPLAINERS",
     "AugmentedOcclusion",
+    "ContraLSP",
+    "Dynamask",
     "Explainer",
+    "ExtremalMask",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",

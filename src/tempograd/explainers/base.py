@@ -43,6 +43,8 @@ class Explainer(ABC):
     """Whether the scores are about one target; otherwise they are about the whole output."""
     zero_if_ignored: ClassVar[bool] = False
     """Whether a value that the model ignores scores exactly 0."""
+    blends_steps: ClassVar[bool] = False
+    """Whether absent values are blends of other steps, so that a series of one step has nothing to tell."""
     known_quirks: ClassVar[frozenset[str]] = frozenset()
     """Faults of the released code this method can show, by their keys in the published protocol."""
 
