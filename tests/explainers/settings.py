@@ -8,7 +8,7 @@ QUICK: dict[str, dict[str, object]] = {
     "augmented_occlusion": {"samples": 4},
     "contralsp": {"epochs": 10, "lr": 0.1},
     "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4)},
-    "extremal_mask": {"epochs": 9, "lr": 0.05, "mask_weight": 0.01},
+    "extremal_mask": {"epochs": 9, "lr": 0.05},
 }
 
 

@@ -9,14 +9,15 @@ from tempograd.engine import pieces
 
 Term = Callable[[Tensor], Tensor]
 _ROUNDING = 1e-6  # (1 - 0.9) * 10 is below 1
+_EQUAL = 1e-4  # Adam's first steps have one length, so that many cells of a mask differ by rounding only
 
 
 def area_term(observed: Tensor, areas: Sequence[float]) -> Term:
     r"""Return the sum over series and areas of :math:`\overline{(m - r_a(m))^2}`, over observed cells.
 
     :math:`r_a` is 1 for the largest cells of a mask and 0 for the others, of which there are
-    :math:`\lfloor (1 - a) n \rfloor`. Cells that are equal and of which only some have a place share it:
-    neither their order nor chance decides.
+    :math:`\lfloor (1 - a) n \rfloor`. Cells that are equal, to 1e-4, and of which only some have a
+    place share it: neither their order nor rounding decides.
     """
     cells = observed.flatten(1).sum(1)  # (series,)
     shares = 1 - torch.tensor(areas, dtype=torch.float64, device=observed.device)
@@ -29,7 +30,7 @@ def area_term(observed: Tensor, areas: Sequence[float]) -> Term:
         with torch.no_grad():
             seen = flat.masked_fill(hidden, -1)
             least = seen.topk(most).values.gather(-1, place)
-            above, equal = seen > least, seen == least
+            above, equal = seen > least + _EQUAL, (seen - least).abs() <= _EQUAL
             room = (ones[..., None] - above.sum(-1, keepdim=True)) / equal.sum(-1, keepdim=True)
             nearest = torch.where(equal, room.to(flat), above.to(flat))
         squares = (flat - nearest).square().masked_fill(hidden, 0)

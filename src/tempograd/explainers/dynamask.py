@@ -149,7 +149,8 @@ class Dynamask(Explainer):
                 if "4.2" in self.quirks:
                     stored.append((masks.to(values), errors.to(values)))
                 else:
-                    values[rows] = masks[torch.arange(len(masks)), self._choose(errors)].to(values)
+                    every = torch.arange(len(masks), device=masks.device)
+                    values[rows] = masks[every, self._choose(errors)].to(values)
 
             return work
 

@@ -32,8 +32,8 @@ class ExtremalMask(Explainer):
     Parameters
     ----------
     mask_weight, replacement_weight : float
-        :math:`\lambda_1` and :math:`\lambda_2`. The paper has 1 and 1 for squared differences of raw outputs, which are
-        larger than divergences of probabilities.
+        :math:`\lambda_1` and :math:`\lambda_2`. The paper has 1 and 1 for squared differences of raw outputs;
+        they are larger than divergences of probabilities.
     epochs : int
     lr : float
         Step of Adam, for masks and network.
