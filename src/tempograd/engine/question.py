@@ -210,7 +210,7 @@ class Question:
 
     def raw_answers(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
-        answer = raw(self.model, z.flatten(0, 1))
+        answer = self._raw(z.flatten(0, 1))
         return answer.reshape(*z.shape[:2], *answer.shape[1:])
 
     @torch.no_grad()
