@@ -20,6 +20,8 @@ from tempograd.explainers import (
     Occlusion,
     RandIG,
     Random,
+    TimeX,
+    TimeXPP,
     Timing,
     explain,
 )
@@ -51,6 +53,8 @@ __all__ = [
     "Split",
     "TempogradError",
     "TempogradWarning",
+    "TimeX",
+    "TimeXPP",
     "Timing",
     "__version__",
     "accuracy",

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from settings import quick, run
+from settings import fitted, quick
 
 from conftest import linear, series
 from tempograd.engine import Chunks
@@ -85,8 +85,9 @@ def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
         sizes.append(len(z))
         return model(z)
 
-    explainer = quick(name)
-    run(explainer, forward, series(12, 6, 2), chunk=chunk)
+    x = series(12, 6, 2)
+    explainer = fitted(quick(name), model, x)
+    explainer(forward, x, chunk=chunk)
     points = getattr(explainer, "points", len(getattr(explainer, "areas", "1")))  # sequences per series
     assert max(sizes) <= 1.05 * chunk + max(1, chunk // points)
     assert max(sizes) >= min(chunk, 12 * points) / 2
@@ -115,6 +116,7 @@ def test_backs_off_when_memory_runs_out_late(name):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return model(z)
 
-    found = run(quick(name), forward, x, chunk=200 if hasattr(quick(name), "points") else 4)
+    explainer = fitted(quick(name), model, x)
+    found = explainer(forward, x, chunk=200 if hasattr(explainer, "points") else 4)
     assert len(calls) > 3
-    torch.testing.assert_close(found.values, run(quick(name), model, x).values, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(found.values, explainer(model, x).values, rtol=1e-4, atol=1e-7)

@@ -1,5 +1,11 @@
 """Settings that many tests share."""
 
+import copy
+from dataclasses import replace
+
+import torch
+from torch import nn
+
 from conftest import series
 from tempograd.explainers import EXPLAINERS, Explainer
 
@@ -9,6 +15,13 @@ QUICK: dict[str, dict[str, object]] = {
     "contralsp": {"epochs": 10, "lr": 0.1},
     "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4)},
     "extremal_mask": {"epochs": 9, "lr": 0.05},
+    "timex": {"epochs": 1, "batch": 8},
+    "timexpp": {"epochs": 1, "batch": 8},
+}
+# as many as a method needs to find out something, for the tests that look at what it found
+THOROUGH: dict[str, dict[str, object]] = {
+    "timex": {"epochs": 6, "learning_rate": 0.003},
+    "timexpp": {"epochs": 30, "learning_rate": 0.003, "label_weight": 30.0},
 }
 
 
@@ -16,13 +29,44 @@ def quick(name: str, **changes) -> Explainer:
     return EXPLAINERS[name](**(QUICK.get(name, {}) | changes))
 
 
-def run(explainer: Explainer, model, x, **call):
-    """Explain, after a fit to other series where the method needs one."""
-    if explainer.needs_fit:
-        _, time, channels = x.transpose(1, 2).shape if call.get("layout") == "BDT" else x.shape
-        train = series(16, 64, channels, seed=99)[:, :time]  # a longer series begins like a shorter one
-        explainer = explainer.fit(model, train)
-    return explainer(model, x, **call)
+def thorough(explainer: Explainer) -> Explainer:
+    return replace(explainer, **THOROUGH.get(explainer.name, {}))
+
+
+class Headed(nn.Module):
+    """Any model as a module that ends in a linear layer, the identity: the same answers, and an embedding."""
+
+    def __init__(self, inner, x: torch.Tensor) -> None:
+        super().__init__()
+        twin = copy.deepcopy(inner).eval() if isinstance(inner, nn.Module) else inner
+        dtype = next((weight.dtype for weight in twin.parameters()), x.dtype) if twin is not inner else x.dtype
+        with torch.no_grad():
+            answer = twin(x.to(dtype))
+        self.inner, classes = inner, answer.shape[-1] if answer.ndim > 1 else 1
+        self.head = nn.Linear(classes, classes, bias=False, dtype=answer.dtype)
+        nn.init.eye_(self.head.weight)
+
+    def forward(self, x):
+        answer = self.inner(x)
+        return self.head(answer[:, None] if answer.ndim == 1 else answer)
+
+
+def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD") -> Explainer:
+    """Fit to other series of the same kind, where the method needs it."""
+    if not explainer.needs_fit:
+        return explainer
+    time, channels = x.shape[:0:-1] if layout == "BDT" else x.shape[1:]
+    others = series(train, 64, channels, seed=99)[:, :time] + round(float(x.mean()))
+    others = others.to(x.dtype if isinstance(x, torch.Tensor) else torch.float32)
+    if explainer.needs_layers:
+        with torch.random.fork_rng():
+            model = Headed(model, others[:2])
+    return explainer.fit(model, others)
+
+
+def run(explainer: Explainer, model, x, train: int = 16, **call):
+    """Explain, after a fit where the method needs one."""
+    return fitted(explainer, model, x, train, call.get("layout", "BTD"))(model, x, **call)
 
 
 # the six settings of the paper: time, channels, segments, min_length, max_length

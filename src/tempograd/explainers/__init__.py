@@ -12,6 +12,8 @@ from tempograd.explainers.masking_ig import MaskingIG
 from tempograd.explainers.occlusion import Occlusion
 from tempograd.explainers.rand_ig import RandIG
 from tempograd.explainers.random_scores import Random
+from tempograd.explainers.timex import TimeX
+from tempograd.explainers.timexpp import TimeXPP
 from tempograd.explainers.timing import Timing
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "Occlusion",
     "RandIG",
     "Random",
+    "TimeX",
+    "TimeXPP",
     "Timing",
     "explain",
 ]
