@@ -21,7 +21,7 @@ QUICK: dict[str, dict[str, object]] = {
 # as many as a method needs to find out something, for the tests that look at what it found
 THOROUGH: dict[str, dict[str, object]] = {
     "timex": {"epochs": 6, "learning_rate": 0.003},
-    "timexpp": {"epochs": 30, "learning_rate": 0.003, "label_weight": 30.0},
+    "timexpp": {"epochs": 25, "learning_rate": 0.005, "label_weight": 60.0, "sparsity": 4.0},
 }
 
 
