@@ -1,8 +1,8 @@
 """How often TIMING's 95 % intervals hold the converged value, on a model with steep spots.
 
 An LSTM with a mean over time learns which of two channels carries a bump, if any. Its three classes differ in how
-abruptly the prediction changes along the path: where it does, rare path points carry the effect. Run alone on one
-thread, this takes about five minutes:
+abruptly the prediction changes along the path: where it does, rare path points carry the effect. Run on one
+thread, this takes about ten minutes:
 
     OMP_NUM_THREADS=1 python benchmarks/coverage.py
 """
