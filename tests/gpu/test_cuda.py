@@ -10,7 +10,7 @@ from torch import nn
 
 from conftest import Recurrent, linear, series
 from tempograd.draws import keys, split, words
-from tempograd.explainers import EXPLAINERS, Timing
+from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers._anchors import draw, repaired
 from tempograd.explainers._retention import complete
 from tempograd.explainers._segments import Law
@@ -90,3 +90,17 @@ def test_backs_off_on_a_full_device():
     x = series(300, 6, 2).cuda()
     expected = Timing()(linear(6, 2).cuda(), x, output="raw")
     torch.testing.assert_close(Timing()(Greedy().cuda(), x, output="raw").values, expected.values)
+
+
+@pytest.mark.parametrize("kind", [TimeX, TimeXPP])
+def test_networks_fitted_on_the_device_explain_on_both(kind):
+    model, x = Recurrent().cuda().eval(), series(24, 12, 3)
+    rng = torch.cuda.get_rng_state()
+    fitted_there = kind(epochs=2, batch=8).fit(model, x)
+    assert fitted_there.network.generator.code.device.type == "cuda"
+    assert torch.equal(rng, torch.cuda.get_rng_state())
+    assert not model.gru.training
+    there = fitted_there(model, x[:5]).values
+    here = fitted_there(model.cpu(), x[:5]).values
+    torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-4)
+    assert fitted_there.network.generator.code.device.type == "cuda"

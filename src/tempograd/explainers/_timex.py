@@ -177,9 +177,6 @@ def _at_home(generator: MaskGenerator, question: Question) -> MaskGenerator:
 
 
 def _padding(lengths: Tensor, time: int) -> Tensor | None:
-    """Tell the steps after a series' last observation, None where there are none in any series.
-
-    A series without any observation scores 0 whatever it looks at, but it must look at something.
-    """
-    padding = torch.arange(time, device=lengths.device) >= lengths.clamp(min=1)[:, None]
+    """Tell the steps after a series' last observation, None where there are none in any series."""
+    padding = torch.arange(time, device=lengths.device) >= lengths[:, None]
     return padding if bool(padding.any()) else None
