@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from conftest import linear
+from conftest import linear, series
 from tempograd.engine import fingerprint
+from tempograd.explainers import IntegratedGradients
 
 
 def mixed() -> nn.Module:
@@ -41,3 +42,18 @@ def test_a_function_is_named_by_its_name():
         return x
 
     assert fingerprint(scores)().endswith("scores")
+
+
+def test_a_model_that_counts_its_calls_is_explained_under_the_name_it_has_outside():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = linear(6, 2)
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.inner(x)
+
+    model = Counting()
+    assert IntegratedGradients(points=2)(model, series(3, 6, 2)).fingerprint == fingerprint(model)()

@@ -146,8 +146,8 @@ class Explainer(ABC):
             )
             if self.quirks:
                 question = as_published(question, self.quirks)
+            mark = fingerprint(model)  # before a forward that keeps state in a buffer can change it
             result = self.attribute(question)
-            mark = fingerprint(model)
             question.verify(result.values)
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
