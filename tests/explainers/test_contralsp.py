@@ -197,3 +197,5 @@ def test_published_settings_and_mistakes():
         ContraLSP(epochs=2)(Recurrent(per_step=True), series(2, 6, 3), steps="own")
     with pytest.raises(ModelError, match="in a way autograd can see"):
         ContraLSP(epochs=2)(lambda z: z.detach().flatten(1)[:, :2], series(2, 6, 3))
+    with pytest.raises(ModelError, match="gradient is NaN"):
+        ContraLSP(epochs=2)(lambda z: (z - z).sqrt().flatten(1)[:, :2], series(2, 6, 3))

@@ -287,11 +287,15 @@ def test_mistakes_get_one_sentence():
         quick(Recurrent(per_step=True), x, steps="own")
     with pytest.raises(ModelError, match="in a way autograd can see"):
         quick(lambda z: z.detach().flatten(1)[:, :2], x)
+    with pytest.raises(ModelError, match="gradient is NaN"):
+        quick(lambda z: (z - z).sqrt().flatten(1)[:, :2], x)
     with pytest.warns(TempogradWarning, match="whole output"):
         quick(linear(6, 3), x, target=1)
     for wrong, message in (
         ({"areas": (0.3, 0.2)}, "increasing"),
         ({"areas": ()}, "increasing"),
+        ({"areas": 0.3}, "a tuple of shares"),
+        ({"tolerance": 0.0}, "tolerance must be above 0"),
         ({"areas": (0.5, 1.5)}, "not be above 1"),
         ({"perturbation": "smear"}, "one of blur, mean, window, reference"),
         ({"lr": 0}, "lr must be above 0"),

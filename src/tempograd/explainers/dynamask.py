@@ -110,6 +110,8 @@ class Dynamask(Explainer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.areas, (tuple, list)):
+            raise SettingError(f"areas must be a tuple of shares, got {self.areas!r}.")
         object.__setattr__(self, "areas", tuple(checks.real(area, "an area") for area in self.areas))
         if not self.areas or any(b <= a for a, b in zip((0.0, *self.areas), self.areas, strict=False)):
             raise SettingError(f"areas must be increasing shares above 0, got {self.areas}.")
@@ -122,6 +124,8 @@ class Dynamask(Explainer):
         checks.whole(self.epochs, "epochs", 1)
         checks.positive(width=self.width, lr=self.lr, growth=self.growth)
         checks.not_negative(size_weight=self.size_weight, time_weight=self.time_weight)
+        if self.tolerance is not None:
+            checks.positive(tolerance=self.tolerance)
 
     @classmethod
     def published(cls, dataset: str) -> Self:
@@ -218,7 +222,7 @@ class Dynamask(Explainer):
         """Return the place of each series' area, (series,); of equally good ones the smallest."""
         loss = -errors if self.deletion and "B5" not in self.quirks else errors
         place, many = torch.arange(len(self.areas), device=errors.device), len(self.areas)
-        best = torch.where(loss == loss.amin(1, keepdim=True), place, many).amin(1)
+        best = torch.where(loss == loss.amin(1, keepdim=True), place, many - 1).amin(1)  # NaN: the last one
         if self.tolerance is None:
             return best
         limit = -self.tolerance if self.deletion else self.tolerance
