@@ -2,7 +2,7 @@
 
 >>> import tempograd as tg
 >>> sorted(tg.EXPLAINERS)
-['gradient_shap', 'integrated_gradients', 'rand_ig', 'random', 'timing']
+['fit', 'gradient_shap', 'integrated_gradients', 'rand_ig', 'random', 'timing', 'winit']
 """
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
@@ -10,12 +10,14 @@ from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
     Explainer,
+    Fit,
     GradientShap,
     IntegratedGradients,
     MaskingIG,
     RandIG,
     Random,
     Timing,
+    WinIT,
     explain,
 )
 from tempograd.explanation import Explanation
@@ -32,6 +34,7 @@ __all__ = [
     "Dataset",
     "Explainer",
     "Explanation",
+    "Fit",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",
@@ -42,6 +45,7 @@ __all__ = [
     "TempogradError",
     "TempogradWarning",
     "Timing",
+    "WinIT",
     "__version__",
     "accuracy",
     "compare",

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from settings import quick, run
 
 from conftest import linear, series
 from tempograd.engine import Chunks
@@ -84,7 +85,7 @@ def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
         sizes.append(len(z))
         return model(z)
 
-    EXPLAINERS[name]()(forward, series(12, 6, 2), chunk=chunk)
+    run(quick(name), forward, series(12, 6, 2), chunk=chunk)
     points = 50 if EXPLAINERS[name].needs_gradient else 1
     assert max(sizes) <= 1.05 * chunk + max(1, chunk // points)
     assert max(sizes) >= min(chunk, 12 * points) / 2
@@ -113,6 +114,6 @@ def test_backs_off_when_memory_runs_out_late(name):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return model(z)
 
-    found = EXPLAINERS[name]()(forward, x, chunk=200 if EXPLAINERS[name].needs_gradient else 4)
+    found = run(quick(name), forward, x, chunk=200 if EXPLAINERS[name].needs_gradient else 4)
     assert len(calls) > 3
-    torch.testing.assert_close(found.values, EXPLAINERS[name]()(model, x).values, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(found.values, run(quick(name), model, x).values, rtol=1e-4, atol=1e-7)

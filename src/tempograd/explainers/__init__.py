@@ -2,21 +2,25 @@
 
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.explain import explain
+from tempograd.explainers.fit import Fit
 from tempograd.explainers.gradient_shap import GradientShap
 from tempograd.explainers.integrated_gradients import IntegratedGradients
 from tempograd.explainers.masking_ig import MaskingIG
 from tempograd.explainers.rand_ig import RandIG
 from tempograd.explainers.random_scores import Random
 from tempograd.explainers.timing import Timing
+from tempograd.explainers.winit import WinIT
 
 __all__ = [
     "EXPLAINERS",
     "Explainer",
+    "Fit",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",
     "RandIG",
     "Random",
     "Timing",
+    "WinIT",
     "explain",
 ]
