@@ -62,16 +62,15 @@ def learn(
     """
     device, dtype = place(model, x)
     dtype = torch.promote_types(dtype, torch.float32)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
-        network = make()
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=rng)
     held = math.ceil(len(x) * plan.held_out)
     if len(x) - held < 2:
         raise InputError(f"{label} needs more series, got {len(x)}: fit with ten or more.")
     with torch.inference_mode(mode=False), torch.enable_grad():
-        network.to(device, dtype)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
+            network = make().to(device, dtype)
         _train(network, task(network), x, (order[held:], order[:held]), plan, rng, label)
     return network.eval().requires_grad_(requires_grad=False)
 
@@ -93,7 +92,7 @@ def _train(
             network.train()
             total = torch.zeros((), device=like.device)
             for batch in _batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
-                for loss in task.losses(x[batch.to(x.device)].to(like), rng):
+                for loss in task.losses(x[batch.to(x.device)].to(like).clone(), rng):
                     optimiser.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
                     optimiser.step()

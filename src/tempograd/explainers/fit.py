@@ -50,7 +50,7 @@ class Fit(Explainer):
         Size of the generator's recurrent state, by default three per channel.
     epochs : int, default=300
         At most so many passes over the training series.
-    patience : int or None, default=10
+    patience : int or None, default=30
         Stop after so many epochs without a better one; None never does.
     batch_size : int, default=100
     recipe : {"validated", "plain"}
@@ -95,7 +95,7 @@ class Fit(Explainer):
     samples: int = 10
     hidden: int | None = None
     epochs: int = 300
-    patience: int | None = 10
+    patience: int | None = 30
     batch_size: int = 100
     recipe: str = "validated"
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)

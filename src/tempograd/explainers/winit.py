@@ -65,7 +65,7 @@ class WinIT(Explainer):
         all channels, or any values that the channel has in the training series.
     epochs : int, default=300
         At most so many passes over the training series, for the generator.
-    patience : int or None, default=10
+    patience : int or None, default=30
         Stop after so many epochs without a better one; None never does.
     batch_size : int, default=100
 
@@ -108,7 +108,7 @@ class WinIT(Explainer):
     aggregation: str = "mean"
     sampler: str = "generator"
     epochs: int = 300
-    patience: int | None = 10
+    patience: int | None = 30
     batch_size: int = 100
     source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
