@@ -57,12 +57,11 @@ class Generator(nn.Module):
         mean, factor = self.moments(past, noise)
         factor = factor.double()  # the added variance would be lost beside large factors in single precision
         added = self.noise * torch.eye(self.channels, dtype=factor.dtype, device=factor.device)
-        root: Tensor = torch.linalg.cholesky_ex(
-            factor @ factor.mT + added
-        ).L  # raises nothing: NaN is met by the loop
+        root: Tensor = torch.linalg.cholesky_ex(factor @ factor.mT + added).L  # NaN is met by the training loop
         away = torch.linalg.solve_triangular(root, (x - mean).double()[..., None], upper=False)[..., 0]
         volume = root.diagonal(dim1=-2, dim2=-1).log() + 0.5 * math.log(2 * math.pi)
-        return (0.5 * away.square() + volume).sum(-1).mean()
+        surprise: Tensor = (0.5 * away.square() + volume).sum(-1)
+        return surprise.mean()
 
     def candidates(self, x: Tensor, past: Tensor, at: slice, ids: Tensor, seed: int, samples: int) -> Tensor:
         r"""Draw each step of ``at`` given its past and one of its own values.
