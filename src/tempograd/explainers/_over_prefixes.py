@@ -42,6 +42,11 @@ def over_prefixes(
                 f"{method} compares predictions (batch, classes) or (batch, time, classes), but the model "
                 f"returned {prefixes.outputs.ndim - 1} axes per step: wrap it in a function that flattens them."
             )
+        if not bool(prefixes.outputs.isfinite().all()):
+            raise ModelError(
+                f"{method} needs predictions on prefixes, but on some the model returned NaN or infinity: "
+                "use a method that explains the final prediction, such as integrated_gradients."
+            )
         if rows.start == 0:
             prefixes.require_past(method)
         values[rows] = scores(prefixes).where(block.observed, 0).to(values)

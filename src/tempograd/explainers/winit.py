@@ -73,6 +73,7 @@ class WinIT(Explainer):
     -----
     A replacement depends on the step at which the window begins, so a recurrent model goes on from its remembered
     state there, and W steps give the terms of W predictions. Windows that overlap share their random numbers.
+    Learning the generator takes longer than explaining; marginal replacements need none of it.
 
     Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
     output, so a target makes no difference.
