@@ -9,6 +9,7 @@ from scipy import stats
 import tempograd as tg
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import DataError, InputError
+from tempograd.explanation import Top
 
 
 @pytest.fixture
@@ -35,6 +36,20 @@ def same(first, second):
             torch.testing.assert_close(one, other, rtol=0, atol=0)
         else:
             assert one == other, name
+
+
+def test_the_strongest_cells_are_written_one_line_per_series():
+    time, channel = torch.tensor([[3, 0], [5, -1], [-1, -1]]), torch.tensor([[1, 0], [2, -1], [-1, -1]])
+    top = Top(time, channel, torch.tensor([[-1.23456, 0.5], [2e-5, 0], [0, 0]]))
+    assert repr(top).splitlines() == [
+        "Top 2 cells of 3 series, as time/channel value:",
+        "  0: 3/1 -1.23, 0/0 +0.5",
+        "  1: 5/2 +2e-05",
+        "  2: no cell observed",
+    ]
+    many = tg.explain(linear(6, 3), series(9, 6, 3), "random").top(1)
+    assert repr(many).splitlines()[-1] == "  … and 4 more series"
+    assert many.time.shape == (9, 1)
 
 
 @pytest.mark.parametrize("per_step", [False, True])

@@ -1,21 +1,28 @@
 """Signed, temporality-aware explanations of time-series models, with error bars and faithfulness metrics.
 
 >>> import tempograd as tg
->>> sorted(tg.EXPLAINERS)
-['fit', 'gradient_shap', 'integrated_gradients', 'rand_ig', 'random', 'timing', 'winit']
+>>> "timing" in tg.EXPLAINERS
+True
 """
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
+    AugmentedOcclusion,
+    ContraLSP,
+    Dynamask,
     Explainer,
+    ExtremalMask,
     Fit,
     GradientShap,
     IntegratedGradients,
     MaskingIG,
+    Occlusion,
     RandIG,
     Random,
+    TimeX,
+    TimeXPP,
     Timing,
     WinIT,
     explain,
@@ -31,19 +38,26 @@ __all__ = [
     "EXPLAINERS",
     "METRICS",
     "MODELS",
+    "AugmentedOcclusion",
+    "ContraLSP",
     "Dataset",
+    "Dynamask",
     "Explainer",
     "Explanation",
+    "ExtremalMask",
     "Fit",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",
     "Metric",
+    "Occlusion",
     "RandIG",
     "Random",
     "Split",
     "TempogradError",
     "TempogradWarning",
+    "TimeX",
+    "TimeXPP",
     "Timing",
     "WinIT",
     "__version__",

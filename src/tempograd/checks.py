@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.errors import InputError
+from tempograd.errors import InputError, SettingError
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 
@@ -30,7 +30,8 @@ def series(x: Any, layout: str = "BTD", name: str = "x") -> Tensor:
     for start in range(0, len(tensor), ROWS):
         if not bool(tensor[start : start + ROWS].isfinite().all()):
             raise InputError(
-                f"{name} holds NaN or infinity: put a number there (0, say) and pass mask= with 0 for those cells."
+                f"{name} holds NaN or infinity: put a number there, 0 say, and pass mask= with 0 for those cells; "
+                "cells that mask= leaves out must hold a number too."
             )
     return tensor.transpose(1, 2) if layout == "BDT" else tensor
 
@@ -127,6 +128,20 @@ def real(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, got {value!r}.")
     return float(value)
+
+
+def positive(**values: Any) -> None:
+    """Refuse hyper-parameters that are not above 0."""
+    for name, value in values.items():
+        if not real(value, name) > 0:
+            raise SettingError(f"{name} must be above 0, got {value!r}.")
+
+
+def not_negative(**values: Any) -> None:
+    """Refuse hyper-parameters below 0."""
+    for name, value in values.items():
+        if not real(value, name) >= 0:
+            raise SettingError(f"{name} must not be negative, got {value!r}.")
 
 
 def whole(value: Any, name: str, least: int) -> int:

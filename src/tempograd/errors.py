@@ -5,6 +5,21 @@ import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+SHORT = {  # what people call things, for hints only
+    "ig": "integrated_gradients",
+    "intgrad": "integrated_gradients",
+    "gs": "gradient_shap",
+    "shap": "gradient_shap",
+    "gradshap": "gradient_shap",
+    "fo": "occlusion",
+    "afo": "augmented_occlusion",
+    "timex++": "timexpp",
+    "acc": "accuracy",
+    "ce": "cross_entropy",
+    "comp": "comprehensiveness",
+    "suff": "sufficiency",
+}
+
 
 class TempogradError(Exception):
     """Base class, so that callers can catch everything raised on purpose."""
@@ -38,12 +53,22 @@ class UnknownNameError(TempogradError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        close = get_close_matches(str(name), known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        meant = _meant(str(name), known)
+        hint = "" if meant is None else f" Did you mean {meant!r}?"
         super().__init__(f"No {kind} is called {name!r}.{hint} Known names: {', '.join(known)}.")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    """Return the known name that is closest, whatever its case, or that people call so for short."""
+    plain = name.lower().replace("-", "_").replace(" ", "_")
+    if SHORT.get(plain) in known:
+        return SHORT[plain]
+    lowered = {entry.lower(): entry for entry in known}
+    close = get_close_matches(plain, lowered, n=1)
+    return lowered[close[0]] if close else None
 
 
 class TempogradWarning(UserWarning):

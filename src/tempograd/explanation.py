@@ -1,6 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -12,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.errors import DataError, InputError, MissingExtraError
+from tempograd.engine import Model, fingerprint
+from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.version import __version__
 
@@ -33,12 +35,27 @@ TENSORS = (
 )
 
 
+SHOWN = 5  # series that a short text names
+
+
 class Top(NamedTuple):
     """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
 
     time: Tensor
     channel: Tensor
     values: Tensor
+
+    def __repr__(self) -> str:
+        """Write one line per series, the first few of them."""
+        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
+        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
+        for row, cells in enumerate(zip(*parts, strict=True)):
+            if row == SHOWN:
+                lines.append(f"  … and {len(self.time) - SHOWN} more series")
+                break
+            found = [f"{t}/{d} {value:+.3g}" for t, d, value in zip(*cells, strict=True) if t >= 0]
+            lines.append(f"  {row}: {', '.join(found) or 'no cell observed'}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +118,11 @@ class Explanation:
         return replace(self, **picked)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the lower and upper limits that hold the converged value with probability ``level``.
+        """Return the lower and upper limits that should hold the converged value with probability ``level``.
 
         Student's t with the effective sample size minus one degrees of freedom; infinite where fewer
-        than two draws counted. A method without Monte-Carlo error has no interval.
+        than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
+        draws carry the variance and the limits are too narrow (see "Limits" in the README): more points help.
         """
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level!r}.")
@@ -193,6 +211,23 @@ class Explanation:
         for name in ("channels", "times"):
             plain[name] = None if plain[name] is None else tuple(plain[name])
         return cls(**content, **plain)
+
+
+def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:
+    """Warn if some of the explanations are not of ``model``, and return what was said, nothing if all are.
+
+    An explanation without a fingerprint, made by hand, may be of any model.
+    """
+    here = fingerprint(model)()
+    others = [name for name, found in explanations.items() if found.fingerprint not in {"", here}]
+    if not others:
+        return ""
+    message = (
+        f"{', '.join(others)} explained another model ({explanations[others[0]].fingerprint}) than the one "
+        f"given here ({here}): pass the model that was explained."
+    )
+    warn(message)
+    return message
 
 
 def _shrink(tensor: Tensor) -> tuple[Tensor, list[int]]:

@@ -112,6 +112,31 @@ def test_explain_reads_everything_from_a_file(folder, tmp_path):
     assert written.channels == ("a", "b", "c")
 
 
+@pytest.mark.parametrize("y", [np.linspace(0, 1, SERIES), np.array(["yes"] * SERIES), np.zeros((SERIES, 7))])
+def test_explain_leaves_labels_alone(folder, tmp_path, y):
+    arrays, out = np.load(folder / "series.npz"), tmp_path / "e.safetensors"
+    np.savez(tmp_path / "s.npz", x=arrays["x"], mask=arrays["mask"], y=y)
+    argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(tmp_path / "s.npz")]
+    assert main([*argv, "--method", "random", "--device", "cpu", "--out", str(out)]) == 0
+    np.testing.assert_array_equal(Explanation.load(out).mask.numpy(), arrays["mask"])
+
+
+def test_report_shows_the_values_of_a_regression(tmp_path):
+    model = build("gru", 3, 1, hidden=4)
+    save_model(model, tmp_path / "m.safetensors")
+    x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
+    explain(model, x, "random", output="raw").save(tmp_path / "e.safetensors")
+    np.savez(tmp_path / "s.npz", x=x.numpy(), y=np.array([1.25, -7.5]))
+    argv = ["report", str(tmp_path / "e.safetensors"), "--model", str(tmp_path / "m.safetensors")]
+    argv += ["--data", str(tmp_path / "s.npz"), "--out", str(tmp_path / "r.html"), "--device", "cpu"]
+    assert main(argv) == 0
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "true value: 1.25" in text
+    assert "true value: −7.5" in text
+    assert "the only output of the model, as it is" in text
+    assert "true label" not in text
+
+
 def test_explain_reads_a_bare_array(folder, tmp_path):
     out = tmp_path / "e.safetensors"
     argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(folder / "series.npy")]
@@ -153,7 +178,7 @@ def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys
     other = save_model(build("gru", 3, 2, per_step=True, seed=9, hidden=8), tmp_path / "other.safetensors")
     assert main(["evaluate", str(stored), "--model", str(other), "--metrics", "cpd", "--device", "cpu"]) == 0
     captured = capsys.readouterr()
-    assert re.fullmatch(r"tempograd: warning: .* explains another model .*\n", captured.err)
+    assert re.fullmatch(r"tempograd: warning: .* explained another model .*\n", captured.err)
     assert captured.out.startswith("| method")
 
 

@@ -1,10 +1,12 @@
 """What goes wrong is said in one line, with the right exit code."""
 
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
 
 from tempograd.cli import main
 from tempograd.models import build, save_model
@@ -44,8 +46,24 @@ def test_missing_data_file(capsys, model, tmp_path, name):
 
 def test_missing_model_and_explanation(capsys, model, tmp_path):
     gone = tmp_path / "gone.safetensors"
-    assert f"{gone} is missing" in fails(capsys, "explain", "--model", gone, "--data", "state")
-    assert f"{gone} does not exist" in fails(capsys, "evaluate", gone, "--model", model)
+    argvs = (
+        ["explain", "--model", gone, "--data", "state"],
+        ["evaluate", gone, "--model", model],
+        ["report", gone, "--model", model],
+        ["report", gone, "--model", gone],
+    )
+    for argv in argvs:
+        assert fails(capsys, *argv) == f"tempograd: {gone} does not exist.\n"
+
+
+def test_a_torch_file_is_not_opened_but_converted(capsys, tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save(torch.nn.Linear(2, 2).state_dict(), path)
+    line = fails(capsys, "explain", "--model", path, "--data", "state")
+    assert f"{path} may run code when it is opened" in line
+    assert "write that with tempograd.save_model" in line
+    gone = tmp_path / "gone.pt"
+    assert f"{gone} does not exist" in fails(capsys, "explain", "--model", gone, "--data", "state")
 
 
 def test_damaged_files(capsys, model, tmp_path):
@@ -74,6 +92,21 @@ def test_a_file_without_series(capsys, model, tmp_path):
     np.savez(tmp_path / "f.npz", values=np.zeros((2, 3, 3)))
     line = fails(capsys, "explain", "--model", model, "--data", tmp_path / "f.npz")
     assert "must hold an array x (series, time, channel); it has values" in line
+
+
+def test_labels_that_are_no_numbers(capsys, model, tmp_path):
+    np.savez(tmp_path / "f.npz", x=np.zeros((2, 3, 3)), y=np.array(["a", "b"]))
+    argv = ["report", tmp_path / "e.safetensors", "--model", model, "--data", tmp_path / "f.npz"]
+    assert "y must hold classes (integers) or real values, got <U1" in fails(capsys, *argv)
+
+
+@pytest.mark.parametrize("command", ["explain", "evaluate", "report"])
+def test_help_names_the_arrays_of_a_file(command, capsys):
+    """Every key that is read, and no other."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    listed = re.findall(r"^  (\w+) {2,}\w", capsys.readouterr().out.split("Files of series")[1], re.MULTILINE)
+    assert listed == ["x", "mask", "y", "truth", "ids", "channels"]
 
 
 def test_device_that_is_not_there(capsys, model):

@@ -50,7 +50,8 @@ def test_take_with_a_bool_mask_keeps_absent_parts_absent():
     [
         ({"x": torch.zeros(6, 4)}, "series, time, channel"),
         ({"x": torch.zeros(6, 4, 2, dtype=torch.long)}, "torch.int64"),
-        ({"y": torch.zeros(6)}, "y must be integers"),
+        ({"y": torch.zeros(6, dtype=torch.bool)}, "y must be classes"),
+        ({"y": torch.zeros(6, 1)}, r"one per series \(6,\)"),
         ({"y": torch.zeros(6, 2, dtype=torch.long)}, r"one per step \(6, 4\)"),
         ({"mask": torch.ones(6, 4, 2)}, "mask must be a bool tensor"),
         ({"truth": torch.ones(6, 4, 1, dtype=torch.bool)}, "truth must be a bool tensor"),
@@ -62,6 +63,14 @@ def test_take_with_a_bool_mask_keeps_absent_parts_absent():
 def test_a_split_refuses_parts_that_do_not_fit(changes, message):
     with pytest.raises(InputError, match=message):
         make(**changes)
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 4)])
+def test_a_split_holds_the_values_of_a_regression(shape):
+    y = torch.linspace(-2, 30, torch.Size(shape).numel()).view(shape)
+    split = make(y=y)
+    assert torch.equal(split.take([5, 0]).y, y[[5, 0]])
+    assert Dataset("toy", split, None, split, classes=1, channels=("a", "b")).per_step == (len(shape) == 2)
 
 
 def test_a_dataset_refuses_labels_and_names_that_do_not_fit():

@@ -1,5 +1,8 @@
 """Settings that many tests share."""
 
+import copy
+from dataclasses import replace
+
 import torch
 from torch import nn
 
@@ -9,13 +12,69 @@ from tempograd.explainers import EXPLAINERS, Explainer
 
 # few epochs or draws, where a method's defaults would make the contract tests slow
 QUICK: dict[str, dict[str, object]] = {
+    "augmented_occlusion": {"samples": 4},
+    "contralsp": {"epochs": 10, "lr": 0.1},
+    "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4)},
     "fit": {"samples": 4, "epochs": 20},
+    "extremal_mask": {"epochs": 9, "lr": 0.05},
+    "timex": {"epochs": 1, "batch": 8},
+    "timexpp": {"epochs": 1, "batch": 8},
     "winit": {"window": 4, "samples": 2, "epochs": 1},
+}
+# as many as a method needs to find out something, for the tests that look at what it found
+THOROUGH: dict[str, dict[str, object]] = {
+    "timex": {"epochs": 6, "learning_rate": 0.003},
+    "timexpp": {"epochs": 25, "learning_rate": 0.005, "label_weight": 60.0, "sparsity": 4.0},
 }
 
 
 def quick(name: str, **changes) -> Explainer:
     return EXPLAINERS[name](**(QUICK.get(name, {}) | changes))
+
+
+def thorough(explainer: Explainer) -> Explainer:
+    return replace(explainer, **THOROUGH.get(explainer.name, {}))
+
+
+class Headed(nn.Module):
+    """Any model as a module that ends in a linear layer, the identity: the same answers, and an embedding."""
+
+    def __init__(self, inner, x: torch.Tensor) -> None:
+        super().__init__()
+        twin = copy.deepcopy(inner).eval() if isinstance(inner, nn.Module) else inner
+        dtype = next((weight.dtype for weight in twin.parameters()), x.dtype) if twin is not inner else x.dtype
+        with torch.no_grad():
+            answer = twin(x.to(dtype))
+        self.inner, classes = inner, answer.shape[-1] if answer.ndim > 1 else 1
+        self.head = nn.Linear(classes, classes, bias=False, dtype=answer.dtype)
+        nn.init.eye_(self.head.weight)
+
+    def forward(self, x):
+        answer = self.inner(x)
+        return self.head(answer[:, None] if answer.ndim == 1 else answer)
+
+
+def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD") -> Explainer:
+    """Fit to other series of the same kind, where the method needs it."""
+    if not explainer.needs_fit:
+        return explainer
+    time, channels = x.shape[:0:-1] if layout == "BDT" else x.shape[1:]
+    time = 12 if explainer.needs_prefixes else time  # any length will do, of two steps or more
+    others = series(train, 64, channels, seed=99)[:, :time] + round(float(x.mean()))
+    others = others.to(x.dtype if isinstance(x, torch.Tensor) else torch.float32)
+    if explainer.needs_layers:
+        with torch.random.fork_rng():
+            model = Headed(model, others[:2])
+    return explainer.fit(model, others)
+
+
+def run(explainer: Explainer, model, x, train: int = 16, **call):
+    """Explain, after a fit where the method needs one, with answers that it can use."""
+    layout = call.get("layout", "BTD")
+    model = usable(model, explainer, x.shape[2 if layout == "BDT" else 1])
+    if explainer.needs_probabilities:
+        call.pop("output", None)
+    return fitted(explainer, model, x, train, layout)(model, x, **call)
 
 
 class Filled(nn.Module):
@@ -33,22 +92,11 @@ def filled(x, time: int):
     return torch.cat([x, x.new_zeros(len(x), max(0, time - x.shape[1]), x.shape[2])], 1)
 
 
-def run(explainer: Explainer, model, x, train=None, **call):
-    """Explain, after a fit to other series where the method needs one, with outputs that it can use."""
-    _, time, channels = x.transpose(1, 2).shape if call.get("layout") == "BDT" else x.shape
-    if explainer.needs_prefixes and not answers_prefixes(model):
-        model = Filled(model, time)
-    if explainer.needs_probabilities:
-        call.pop("output", None)
-    if explainer.needs_fit:
-        steps = max(2, time) if explainer.needs_prefixes else time
-        explainer = explainer.fit(model, series(16, steps, channels, seed=99) if train is None else train)
-    return explainer(model, x, **call)
-
-
-def answers_prefixes(model) -> bool:
+def usable(model, explainer: Explainer, time: int):
+    """Let a model answer prefixes, where the method asks for them and it cannot."""
     parts = () if owner(model) is None else owner(model).modules()
-    return any(isinstance(part, (nn.RNNBase, Filled)) for part in parts)
+    knows = any(isinstance(part, (nn.RNNBase, Filled)) for part in parts)
+    return Filled(model, time) if explainer.needs_prefixes and not knows else model
 
 
 # the six settings of the paper: time, channels, segments, min_length, max_length

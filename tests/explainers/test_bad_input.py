@@ -1,5 +1,8 @@
 """Every mistake gets one sentence that says what to do."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +18,7 @@ from tempograd.errors import (
     TempogradWarning,
     UnknownNameError,
 )
+from tempograd.models import build
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)
@@ -46,6 +50,11 @@ CASES = {
     "rank four": (lambda: tg.explain(MODEL, X[None]), InputError, r"\(batch, time, channel\)"),
     "a list": (lambda: tg.explain(MODEL, X.tolist()), InputError, "tensor or a numpy array"),
     "NaN": (lambda: tg.explain(MODEL, HOLE), InputError, "pass mask="),
+    "NaN under the mask": (
+        lambda: tg.explain(MODEL, HOLE, mask=~HOLE.isnan()),
+        InputError,
+        "cells that mask= leaves out must hold a number too",
+    ),
     "infinity": (lambda: tg.explain(MODEL, ENDLESS), InputError, "NaN or infinity"),
     "integers": (lambda: tg.explain(MODEL, X.long()), InputError, r"x\.float\(\)"),
     "integers from numpy": (lambda: tg.explain(MODEL, np.zeros((2, 6, 2), int)), InputError, r"x\.float\(\)"),
@@ -53,6 +62,10 @@ CASES = {
     "no steps": (lambda: tg.explain(MODEL, X[:, :0]), InputError, "empty"),
     "layout": (lambda: tg.explain(MODEL, X, layout="TBD"), InputError, "'BTD' or 'BDT'"),
     "method": (lambda: tg.explain(MODEL, X, "timming"), UnknownNameError, "Did you mean 'timing'"),
+    "method, for short": (lambda: tg.explain(MODEL, X, "IG"), UnknownNameError, "mean 'integrated_gradients'"),
+    "method, capitals": (lambda: tg.explain(MODEL, X, "Gradient-SHAP"), UnknownNameError, "mean 'gradient_shap'"),
+    "nothing like it": (lambda: tg.explain(MODEL, X, "zzz"), UnknownNameError, r"called 'zzz'\. Known names: "),
+    "quirk, small": (lambda: tg.Timing(quirks=frozenset({"a3"})), UnknownNameError, "Did you mean 'A3'"),
     "option": (lambda: tg.explain(MODEL, X, pionts=3), UnknownNameError, "Did you mean 'points'"),
     "no method": (lambda: tg.explain(MODEL, X, 3), InputError, "a name or an explainer"),
     "quirk": (lambda: tg.Timing(quirks=frozenset({"A33"})), UnknownNameError, "Did you mean 'A3'"),
@@ -163,6 +176,21 @@ CASES |= {
     "p text": (lambda: tg.RandIG(p="1"), InputError, "p must be a number"),
     "flat mask": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6), layout="BDT"), InputError, "shape of x"),
     "masking rule": (lambda: tg.MaskingIG(1, rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
+    "absolute": (lambda: tg.Occlusion(absolute=1), SettingError, "absolute must be True or False, got 1"),
+    "samples": (lambda: tg.AugmentedOcclusion(samples=0), InputError, "samples must be at least 1"),
+    "marginal": (lambda: tg.AugmentedOcclusion(marginal="all"), SettingError, "'per_time' or 'pooled'"),
+    "over": (lambda: tg.AugmentedOcclusion(over="classes"), SettingError, "'target' or 'all', got 'classes'"),
+    "no training series": (lambda: tg.explain(MODEL, X, "augmented_occlusion"), InputError, "or pass train="),
+    "shorter training series": (
+        lambda: tg.explain(MODEL, X, "occlusion", train=X[:, :3]),
+        InputError,
+        r"shape \(3, 2\).*\(6, 2\): fit with",
+    ),
+    "narrower training series": (
+        lambda: tg.explain(MODEL, X, "augmented_occlusion", train=X[..., :1]),
+        InputError,
+        r"shape \(6, 1\).*\(6, 2\): fit with",
+    ),
     "pool as option": (lambda: tg.explain(MODEL, X, "gradient_shap", pool=X), UnknownNameError, "pool"),
 }  # fmt: skip
 
@@ -246,6 +274,81 @@ def test_a_recurrent_layer_hidden_in_a_function_is_named_as_the_problem():
         tg.explain(Refuses.apply, X)
 
 
+LSTM = nn.LSTM(2, 3, batch_first=True)
+
+
+def lstm(x):
+    return LSTM(x)[0][:, -1]
+
+
+@pytest.mark.parametrize("method", [name for name, kind in tg.EXPLAINERS.items() if not kind.needs_fit])
+def test_swapped_axes_are_named_with_the_users_own_shape(method):
+    """Seven series, of which only two go through the model at once."""
+    x = series(7, 6, 2)
+    with pytest.raises(ModelError, match=r"x of shape \(7, 2, 6\), read as \(batch, time, channel\)") as caught:
+        tg.explain(lstm, x.mT, method, chunk=2)
+    assert re.search(r"must be equal to input_size.*2, got 6; if time .* pass layout='BDT'\.$", str(caught.value))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_layout_that_is_wrong_is_named_the_other_way_round():
+    with pytest.raises(ModelError, match=r"\(4, 6, 2\), read as \(batch, channel, time\).*layout='BTD'"):
+        tg.explain(lstm, X, layout="BDT")
+
+
+def raises(error):
+    def model(_):
+        raise error
+
+    return model
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("no luck today"),
+        ValueError("learning is over"),
+        TypeError("unknown size"),
+        KeyError("shape"),
+        SettingError("a setting of size 3 is wrong."),
+    ],
+)
+def test_other_errors_of_a_model_stay_as_they_are(error):
+    with pytest.raises(type(error)) as caught:
+        tg.explain(raises(error), X)
+    assert caught.value is error
+
+
+def test_an_error_about_sizes_after_the_first_pass_stays_as_it_is():
+    calls = []
+
+    def model(x):
+        calls.append(len(x))
+        if len(calls) > 1:
+            raise RuntimeError("the size of the world")
+        return MODEL(x)
+
+    with pytest.raises(RuntimeError, match=r"^the size of the world$"):
+        tg.explain(model, X, "random", chunk=2)
+
+
+def test_memory_that_runs_out_in_the_first_pass_halves_the_pass():
+    def model(x):
+        if len(x) > 8:
+            raise torch.OutOfMemoryError("out of memory: tensor of size 9")
+        return MODEL(x)
+
+    torch.testing.assert_close(tg.explain(model, X).values, tg.explain(MODEL, X).values)
+
+
+def test_our_own_models_name_the_channels_and_not_the_chunk():
+    model = build("gru", 2, 3, hidden=4)
+    with pytest.raises(InputError, match=r"\(batch, time, 2\), got series of 2 steps and 6 channels: .*'BDT'"):
+        tg.explain(model, X.mT)
+    with pytest.raises(InputError, match=r"\(batch, time, 2\), got series of 6 steps and 3 channels\.$"):
+        tg.explain(model, series(4, 6, 3))
+
+
 def test_warnings_point_at_the_callers_line():
     for call in (
         lambda: tg.Timing(4)(MODEL, X),
@@ -290,3 +393,10 @@ def test_state_that_is_no_tensor_does_not_disturb_the_fingerprint():
 
     model = nn.Sequential(nn.Flatten(), Extra(12, 3))
     assert tg.explain(model, X, "random").fingerprint.startswith("Sequential:")
+
+
+def test_every_argument_of_the_call_is_in_the_help_of_explain():
+    parameters = inspect.signature(tg.Explainer.__call__).parameters.values()
+    expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"channels", "times"}
+    listed = re.findall(r"^ +- ((?:``\w+``(?:, )?)+): ", tg.explain.__doc__, re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(listed))) == expected

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from settings import quick, run
+from settings import quick, run, thorough
 from torch import nn
 
 from conftest import Recurrent, linear, series, smooth
@@ -21,8 +21,8 @@ def explainer(request) -> Explainer:
 
 
 def importance(explainer, values):
-    """Without a target a sign says more or less, not up or down."""
-    return values.abs() if explainer.targeted else values
+    """Where predictions on prefixes are compared, a sign says more or less, not up or down."""
+    return values if explainer.needs_prefixes else values.abs()
 
 
 def close(first, second):
@@ -35,8 +35,8 @@ def test_scores_are_finite_and_tell_the_series_apart(explainer, time, channels, 
     assert found.values.shape == (5, time, channels)
     assert found.values.dtype == torch.float32
     assert found.values.isfinite().all()
-    # what happens from step to step tells nothing about a single one
-    assert (found.values[0] != found.values[1]).any() or (explainer.needs_prefixes and time == 1)
+    if time > 1 or not (explainer.blends_steps or explainer.needs_prefixes):
+        assert (found.values[0] != found.values[1]).any()
 
 
 def test_same_seed_same_scores_other_seed_other_draws(explainer, recurrent):
@@ -111,7 +111,8 @@ def test_model_and_surroundings_are_left_as_they_were(explainer, fails):
 
 def test_a_channel_the_model_ignores_scores_zero(explainer):
     inner = smooth(9, 2)
-    found = run(explainer, lambda x: inner(x[..., :2]), series(8, 9, 3, dtype=torch.float64)).values
+    model, x = lambda x: inner(x[..., :2]), series(8, 9, 3, dtype=torch.float64)
+    found = run(thorough(explainer), model, x, train=64).values
     if explainer.zero_if_ignored:
         assert (found[..., 2] == 0).all()
         assert (found[..., :2] != 0).float().mean() > 0.8  # WinIT knows nothing of the first step
@@ -128,13 +129,19 @@ def test_nothing_differs_from_the_baseline_so_nothing_is_credited(explainer):
 
 
 def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
-    """A linear model on which ten cells of each series matter a hundred times as much as the others."""
-    model = linear(12, 5)
+    """A linear model on which ten cells of each series matter a hundred times as much as the others.
+
+    A network that scores all series cannot learn within seconds where ten scattered cells are: it is asked for a
+    channel.
+    """
+    model, cell = linear(12, 5), torch.arange(60)
+    important = cell % 5 == 2 if explainer.amortised else cell % 6 == 0
     with torch.no_grad():
-        model[1].weight *= torch.where(torch.arange(60) % 6 == 0, 1.0, 0.01)
-    found = importance(explainer, run(explainer, model, series(40, 12, 5) + 3, output="raw").values)
-    first = 1 if explainer.needs_prefixes else 0  # nothing comes before the first step, where one cell matters
-    hits = ((found[:, first:].flatten(1).topk(10 - first).indices + 5 * first) % 6 == 0).float().mean()
+        model[1].weight *= torch.where(important, 1.0, 0.01)
+    found = run(thorough(explainer), model, series(40, 12, 5) + 3, train=64, output="raw").values
+    first = 5 if explainer.needs_prefixes else 0  # cells of a step that nothing comes before
+    found, important = importance(explainer, found).flatten(1)[:, first:], important[first:]
+    hits = important[found.topk(int(important.sum())).indices].float().mean()
     if isinstance(explainer, Random):
         assert 0.05 < hits < 0.3
     else:
@@ -144,7 +151,9 @@ def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
 def test_half_of_the_layouts_and_devices_agree(explainer):
     model, x = smooth(9, 3), series(4, 9, 3)
     plain = run(explainer, model, x)
-    torch.testing.assert_close(run(explainer, model, x.transpose(1, 2), layout="BDT").values, plain.values)
+    turned = x.transpose(1, 2)
+    for other in (turned, turned.contiguous()):  # a view of x, and memory in the other order
+        torch.testing.assert_close(run(explainer, model, other, layout="BDT").values, plain.values)
     torch.testing.assert_close(run(explainer, model, x.numpy()).values, plain.values)
 
 

@@ -1,5 +1,6 @@
 """TIMING against known answers, a textbook loop and its own limits."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -163,3 +164,7 @@ def test_whether_masks_are_anchored_depends_on_the_series_alone():
     torch.testing.assert_close(together.effective_points[:1], alone.effective_points)
     assert (alone.effective_points[0, :9] < alone.free_points[0, :9] - 0.01).any()
     torch.testing.assert_close(together.effective_points[1], together.free_points[1].float())
+
+
+def test_every_quirk_is_explained_in_the_docstring():
+    assert set(re.findall(r"^ +- (\S+): ", Timing.__doc__, re.MULTILINE)) == Timing.known_quirks

@@ -4,7 +4,7 @@ import pytest
 import torch
 from literal_metrics import Net, by_hand, randn
 
-from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
+from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, evaluate, removal_curve
@@ -159,6 +159,26 @@ def test_a_model_other_than_the_explained_one_is_refused():
     both = by_hand(explanation.values, explanation.x, torch.zeros(4, 5, dtype=torch.int64))
     with pytest.raises(ModelError, match="one target per step"):
         evaluate(model, both)
+
+
+def test_a_model_with_other_weights_gives_one_warning_at_the_callers_line():
+    model, other = Net(), Net()
+    with torch.no_grad():
+        next(other.parameters()).add_(1)
+    explanation = IntegratedGradients(points=3)(model, randn(4, 5, 2, dtype=torch.float32))
+    assert evaluate(model, explanation)["cpd"].shape == (4,)
+    for call in (evaluate, removal_curve):
+        with pytest.warns(
+            TempogradWarning, match=r"integrated_gradients explained another model \(Net:.*"
+        ) as caught:
+            call(other, explanation)
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_metrics_that_never_ask_the_model_do_not_mind_which_it_is():
+    explanation = IntegratedGradients(points=3)(Net(), randn(4, 5, 2, dtype=torch.float32))
+    truth = explanation.values.abs() >= explanation.values.abs().amax((1, 2), keepdim=True)
+    assert evaluate(torch.nn.Identity(), explanation, metrics="auroc", truth=truth)["auroc"].tolist() == [1] * 4
 
 
 def test_a_model_that_breaks_on_a_removed_cell_is_reported():

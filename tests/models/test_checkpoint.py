@@ -60,7 +60,7 @@ def refused(path):
 
 
 def test_a_missing_file(tmp_path):
-    assert refused(tmp_path / "none.safetensors") == " is missing."
+    assert refused(tmp_path / "none.safetensors") == " does not exist."
 
 
 def test_a_folder_in_place_of_a_file(tmp_path):

@@ -248,6 +248,16 @@ def test_refuses_what_cannot_be_trained():
         accuracy(build("gru", 2, 2), toy().train.take([]))
 
 
+def test_values_of_a_regression_are_refused():
+    x = torch.randn(8, 5, 2)
+    split = Split(x, x.mean((1, 2)))
+    data = Dataset("toy", split, None, split, classes=1, channels=("a", "b"))
+    with pytest.raises(InputError, match=r"toy has real values for labels.*output='raw'\.$"):
+        train("gru", data)
+    with pytest.raises(InputError, match=r"y must hold classes here, got torch\.float32"):
+        accuracy(build("gru", 2, 1, hidden=4), split)
+
+
 def test_a_loss_that_is_no_number_ends_the_training():
     data = toy()
     data.train.x[3, 2, 1] = torch.nan

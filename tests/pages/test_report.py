@@ -145,6 +145,15 @@ def test_probabilities_on_the_page_are_the_models(page, flat, masked_split):
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+def test_outputs_are_written_to_the_same_digit(tmp_path, flat):
+    x = random_series(1)
+    for output, pattern in (("probability", r"[<>]? ?\d\.\d{3}"), ("raw", r"−?\d\.\d{2}")):
+        path = report(tmp_path / "r.html", flat, explain(flat, x, "integrated_gradients", output=output))
+        written = re.findall(r"<span data-output=.*?>(.*?)</span>", path.read_text(encoding="utf-8"))
+        assert len(written) == 3
+        assert all(re.fullmatch(pattern, text) for text in written), written
+
+
 def test_given_scores_are_used(tmp_path, flat, explanations):
     scores = {e.method: {"mine": torch.tensor([1.0, 2.0, 6.0])} for e in explanations[:2]}
     page = parse(report(tmp_path / "r.html", flat, [e[:3] for e in explanations[:2]], scores=scores))
@@ -158,8 +167,9 @@ def test_scores_of_other_methods_are_refused(tmp_path, flat, explanations):
 
 
 def test_another_model_is_named_on_the_page(tmp_path, explanations):
-    with pytest.warns(TempogradWarning, match="explained another model"):
-        path = report(tmp_path / "r.html", Flat(classes=3).double(), explanations[0])
+    with pytest.warns(TempogradWarning, match="timing, random explained another model") as caught:
+        path = report(tmp_path / "r.html", Flat(classes=3).double(), [explanations[0], explanations[2]])
+    assert [warning.filename for warning in caught] == [__file__]
     assert 'class="notice"' in path.read_text(encoding="utf-8")
 
 
@@ -173,10 +183,64 @@ def test_best_and_differences_follow_the_direction():
     assert table.cells["a", "cpd"].difference is None
 
 
+def best(**scores):
+    table = score_table({name: {"auroc": torch.tensor(values)} for name, values in scores.items()}, tuple(scores))
+    return [method for (method, _), cell in table.cells.items() if cell.best]
+
+
 def test_undefined_scores_are_never_best():
-    scores = {"a": {"auroc": torch.tensor([math.nan])}, "b": {"auroc": torch.tensor([0.2])}}
-    table = score_table(scores, ("a", "b"))
-    assert [key for key, cell in table.cells.items() if cell.best] == [("b", "auroc")]
+    assert best(a=[math.nan] * 3, b=[0.2, 0.3, 0.4], c=[0.51, 0.6, 0.7]) == ["c"]
+    assert best(a=[math.nan] * 3, b=[0.2, 0.3, 0.4]) == []
+
+
+def test_best_is_only_what_is_better_than_each_other_by_more_than_chance():
+    """Differences of 1, 1 and 4: mean 2, standard error 1, so the interval reaches from -2.3 to 6.3."""
+    assert best(a=[0.0, 0.0, 0.0], b=[1.0, 1.0, 4.0]) == []
+    assert best(a=[0.0, 0.0, 0.0], b=[1.0, 1.1, 1.2]) == ["b"]
+    assert best(a=[0.0, 0.0, 0.0], b=[1.0, 1.1, 1.2], c=[0.0, 0.0, 3.2]) == []
+    assert best(a=[0.1], b=[0.9]) == []
+
+
+def strongest(path):
+    (table,) = re.findall(r"<h4>Strongest.*?<tbody>(.*?)</tbody>", path.read_text(encoding="utf-8"), re.DOTALL)
+    return [re.findall(r"<td.*?>(.*?)</td>", line) for line in table.split("</tr>")[:-1]]
+
+
+def test_an_unknown_interval_is_said_in_words(tmp_path, flat):
+    explanation = explain(flat, random_series(1), "gradient_shap", points=1, train=random_series(4))
+    path = report(tmp_path / "r.html", flat, explanation)
+    assert [row[4] for row in strongest(path)] == ["not known"] * 6
+    note = "Not known: fewer than two draws counted for the value."
+    assert note in path.read_text(encoding="utf-8")
+    known = report(tmp_path / "k.html", flat, explain(flat, random_series(1)))
+    assert note not in known.read_text(encoding="utf-8")
+
+
+def test_effects_and_limits_are_written_to_the_same_digit(tmp_path, flat):
+    """The third significant digit of the largest number in the table."""
+    explanation = explain(flat, random_series(1), points=20)
+    rows = strongest(report(tmp_path / "r.html", flat, explanation))
+    cells = [cell for row in rows for cell in (row[3], *row[4].split(" to "))]
+    top = explanation.top(6)
+    low, high = explanation.interval()
+    expected = []
+    for t, d in zip(top.time[0], top.channel[0], strict=True):
+        expected += [float(side[0, t, d]) for side in (explanation.values, low, high)]
+    size = max(map(abs, expected))
+    digit = 10.0 ** (math.floor(math.log10(size)) - 2)
+    found = [float(cell.replace("−", "-")) for cell in cells]
+    assert found == pytest.approx(expected, abs=0.5001 * digit)
+    assert len({len(cell.partition(".")[2]) for cell in cells}) == 1
+
+
+def test_the_page_says_how_many_values_cpd_removes_and_which_way_differences_go(tmp_path, flat, explanations):
+    text = (
+        report(tmp_path / "r.html", flat, explanations)
+        .read_text(encoding="utf-8")
+        .replace("\N{NO-BREAK SPACE}", " ")
+    )
+    assert "<b>CPD</b>: sum of all changes of the prediction while the strongest values (k = 10 %" in text
+    assert "Small print: this method minus timing, mean and 95 % interval." in text
 
 
 @pytest.mark.parametrize(("time", "channels", "classes"), [(1, 1, 1), (1000, 1, 2), (30, 12, 2)])

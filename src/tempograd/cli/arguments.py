@@ -8,13 +8,26 @@ from typing import Any
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 
 
-def add_command(commands: Commands, name: str, about: str, example: str) -> argparse.ArgumentParser:
+FILES = """Files of series: an .npy holds x alone; an .npz holds arrays by name, of which only x is needed:
+  x         the series (series, time, channel), floating point, a number in every cell
+  mask      like x: 1 where a value was observed, 0 where it is missing
+  y         labels (series,) or (series, time): classes (integers) or real values
+  truth     like x: 1 where a value truly decided the label
+  ids       distinct integers, one per series
+  channels  one name per channel
+
+"""
+
+
+def add_command(
+    commands: Commands, name: str, about: str, example: str, notes: str = ""
+) -> argparse.ArgumentParser:
     """Add a command whose help ends with an example."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
-        epilog=f"Example:\n  {example}",
+        epilog=f"{notes}Example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser

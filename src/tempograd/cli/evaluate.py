@@ -6,10 +6,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_source, amount, names
+from tempograd.cli.arguments import FILES, Commands, add_command, add_device, add_source, amount, names
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from tempograd.data import Split
+    from tempograd.explanation import Explanation
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -18,6 +21,7 @@ def add_evaluate(commands: Commands) -> None:
         "evaluate",
         "score an explanation",
         "tempograd evaluate E.safetensors --model model.safetensors --metrics cpd,cpp,auroc --data state",
+        FILES,
     )
     parser.add_argument("explanation", type=Path, metavar="E.safetensors")
     parser.add_argument("--model", type=Path, required=True, help="the model that was explained")
@@ -36,12 +40,13 @@ def add_evaluate(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.cli.arguments import device
-    from tempograd.cli.stored import load_pair, matching_split
     from tempograd.cli.table import score_rows, table
+    from tempograd.explanation import Explanation
     from tempograd.metrics import evaluate
+    from tempograd.models import load_model
 
-    model, explanation = load_pair(args.model, args.explanation, device(args.device))
-    split = matching_split(explanation, args)
+    explanation, model = Explanation.load(args.explanation), load_model(args.model, device(args.device))
+    split = _matching_split(explanation, args)
     scores = evaluate(
         model,
         explanation,
@@ -55,6 +60,16 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(_plain(scores, explanation.ids.tolist()), indent=2))
     else:
         print(table(score_rows({explanation.method: scores})))
+
+
+def _matching_split(explanation: "Explanation", args: argparse.Namespace) -> "Split | None":
+    """Return the explained series from ``--data``, if it was given."""
+    from tempograd.cli.series import read_series
+    from tempograd.pages.selection import aligned
+
+    if args.data is None:
+        return None
+    return aligned(explanation, read_series(args.data, args.split, args.root, args.variant).split)
 
 
 def _plain(scores: "dict[str, Tensor]", ids: list[int]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_source, setting, steps
+from tempograd.cli.arguments import FILES, Commands, add_command, add_device, add_source, setting, steps
 
 
 def add_explain(commands: Commands) -> None:
@@ -13,6 +13,7 @@ def add_explain(commands: Commands) -> None:
         "explain",
         "attribute a model's predictions to the values of its series",
         "tempograd explain --model model.safetensors --data state --set points=100 --out E.safetensors",
+        FILES,
     )
     parser.add_argument("--model", type=Path, required=True, help="file written by 'tempograd train'")
     parser.add_argument(
@@ -42,10 +43,12 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.models import load_model
 
     model = load_model(args.model, device(args.device))
-    split, channels, _ = read_series(args.data, args.split, args.root, args.variant)
+    split, channels, _ = read_series(args.data, args.split, args.root, args.variant, labels=False)
     if args.limit is not None:
         split = split.take(slice(whole(args.limit, "--limit", 1)))
-    pool = None if args.train is None else read_series(args.train, "train", args.root, args.variant).split.x
+    pool = None
+    if args.train is not None:
+        pool = read_series(args.train, "train", args.root, args.variant, labels=False).split.x
     options: dict[str, Any] = {
         "target": args.target,
         "baseline": args.baseline,

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_source
+from tempograd.cli.arguments import FILES, Commands, add_command, add_device, add_source
 
 
 def add_report(commands: Commands) -> None:
@@ -12,6 +12,7 @@ def add_report(commands: Commands) -> None:
         "report",
         "show explanations of the same series in one HTML file",
         "tempograd report E.safetensors other.safetensors --model model.safetensors --data state",
+        FILES,
     )
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--model", type=Path, required=True, help="the model that was explained")

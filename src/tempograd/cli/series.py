@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tempograd.errors import DataError, InputError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from tempograd.data import Split
 
 FILES = (".npz", ".npy")
@@ -20,8 +22,15 @@ class Series(NamedTuple):
     labelled: bool
 
 
-def read_series(source: str, part: str = "test", root: Path | None = None, variant: str | None = None) -> Series:
-    """Read a data set by name, or a file by its ending."""
+def read_series(
+    source: str,
+    part: str = "test",
+    root: Path | None = None,
+    variant: str | None = None,
+    *,
+    labels: bool = True,
+) -> Series:
+    """Read a data set by name, or a file by its ending; ``labels=False`` leaves y and truth of a file alone."""
     from tempograd.data import DATASETS, load_dataset
 
     path = Path(source)
@@ -34,7 +43,8 @@ def read_series(source: str, part: str = "test", root: Path | None = None, varia
             f"{path} cannot be read: files end in {' or '.join(FILES)}, and {source!r} is no data set "
             f"({', '.join(sorted(DATASETS))})."
         )
-    return _from_arrays(_arrays(path), path)
+    arrays = _arrays(path)
+    return _from_arrays(arrays if labels else {k: v for k, v in arrays.items() if k not in {"y", "truth"}}, path)
 
 
 def _arrays(path: Path) -> dict[str, Any]:
@@ -63,14 +73,21 @@ def _from_arrays(arrays: dict[str, Any], path: Path) -> Series:
     x = checks.series(arrays["x"])
     truth = checks.observed(arrays.get("truth"), x)
     labels = arrays.get("y")
-    if labels is not None and labels.dtype.kind not in "iu":
-        raise InputError(f"y must hold integers, got {labels.dtype}.")
+    if labels is not None and labels.dtype.kind not in "iuf":
+        raise InputError(f"y must hold classes (integers) or real values, got {labels.dtype}.")
     split = Split(
         x=x,
-        y=torch.zeros(len(x), dtype=torch.int64) if labels is None else torch.as_tensor(labels).long(),
+        y=torch.zeros(len(x), dtype=torch.int64) if labels is None else _labels(labels),
         mask=checks.observed(arrays.get("mask"), x),
         truth=truth,
         ids=checks.identifiers(arrays.get("ids"), len(x)),
     )
     channels = arrays.get("channels")
     return Series(split, None if channels is None else tuple(str(c) for c in channels), labels is not None)
+
+
+def _labels(labels: Any) -> "Tensor":
+    import torch
+
+    tensor = torch.as_tensor(labels)
+    return tensor if tensor.is_floating_point() else tensor.long()

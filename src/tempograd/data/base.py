@@ -25,8 +25,9 @@ class Split:
     ----------
     x : Tensor of shape (N, T, D)
         The series, floating point.
-    y : LongTensor of shape (N,) or (N, T)
-        One class per series, or one per time step.
+    y : Tensor of shape (N,) or (N, T)
+        One class per series or one per time step, int64; floating point for the values of a regression, which
+        reports show and :func:`~tempograd.models.train` refuses.
     mask : BoolTensor like ``x``, optional
         True where the value was observed; None when all were.
     truth : BoolTensor like ``x``, optional
@@ -80,10 +81,10 @@ class Split:
 
 
 def _check_labels(x: Tensor, y: Tensor) -> None:
-    if y.dtype != torch.long or y.shape not in {x.shape[:1], x.shape[:2]}:
+    if not (y.dtype == torch.long or y.is_floating_point()) or y.shape not in {x.shape[:1], x.shape[:2]}:
         raise InputError(
-            f"y must be integers, one per series {tuple(x.shape[:1])} or one per step {tuple(x.shape[:2])}, "
-            f"got {y.dtype} of shape {tuple(y.shape)}."
+            f"y must be classes (int64) or real values, one per series {tuple(x.shape[:1])} or one per step "
+            f"{tuple(x.shape[:2])}, got {y.dtype} of shape {tuple(y.shape)}."
         )
 
 
@@ -98,7 +99,7 @@ class Dataset:
     train, validation, test : Split
         ``validation`` is None unless a fold was asked for.
     classes : int
-        Labels run from 0 to ``classes - 1``.
+        Labels run from 0 to ``classes - 1``; the number of outputs where they are real values.
     channels : tuple of str
         The channels' names, in the order of the last axis of ``x``.
     variant : str
@@ -121,7 +122,11 @@ class Dataset:
                 raise InputError(
                     f"{self.name} has {len(self.channels)} channel names for {split.x.shape[-1]} channels."
                 )
-            if len(split) and not 0 <= int(split.y.min()) <= int(split.y.max()) < self.classes:
+            if (
+                len(split)
+                and not split.y.is_floating_point()
+                and not 0 <= int(split.y.min()) <= int(split.y.max()) < self.classes
+            ):
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
 
     @property

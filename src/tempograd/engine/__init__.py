@@ -2,15 +2,16 @@
 
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
-from tempograd.engine.differentiate import differentiate, require_graph
+from tempograd.engine.differentiate import accumulate, differentiate, require_graph
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
-from tempograd.engine.prediction import WHERE_PER_STEP, Target, pick, predict
+from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
 from tempograd.engine.prefixes import Prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
 
 __all__ = [
+    "LAST_STEP",
     "WHERE_PER_STEP",
     "Block",
     "Chunks",
@@ -21,8 +22,10 @@ __all__ = [
     "Question",
     "Target",
     "WeightedMean",
+    "accumulate",
     "differentiate",
     "fingerprint",
+    "link",
     "owner",
     "pick",
     "pieces",

@@ -13,6 +13,8 @@ DEFAULT = 256  # on a CPU larger passes leave the cache
 SLACK = 1.05  # a few series more rather than a small last block
 CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
 
+Done = Callable[[int], None]
+
 
 class Chunks:
     """How many sequences go through the model at once."""
@@ -27,13 +29,17 @@ class Chunks:
         ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
         splits them itself (see :func:`pieces`).
         """
-        start = 0
         with progress(series, label) as advance:
-            while start < series:
-                rows = self.block(start, series, per_series)
-                if self._fits(work, rows):
-                    advance(rows.stop - rows.start)
-                    start = rows.stop
+            self.each(slice(0, series), per_series, work, advance)
+
+    def each(self, series: slice, per_series: int, work: Callable[[slice, int], None], done: Done) -> None:
+        """Do the same for a run of series, and report the number of those finished to ``done``."""
+        start = series.start
+        while start < series.stop:
+            rows = self.block(start, series.stop, per_series)
+            if self._fits(work, rows):
+                done(rows.stop - rows.start)
+                start = rows.stop
 
     def block(self, start: int, series: int, per_series: int) -> slice:
         """Return the series that come next, from ``start`` on."""
@@ -44,7 +50,7 @@ class Chunks:
         try:
             work(rows, int(self.size * SLACK))
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
             if self.size == 1:
                 raise ModelError(
@@ -73,7 +79,8 @@ def pieces(total: int, size: int) -> Iterator[slice]:
         yield slice(start, min(total, start + size))
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
+    """Tell whether a pass failed because the device is full."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return "can't allocate memory" in str(error) or "ALLOC_FAILED" in str(error)

@@ -1,5 +1,8 @@
 """Gradients of a score with respect to a series, and one sentence where there is none."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -17,8 +20,20 @@ def require_graph(score: Tensor) -> None:
 
 def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
     """Return the gradient, None if the score does not depend on ``z``; ``again`` keeps the graph."""
-    try:
+    with _one_sentence():
         return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
+
+
+def accumulate(loss: Tensor, leaves: Sequence[Tensor]) -> None:
+    """Add the gradient of a loss to the ``grad`` of the given leaves, and of no other tensor."""
+    with _one_sentence():
+        torch.autograd.backward(loss, inputs=leaves)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
     except RuntimeError as error:
         if "RNN backward can only be called in training mode" not in str(error):
             raise

@@ -1,18 +1,22 @@
 """What a model says: its output as probabilities or as it is, and the score that is explained."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.engine.chunks import out_of_memory
 from tempograd.engine.quiet import Model
-from tempograd.errors import InputError, ModelError
+from tempograd.errors import InputError, ModelError, TempogradError
 
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
+LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
+SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
 
 def predict(model: Model, z: Tensor, output: str) -> Tensor:
@@ -40,6 +44,30 @@ def raw(model: Model, z: Tensor) -> Tensor:
             f"The model must return one row per series: {len(z)} series gave shape {tuple(answer.shape)}."
         )
     return answer[:, None] if answer.ndim == 1 else answer
+
+
+def misfit(error: Exception, shape: Sequence[int], layout: str) -> str | None:
+    r"""Return one sentence if a model failed because series (batch, time, channel) do not fit it.
+
+    Whatever else goes wrong inside a model is for its author, who needs the error as it is: None.
+
+    Examples
+    --------
+    >>> print(*misfit(RuntimeError("Wrong size."), (5, 4, 9), "BTD").split(": "), sep="\n")
+    The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
+    Wrong size; if time and channel are swapped, pass layout='BDT'.
+    """
+    if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
+        return None
+    batch, time, channels = shape
+    given, names, other = (batch, time, channels), "(batch, time, channel)", "BDT"
+    if layout == "BDT":
+        given, names, other = (batch, channels, time), "(batch, channel, time)", "BTD"
+    said = str(error).strip().split("\n")[0].rstrip(".")
+    return (
+        f"The model cannot take x of shape {given}, read as {names}: {said}; if time and channel are swapped, "
+        f"pass layout={other!r}."
+    )
 
 
 def pick(answer: Tensor, target: Target) -> Tensor:
@@ -78,9 +106,11 @@ def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target 
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
     if answer.ndim != 3:
-        if steps is not None and not (isinstance(steps, str) and steps == WHERE_PER_STEP):
+        if steps is not None and not (isinstance(steps, str) and steps in {WHERE_PER_STEP, LAST_STEP}):
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
         return None
+    if isinstance(steps, str) and steps == LAST_STEP:
+        return torch.arange(answer.shape[1]) == lengths[:, None] - 1
     if isinstance(steps, str):
         if steps not in {"own", WHERE_PER_STEP}:
             raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {steps!r}.")

@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd import checks
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.differentiate import differentiate, own_steps, require_graph
-from tempograd.engine.prediction import OUTPUTS, Target, link, pick, raw, resolve_steps, resolve_target
+from tempograd.engine.prediction import OUTPUTS, Target, link, misfit, pick, raw, resolve_steps, resolve_target
 from tempograd.engine.quiet import Model, place
 from tempograd.errors import InputError, ModelError
 
@@ -50,6 +50,7 @@ class Question:
     device: torch.device
     dtype: torch.dtype
     chunk: int | None = None
+    layout: str = "BTD"  # of the series as the user has them
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
@@ -100,6 +101,7 @@ class Question:
             device=device,
             dtype=dtype,
             chunk=chunk,
+            layout=layout,
         )
 
     def but(self, **changes: Any) -> Self:
@@ -153,7 +155,7 @@ class Question:
     def settled(self, block: Block) -> Block:
         """Read the clean series of a block in a pass of their own."""
         with torch.no_grad():
-            return self.read(block, raw(self.model, block.x))
+            return self.read(block, self._raw(block.x))
 
     def verify_once(self) -> None:
         """Verify the first block's answers as soon as they are there, so that a long run fails early."""
@@ -191,7 +193,7 @@ class Question:
         series, points = z.shape[:2]
         flat = z.flatten(0, 1).requires_grad_()
         if block.target is None:
-            answer = raw(self.model, torch.cat([block.x, flat]))
+            answer = self._raw(torch.cat([block.x, flat]))
             block, answer = self.read(block, answer[:series]), answer[series:]
         else:
             answer = raw(self.model, flat)
@@ -204,8 +206,12 @@ class Question:
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        answer = link(raw(self.model, z.flatten(0, 1)), self.output)
-        return answer.view(*z.shape[:2], *answer.shape[1:])
+        return link(self.raw_answers(z), self.output)
+
+    def raw_answers(self, z: Tensor) -> Tensor:
+        """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
+        answer = self._raw(z.flatten(0, 1))
+        return answer.reshape(*z.shape[:2], *answer.shape[1:])
 
     @torch.no_grad()
     def scores(self, z: Tensor, block: Block) -> Tensor:
@@ -223,6 +229,16 @@ class Question:
         if isinstance(block.steps, Tensor):
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
+
+    def _raw(self, z: Tensor) -> Tensor:
+        """Call the model; where the very first series do not fit it, say so in one sentence."""
+        try:
+            return raw(self.model, z)
+        except (RuntimeError, ValueError) as error:
+            message = misfit(error, self.x.shape, self.layout) if self.target is None else None
+            if message is None:
+                raise
+            raise ModelError(message) from error
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""

@@ -33,6 +33,7 @@ class Attribution(NamedTuple):
     standard_error: Tensor | None = None
     free_points: Tensor | None = None
     effective_points: Tensor | None = None
+    signed: bool = True  # False where only magnitudes are left
 
 
 def integrate(

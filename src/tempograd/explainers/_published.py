@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tempograd.engine import WHERE_PER_STEP, Question
+from tempograd.engine import LAST_STEP, WHERE_PER_STEP, Question
 from tempograd.explainers._path import Attribution
 
 REAL = ("mimic3", "pam", "boiler", "epilepsy", "wafer", "freezer")
@@ -13,11 +13,11 @@ SYNTHETIC = ("switch_feature", "state")
 
 
 def as_published(question: Question, quirks: frozenset[str]) -> Question:
-    """A6: differentiate the raw output. B7: keep each cell's effect on its own step only."""
-    return question.but(
-        output="raw" if "A6" in quirks else question.output,
-        asked_steps=WHERE_PER_STEP if "B7" in quirks else question.asked_steps,
-    )
+    """A6: read the raw output. B6: explain the last step only. B7: keep each cell's effect on its own step."""
+    steps = question.asked_steps
+    for key, wrong in (("B6", LAST_STEP), ("B7", WHERE_PER_STEP)):
+        steps = wrong if key in quirks else steps
+    return question.but(output="raw" if "A6" in quirks else question.output, asked_steps=steps)
 
 
 def summed_over_prefixes(question: Question, attribute: Callable[[Question], Attribution]) -> Attribution:

@@ -47,6 +47,13 @@ class Explainer(ABC):
     """Whether the scores are about one target; otherwise they are about the whole output."""
     zero_if_ignored: ClassVar[bool] = False
     """Whether a value that the model ignores scores exactly 0."""
+    blends_steps: ClassVar[bool] = False
+    """Whether absent values are blends of other steps, so that a series of one step has nothing to tell."""
+    needs_layers: ClassVar[bool] = False
+    """Whether the model must be an ``nn.Module``, because its layers are read."""
+    amortised: ClassVar[bool] = False
+    """Whether a network learnt over training series gives the scores: for series as long as those, and only as
+    finely as it could learn from them."""
     known_quirks: ClassVar[frozenset[str]] = frozenset()
     """Faults of the released code this method can show, by their keys in the published protocol."""
 
@@ -111,7 +118,7 @@ class Explainer(ABC):
         baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
             What "absent" means, by default zero.
         mask : Tensor like ``x``, optional
-            1 where a value was observed. Unobserved cells are never attributed.
+            1 where a value was observed. Unobserved cells are never attributed, but hold a number in ``x`` too.
         steps : int, list of int or "own", optional
             For one output per step: which of them are explained together, by default all; ``"own"`` keeps
             each cell's effect on its own step.
@@ -147,7 +154,7 @@ class Explainer(ABC):
             mark = fingerprint(model)
             question.verify(result.values)
         return Explanation(
-            **result._asdict(),
+            **(result._asdict() | {"signed": self.signed and result.signed}),
             target=question.target if isinstance(question.target, Tensor) else None,
             output=output,
             steps=question.steps,
@@ -159,7 +166,6 @@ class Explainer(ABC):
             method=self.name,
             parameters=self.parameters,
             fingerprint=mark(),
-            signed=self.signed,
         )
 
     def _check_call(self, target: Any, chunk: Any) -> None:

@@ -26,8 +26,19 @@ def explain(
     train : Tensor or array of shape (batch, time, channel), optional
         Series for methods that learn from training data, such as GradientSHAP's pool of baselines.
     **options
-        Hyper-parameters of the method (``points=200``) and arguments of the call (``target=1``,
-        ``mask=…``, ``seed=3``, see :meth:`Explainer.__call__`); ``channels`` and ``times`` name the axes.
+        Hyper-parameters of the method (``points=200``, see ``help(tempograd.Timing)`` and so on) and arguments of
+        the call, which :meth:`Explainer.__call__` describes in full:
+
+        - ``target``: class or output to explain, or a function of the output; by default the predicted class
+        - ``baseline``: ``"zero"``, ``"average"`` or a tensor, what "absent" means
+        - ``mask``: like ``x``, 1 where a value was observed, 0 where not (``x`` holds a number there all the same)
+        - ``steps``: for one output per step, which of them are explained, or ``"own"``
+        - ``output``: ``"probability"`` (softmax; sigmoid for a single column) or ``"raw"``, as for regression
+        - ``seed``: of the random draws
+        - ``ids``: distinct integers that name the series
+        - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
+        - ``chunk``: sequences per pass of the model
+        - ``channels``, ``times``: names of the axes, for tables and reports
 
     Examples
     --------

@@ -62,6 +62,15 @@ class Timing(Explainer):
         unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 points, and none
         elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
         only with ``anchored=0`` masks are independent and stay as they come.
+    quirks : frozenset of str, default=frozenset()
+        Faults of the released code to repeat, as :meth:`published` does:
+
+        - A3: starts of segments end one step early
+        - A4: a segment shorter than ``max_length`` also holds step 0 of its channel
+        - A5: 9.77e-4 is added to the count of free points
+        - A6: the raw output is differentiated, whatever ``output`` says
+        - A7: left end-points of the path instead of midpoints
+        - 1.4: magnitudes are summed over the explanations of all prefixes of a series
 
     Notes
     -----
@@ -105,12 +114,7 @@ class Timing(Explainer):
 
     @classmethod
     def published(cls, dataset: str) -> Self:
-        """Return the paper's setting for a data set with the faults of the released code.
-
-        A3: starts end one step early. A4: a segment shorter than ``max_length`` also holds step 0 of its
-        channel. A5: 9.77e-4 is added to the count of free points. A7: left end-points of the path. A6 and 1.4
-        (synthetic data): the raw output is differentiated, and magnitudes are summed over all prefixes.
-        """
+        """Return the paper's setting for a data set with the faults of the released code, ``quirks`` above."""
         if dataset not in PUBLISHED:
             raise UnknownNameError("published setting of TIMING", dataset, PUBLISHED)
         segments, low, high, quirks = PUBLISHED[dataset]

@@ -10,7 +10,7 @@ from tempograd import student
 from tempograd.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """Mean of some scores, its standard error (infinite below two scores), and how many scores counted."""
 
@@ -18,16 +18,25 @@ class Summary:
     standard_error: float
     count: int
 
+    def __repr__(self) -> str:
+        return f"Summary(mean={self.mean:.4g}, standard_error={self.standard_error:.2g}, count={self.count})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Difference:
-    """Mean paired difference, its standard error, the limits of its interval, and how many pairs counted."""
+    """Mean of first minus second, its standard error, the limits of its interval, and how many pairs counted."""
 
     mean: float
     standard_error: float
     low: float
     high: float
     count: int
+
+    def __repr__(self) -> str:
+        return (
+            f"Difference(mean={self.mean:+.3g}, standard_error={self.standard_error:.2g}, low={self.low:+.3g}, "
+            f"high={self.high:+.3g}, count={self.count})"
+        )
 
 
 def summarise(scores: Tensor) -> Summary:
@@ -38,7 +47,7 @@ def summarise(scores: Tensor) -> Summary:
     Examples
     --------
     >>> summarise(torch.tensor([1.0, 2.0, 6.0, torch.nan]))
-    Summary(mean=3.0, standard_error=1.5275252316519468, count=3)
+    Summary(mean=3, standard_error=1.5, count=3)
     """
     defined = _scores(scores, "scores")
     defined = defined[~defined.isnan()]
@@ -48,17 +57,17 @@ def summarise(scores: Tensor) -> Summary:
 
 
 def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
-    r"""Mean difference of two methods on the same series, with an interval of Student's t.
+    r"""Mean difference of two methods on the same series, first minus second, with an interval of Student's t.
 
     .. math:: \bar d \pm t_{n-1} \, \frac{\mathrm{sd}(d)}{\sqrt n}, \qquad d_i = a_i - b_i
 
-    Pairs of which one score is not defined (NaN) are left out.
+    with the scores :math:`a` of the first method and :math:`b` of the second: a positive mean says that the first
+    scores higher. Pairs of which one score is not defined (NaN) are left out.
 
     Examples
     --------
-    >>> difference = compare(torch.tensor([3.0, 4.0, 6.0]), torch.tensor([1.0, 3.0, 3.0]))
-    >>> difference.mean, round(difference.low, 2), round(difference.high, 2)
-    (2.0, -0.48, 4.48)
+    >>> compare(torch.tensor([3.0, 4.0, 6.0]), torch.tensor([1.0, 3.0, 3.0]))
+    Difference(mean=+2, standard_error=0.58, low=-0.484, high=+4.48, count=3)
     """
     if not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, got {level!r}.")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Model, quiet
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, warn_of_another_model
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import Route, amounts, walk
 from tempograd.metrics._subject import Subject
@@ -78,6 +78,7 @@ def removal_curve(
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
     check_rank(rank)
+    warn_of_another_model(model, {explanation.method: explanation})
     subject = Subject.of(model, explanation, x, substitute, chunk)
     limit = amounts(k, subject.observed, subject.x[0].numel())
     parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}

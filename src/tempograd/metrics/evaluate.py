@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tempograd.engine import Model, quiet
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, warn_of_another_model
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import walk
 from tempograd.metrics._subject import Subject, given_series
@@ -36,7 +36,7 @@ def evaluate(
     Parameters
     ----------
     model : nn.Module or callable
-        The model that was explained.
+        The model that was explained; a warning tells if its weights are not those that were.
     explanation : Explanation
         Its target, output, steps and mask are the ones that are measured.
     x : Tensor or array of shape (series, time, channel), optional
@@ -68,6 +68,23 @@ def evaluate(
     {'cpd': tensor([7.]), 'cpp': tensor([4.]), 'prediction_difference': tensor([1.])}
     """
     chosen = _metrics(metrics)
+    if any(isinstance(metric, Faithfulness) for metric in chosen):  # the others never ask the model
+        warn_of_another_model(model, {explanation.method: explanation})
+    return measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk)
+
+
+def measure(
+    model: Model,
+    explanation: Explanation,
+    x: Any,
+    chosen: Sequence[Metric],
+    substitute: Any = "zero",
+    k: int | float = 0.1,
+    truth: Any = None,
+    *,
+    chunk: int | None = None,
+) -> dict[str, Tensor]:
+    """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
     scores: dict[str, Tensor] = {}
     local = [metric for metric in chosen if isinstance(metric, Localisation)]
     if local:

@@ -81,9 +81,10 @@ class Classifier(nn.Module, ABC):
 
     def _checked(self, x: Tensor) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.channels or x.shape[1] == 0:
-            raise InputError(
-                f"This model takes series of shape (batch, time, {self.channels}), got {tuple(x.shape)}."
-            )
+            got = f"series of {x.shape[1]} steps and {x.shape[2]} channels" if x.ndim == 3 else f"{x.ndim} axes"
+            swapped = x.ndim == 3 and x.shape[1] == self.channels
+            hint = ": swap its axes, or pass layout='BDT' to tempograd.explain" if swapped else ""
+            raise InputError(f"This model takes series of shape (batch, time, {self.channels}), got {got}{hint}.")
         return x
 
 

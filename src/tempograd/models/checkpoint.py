@@ -15,6 +15,7 @@ from tempograd.files import write_atomically
 from tempograd.models.base import MODELS, Classifier
 
 FORMAT = "tempograd-model-1"
+PICKLES = {".pt", ".pth", ".ckpt", ".pkl"}
 
 
 def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] | None = None) -> Path:
@@ -64,12 +65,18 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Classifi
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if path.suffix in PICKLES and path.exists():
+        raise DataError(
+            f"{path} may run code when it is opened, so it is not read: in Python, load its weights into a model "
+            "of tempograd.models.build and write that with tempograd.save_model, or explain any module with "
+            "tempograd.explain."
+        )
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
     except FileNotFoundError as error:
-        raise DataError(f"{path} is missing.") from error
+        raise DataError(f"{path} does not exist.") from error
     except (SafetensorError, OSError) as error:
         raise DataError(f"{path} is not a readable safetensors file: it is damaged or of another kind.") from error
 

@@ -67,6 +67,8 @@ def cross_entropy(logits: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
 def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
     if not len(split):
         raise InputError("There is no series to predict: the split is empty.")
+    if split.y.is_floating_point():
+        raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
     device, dtype = place(model)
     for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
         yield model(x.to(device, dtype)), y.to(device)

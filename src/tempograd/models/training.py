@@ -71,6 +71,11 @@ def train(
     >>> model.training, model.facts["dataset"], model.facts["epochs"]
     (False, 'toy', 2)
     """
+    if data.train.y.is_floating_point():
+        raise InputError(
+            f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
+            "your own, and explain it with output='raw'."
+        )
     settings = choose_recipe(recipe, data.per_step, overrides)
     network = _network(model, data, seed, options)
     target = _target(device, None if isinstance(model, str) else model)

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import warnings
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -15,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.data import Split
-from tempograd.engine import Model, fingerprint
-from tempograd.errors import TempogradWarning
-from tempograd.explanation import Explanation
+from tempograd.engine import Model
+from tempograd.explanation import Explanation, warn_of_another_model
 from tempograd.files import write_atomically
 from tempograd.pages import predictions, selection, text
 from tempograd.pages.case import case, summary
@@ -104,16 +102,8 @@ def _choice(shown: Record) -> str:
 
 def _notice(model: Model, named: dict[str, Explanation]) -> str:
     """Warn, here and on the page, of explanations of another model."""
-    here = fingerprint(model)()
-    others = [label for label, explanation in named.items() if explanation.fingerprint != here]
-    if not others:
-        return ""
-    message = (
-        f"{', '.join(others)} explained another model ({named[others[0]].fingerprint}) than the one whose "
-        f"predictions are shown ({here})."
-    )
-    warnings.warn(f"{message} Pass the model that was explained.", TempogradWarning, stacklevel=3)
-    return f'<p class="notice">{escape(message)}</p>'
+    message = warn_of_another_model(model, named)
+    return f'<p class="notice">{escape(message)}</p>' if message else ""
 
 
 def data(records: Sequence[Record]) -> str:

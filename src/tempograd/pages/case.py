@@ -1,12 +1,14 @@
 """The part of the page about one series. Everything that comes from data is escaped here."""
 
+import math
 from html import escape
 
 from tempograd.pages import colours
 from tempograd.pages.drawing import Row, curve_chart, curve_style, rows, ticks
-from tempograd.pages.numbers import number
-from tempograd.pages.records import Curve, Map, Outputs, Record, StepOutputs, Strong
+from tempograd.pages.numbers import alike, number, probability
+from tempograd.pages.records import THE_OUTPUT, Curve, Map, Outputs, Record, StepOutputs, Strong
 
+UNKNOWN = '<p class="small">Not known: fewer than two draws counted for the value.</p>'
 MANY = 8  # outputs listed at most, and always the explained one
 
 
@@ -31,9 +33,11 @@ def summary(record: Record) -> str:
         return _steps_summary(outputs)
     if outputs is None or outputs.target is None:
         return ""
-    text = f"explained: {_class(outputs, outputs.target)} ({number(float(outputs.values[outputs.target]))})"
+    text = f"explained: {_class(outputs, outputs.target)} ({_written(outputs)[outputs.target]})"
     if outputs.label is not None:
         text += f", true label: class {outputs.label}"
+    if outputs.true_value is not None:
+        text += f", true value: {number(outputs.true_value)}"
     return text
 
 
@@ -48,15 +52,21 @@ def _steps_summary(outputs: StepOutputs) -> str:
 
 def _class(outputs: Outputs, index: int) -> str:
     if len(outputs.values) == 1:
-        return "the model's output"
+        return THE_OUTPUT
     return f"class {index}" if outputs.probability else f"output {index}"
+
+
+def _written(outputs: Outputs) -> tuple[str, ...]:
+    """Write all outputs to the same digit; of a probability three are enough."""
+    values = outputs.values.tolist()
+    return tuple(map(probability, values)) if outputs.probability else alike(*values)
 
 
 def _outputs(outputs: Outputs) -> str:
     order = sorted(range(len(outputs.values)), key=lambda index: -outputs.values[index])[:MANY]
     if outputs.target is not None and outputs.target not in order:
         order.append(outputs.target)
-    lines = []
+    lines, written = [], _written(outputs)
     for index in sorted(order):
         value, chosen = float(outputs.values[index]), index == outputs.target
         share = f'<i{" class=target" if chosen else ""} style="width:{100 * value:.1f}%"></i>'
@@ -64,7 +74,7 @@ def _outputs(outputs: Outputs) -> str:
         lines.append(
             f"<span>{escape(_class(outputs, index))}</span>"
             f'<span class="bar">{share if outputs.probability else ""}</span>'
-            f'<span data-output="{outputs.values[index]}">{number(value)}</span>'
+            f'<span data-output="{outputs.values[index]}">{escape(written[index])}</span>'
             f'<span class="note">{", ".join(notes)}</span>'
         )
     hidden = len(outputs.values) - len(order)
@@ -128,22 +138,27 @@ def _strongest(record: Record) -> str:
     if not record.strongest:
         return "<div><h4>Strongest values</h4><p>No value of this series moved the prediction.</p></div>"
     label = record.maps[0].label.replace("_", " ")
-    lines = "".join(_strong(cell, record.maps[0].signed) for cell in record.strongest)
+    sides = [side for cell in record.strongest for side in (cell.value, cell.low, cell.high) if side is not None]
+    written = dict(zip(sides, alike(*sides), strict=True))  # to the same digit in the whole table
+    lines = "".join(_strong(cell, record.maps[0].signed, written) for cell in record.strongest)
     return (
         f"<div><h4>Strongest values according to {escape(label)}</h4>"
         '<div class="wide"><table><thead><tr><th>time</th><th class="text">channel</th><th>value</th>'
-        f"<th>effect</th><th>95 % interval</th></tr></thead><tbody>{lines}</tbody></table></div></div>"
+        f"<th>effect</th><th>95 % interval</th></tr></thead><tbody>{lines}</tbody></table></div>"
+        f"{UNKNOWN if math.inf in sides else ''}</div>"
     )
 
 
-def _strong(cell: Strong, signed: bool) -> str:
+def _strong(cell: Strong, signed: bool, written: dict[float, str]) -> str:
     sign = "+" if signed and cell.value > 0 else ""
-    interval = "—"
+    interval = "<td>—</td>"
     if cell.low is not None and cell.high is not None:
-        interval = f"{number(cell.low)} to {number(cell.high)}"
+        interval = f"<td>{written[cell.low]} to {written[cell.high]}</td>"
+        if math.isinf(cell.high):
+            interval = "<td>not known</td>"
     return (
         f'<tr><td>{escape(cell.time)}</td><td class="text">{escape(cell.channel)}</td><td>{number(cell.x)}</td>'
-        f'<td data-effect="{cell.value!r}">{sign}{number(cell.value)}</td><td>{interval}</td></tr>'
+        f'<td data-effect="{cell.value!r}">{sign}{written[cell.value]}</td>{interval}</tr>'
     )
 
 

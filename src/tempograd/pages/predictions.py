@@ -10,7 +10,7 @@ from tempograd.data import Split
 from tempograd.engine import Model, pick, pieces, place, predict, quiet
 from tempograd.explanation import Explanation
 from tempograd.metrics._removal import rankings
-from tempograd.pages.records import Curve, Flags, Outputs, StepOutputs, plain
+from tempograd.pages.records import THE_OUTPUT, Curve, Flags, Outputs, StepOutputs, plain
 
 SHARES = tuple(round(0.05 * step, 2) for step in range(21))
 BATCH = 256
@@ -29,7 +29,10 @@ def outputs(
             values=plain(answer),
             probability=probability,
             target=int(target) if target is not None and target.ndim == 0 else None,
-            label=int(label) if label is not None and label.ndim == 0 else None,
+            label=int(label) if label is not None and label.ndim == 0 and not label.is_floating_point() else None,
+            true_value=float(label)
+            if label is not None and label.ndim == 0 and label.is_floating_point()
+            else None,
         )
     if answer.ndim != 2 or len(answer) != x.shape[1] or target is None:
         return None
@@ -44,11 +47,12 @@ def _per_step(
     target = target.expand(len(answer))
     followed = target if classes > 2 else torch.full_like(target, classes - 1)
     labels = None
-    if label is not None and label.ndim == 1:
+    if label is not None and label.ndim == 1 and not label.is_floating_point():
         labels = (label == (1 if classes == 1 else followed)).numpy()
     kind = "probability" if probability else "output"
+    name = f"{kind} of the explained class" if classes > 2 else f"{kind} of class 1"
     return StepOutputs(
-        name=f"{kind} of the explained class" if classes > 2 else f"{kind} of class 1",
+        name=THE_OUTPUT if classes == 1 and not probability else name,
         values=plain(answer.gather(-1, followed[:, None]).squeeze(-1)),
         probability=probability,
         labels=labels,

@@ -14,6 +14,7 @@ from tempograd.pages import colours
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 STRONGEST = 6
+THE_OUTPUT = "the model's output"  # where there is only one, and no class
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Outputs:
     probability: bool
     target: int | None
     label: int | None
+    true_value: float | None = None  # of a regression
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from tempograd.data import Split
 from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, Difference, Summary, compare, evaluate, summarise
+from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
+from tempograd.metrics.evaluate import measure
 
 REMOVAL = ("cpd", "cpp")
 AGAINST_TRUTH = ("auroc", "auprc")
@@ -20,7 +21,10 @@ Scores = Mapping[str, Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One method under one metric; ``difference`` is this method minus the first one, series by series."""
+    """One method under one metric; ``difference`` is this method minus the first one, series by series.
+
+    The ``best`` is better than every other method: the 95 % interval of their difference does not include 0.
+    """
 
     summary: Summary
     best: bool
@@ -40,12 +44,14 @@ class ScoreTable:
 def compute_scores(
     model: Model, explanations: Mapping[str, Explanation], x: Tensor, split: Split | None
 ) -> dict[str, dict[str, Tensor]]:
-    """Score every method by what its strongest cells do to the prediction and, where known, by the truth."""
+    """Score every method by what its strongest cells do to the prediction and, where known, by the truth.
+
+    The report has warned of another model already, once for all methods.
+    """
     truth = None if split is None else split.truth
-    metrics = [*REMOVAL, *(AGAINST_TRUTH if truth is not None else ())]
+    metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
     return {
-        label: evaluate(model, explanation, x, metrics=metrics, truth=truth)
-        for label, explanation in explanations.items()
+        label: measure(model, explanation, x, metrics, truth=truth) for label, explanation in explanations.items()
     }
 
 
@@ -61,7 +67,7 @@ def score_table(scores: Scores, methods: tuple[str, ...]) -> ScoreTable:
     cells: dict[tuple[str, str], Cell] = {}
     for metric, higher in zip(metrics, directions, strict=True):
         summaries = {method: summarise(scores[method][metric]) for method in methods}
-        best = _best({method: summary.mean for method, summary in summaries.items()}, higher)
+        best = _best({method: scores[method][metric] for method in methods}, higher)
         for method in methods:
             cells[method, metric] = Cell(
                 summary=summaries[method],
@@ -71,11 +77,15 @@ def score_table(scores: Scores, methods: tuple[str, ...]) -> ScoreTable:
     return ScoreTable(methods, metrics, directions, cells)
 
 
-def _best(means: Mapping[str, float], higher: bool | None) -> str | None:
+def _best(scores: Mapping[str, Tensor], higher: bool | None) -> str | None:
+    """Return the method that is better than every other by more than chance explains, if there is one."""
+    means = {method: summarise(found).mean for method, found in scores.items()}
     known = {method: mean for method, mean in means.items() if not math.isnan(mean)}  # NaN has no rank
-    if higher is None or len(means) < 2 or not known:
+    if higher is None or len(known) < 2:
         return None
-    return (max if higher else min)(known, key=lambda method: known[method])
+    best = (max if higher else min)(known, key=lambda method: known[method])
+    gaps = [compare(scores[best], scores[other]) for other in known if other != best]
+    return best if all(gap.low > 0 or gap.high < 0 for gap in gaps) else None
 
 
 def _difference(scores: Scores, method: str, first: str, metric: str) -> Difference | None:

@@ -23,7 +23,15 @@
   const wanted = cases.findIndex((item) => "#" + item.id === location.hash);
   show(Math.max(wanted, 0));
 
-  const digits = (value) => value === null ? "∞" : Number(value.toPrecision(3)).toString().replace("-", "−");
+  const raised = (power) => [...power].map((c) => c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("");
+  const digits = (value) => {
+    const size = Math.abs(value);
+    if (size >= 1e-4 && size < 1e6 || size === 0) {
+      return (size < 1000 ? Number(value.toPrecision(3)) : Math.round(value)).toString().replace("-", "−");
+    }
+    const [mantissa, power] = value.toExponential(2).split("e");
+    return Number(mantissa).toString().replace("-", "−") + " × 10" + raised(power.replace("+", ""));
+  };
   const cell = (row, text, tag = "td") => {
     const item = document.createElement(tag);
     item.textContent = text;  // never innerHTML: names come from data
@@ -40,7 +48,8 @@
       const missing = series.x[d][t] === null;
       cell(row, missing ? "not observed" : digits(series.x[d][t]));
       series.maps.forEach((map) => {
-        const limits = map.low ? ` [${map.low[d][t] === null ? "−∞" : digits(map.low[d][t])}, ${digits(map.high[d][t])}]` : "";
+        const known = map.low && map.low[d][t] !== null;
+        const limits = known ? ` [${digits(map.low[d][t])}, ${digits(map.high[d][t])}]` : map.low ? " [not known: fewer than two draws]" : "";
         cell(row, missing ? "" : digits(map.values[d][t]) + limits);
       });
     });

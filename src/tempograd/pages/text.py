@@ -8,13 +8,14 @@ from tempograd.explanation import Explanation
 from tempograd.pages import colours
 from tempograd.pages.case import colour_bar
 from tempograd.pages.drawing import INK, MISSING
-from tempograd.pages.numbers import number, with_error
-from tempograd.pages.records import Map, Record, StepOutputs
+from tempograd.pages.numbers import alike, with_error
+from tempograd.pages.records import THE_OUTPUT, Map, Outputs, Record, StepOutputs
 from tempograd.pages.scores import Cell, ScoreTable
 
 MEANING = {
-    "cpd": "sum of all changes of the prediction while the strongest values are removed one after the other",
-    "cpp": "the same while the weakest values are removed",
+    "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
+    "another k was asked for) are removed one after the other",
+    "cpp": "the same while as many of the weakest values are removed",
     "auroc": "how well the scores separate the values that truly decided the label from the others",
     "auprc": "how many of the highest scores are values that truly decided the label",
     "aup": "share of true values among those called important, over all thresholds",
@@ -25,7 +26,8 @@ LIMITS = """<details><summary>What the pictures cannot tell</summary><ul>
 that is wrong is explained just as calmly as one that is right.</li>
 <li>Every effect is relative to a baseline, the value that stands for &ldquo;absent&rdquo;. Another baseline gives
 another picture.</li>
-<li>Intervals cover the random draws of a method, not the choice of the method, nor of the model.</li>
+<li>Intervals are about the random draws of a method, not the choice of the method, nor of the model. Where the
+model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
 <li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
 </ul></details>"""
 
@@ -80,16 +82,31 @@ def legend(explanations: Mapping[str, Explanation], records: list[Record]) -> st
 
 def _question(first: Explanation, records: list[Record]) -> str:
     unit = "probability" if first.output == "probability" else "output"
+    if first.target is None:
+        return "What is explained is the score that a function picked from the model&rsquo;s output."
+    single = _single(first, records[0].outputs)
     if any(isinstance(record.outputs, StepOutputs) for record in records):
         if isinstance(first.steps, str):
             return (
                 f"The model predicts at every step. A value is scored by its effect on the {unit} of its own step."
             )
+        what = "its output" if single else f"the {unit} of the class it predicted (or that was asked for)"
         return (
-            f"The model predicts at every step. What is explained is the {unit} of the class it predicted (or "
-            "that was asked for), added up over the explained steps; a value can act on its own and later steps."
+            f"The model predicts at every step. What is explained is {what}, added up over the explained steps; a "
+            "value can act on its own and later steps."
         )
-    return f"What is explained is the {unit} of one class per series, by default the one the model predicted."
+    if single:
+        return "What is explained is the only output of the model, as it is."
+    if first.output == "raw":
+        return "What is explained is one output of the model per series, as it is, by default the largest."
+    return "What is explained is the probability of one class per series, by default the one the model predicted."
+
+
+def _single(first: Explanation, outputs: Outputs | StepOutputs | None) -> bool:
+    """Tell whether the model has one output that is no probability, as in a regression."""
+    if first.output == "probability" or outputs is None:
+        return False
+    return outputs.name == THE_OUTPUT if isinstance(outputs, StepOutputs) else len(outputs.values) == 1
 
 
 def _baseline(first: Explanation) -> str:
@@ -139,13 +156,14 @@ def score_section(table: ScoreTable) -> str:
     versus = ""
     if len(table.methods) > 1:
         versus = (
-            f" Small print: mean difference to {escape(table.methods[0].replace('_', ' '))}, series by series, "
-            "with its 95 % interval; where the interval does not include 0, chance alone is an unlikely reason."
+            " Bold: best, and the 95 % interval of its difference to every other method, series by series, does "
+            "not include 0, so that chance alone is an unlikely reason. Small print: this method minus "
+            f"{escape(table.methods[0].replace('_', ' '))}, mean and 95 % interval."
         )
     return (
         f'<div class="wide"><table class="scores"><thead><tr><th>method</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
-        f'<p class="small">{over}; ↑ higher, ↓ lower is better, best in bold.{versus}</p>'
+        f'<p class="small">{over}; ↑ higher, ↓ lower is better.{versus}</p>'
         + (f'<p class="small">{notes}.</p>' if notes else "")
     )
 
@@ -155,8 +173,8 @@ def _score(method: str, metric: str, cell: Cell) -> str:
     small = ""
     if difference is not None:
         sign = "+" if difference.mean > 0 else ""
-        limits = f"[{number(difference.low)}, {number(difference.high)}]"
-        small = f"<small>{sign}{number(difference.mean)}<br>{limits}</small>"
+        mean, low, high = alike(difference.mean, difference.low, difference.high)
+        small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"
     return (
         f'<td{" class=best" if cell.best else ""} data-method="{escape(method)}" data-metric="{escape(metric)}" '
         f'data-mean="{summary.mean!r}" data-error="{summary.standard_error!r}">'

@@ -1,0 +1,126 @@
+"""A model's answer together with its embedding: what one of its layers says, or what its last one reads."""
+
+import copy
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.engine import Model, owner, predict
+from tempograd.errors import InputError, ModelError
+
+
+def copied(model: Model) -> Model:
+    """Return a copy with its own weights; a method such as ``net.predict`` then belongs to the copied net."""
+    module = owner(model)
+    if module is None:
+        return model
+    try:
+        twin = copy.deepcopy(module)
+    except Exception as error:
+        raise ModelError(
+            f"The model cannot be copied ({type(error).__name__}), and this method trains a copy of it: make "
+            "copy.deepcopy(model) work, for instance by rebuilding it from its weights."
+        ) from error
+    for part in twin.modules():
+        if isinstance(part, nn.RNNBase):
+            part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do
+    return MethodType(model.__func__, twin) if isinstance(model, MethodType) else twin
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Runs a model and catches its embedding on the way.
+
+    The embedding is (N, F), or (N, T, F) where the model has one output and one vector per step.
+    """
+
+    model: Model
+    layer: str
+    inward: bool  # what the layer reads rather than what it says
+
+    @property
+    def module(self) -> nn.Module:
+        """Return the module behind the model."""
+        return _module(self.model)
+
+    def copied(self) -> "Reader":
+        """Return a reader of a copy of the model."""
+        return replace(self, model=copied(self.model))
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        caught: list[Any] = []
+
+        def catch(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], said: Any) -> None:
+            read = (*args, *named.values(), None)[0]
+            caught.append(read if self.inward else said)
+
+        handle = self.module.get_submodule(self.layer).register_forward_hook(catch, with_kwargs=True)
+        try:
+            answer = predict(self.model, z, "raw")
+        finally:
+            handle.remove()
+        if not caught:
+            raise ModelError(f"The layer {self.layer!r} takes no part in the model's answer: name one that does.")
+        return answer, _per_series(caught[-1], answer, z, self.layer)
+
+
+def one_vector(embedding: Tensor) -> Tensor:
+    """Return one vector per series: where there is one per step, their mean."""
+    return embedding.mean(1) if embedding.ndim == 3 else embedding
+
+
+def find_embedding(model: Model, x: Tensor, layer: str | None) -> Reader:
+    """Choose the output of a named layer or, without a name, the input of the last linear layer that runs."""
+    module = _module(model)
+    if layer is None:
+        return Reader(model, _last_linear(model, module, x), inward=True)
+    known = [name for name, _ in module.named_modules() if name]
+    if layer not in known:
+        raise InputError(f"The model has no layer {layer!r}: embedding must be one of {', '.join(known)}.")
+    return Reader(model, layer, inward=False)
+
+
+def _module(model: Model) -> nn.Module:
+    module = owner(model)
+    if module is None:
+        raise InputError(
+            f"This method reads layers, and a {type(model).__name__} has none: pass the nn.Module itself."
+        )
+    return module
+
+
+def _last_linear(model: Model, module: nn.Module, x: Tensor) -> str:
+    ran: list[str] = []
+    with ExitStack() as stack, torch.no_grad():
+        for name, part in module.named_modules():
+            if isinstance(part, nn.Linear):
+                handle = part.register_forward_hook(lambda *_, name=name: ran.append(name))
+                stack.callback(handle.remove)
+        predict(model, x, "raw")
+    if not ran:
+        raise InputError(
+            "The model runs no linear layer whose input could be its embedding: name a layer with embedding=."
+        )
+    return ran[-1]
+
+
+def _per_series(embedding: Any, answer: Tensor, z: Tensor, layer: str) -> Tensor:
+    if isinstance(embedding, (tuple, list)) and embedding:
+        embedding = embedding[0]  # a recurrent layer says its states first
+    batch, time = z.shape[:2]
+    if isinstance(embedding, Tensor) and embedding.ndim > 1:
+        if len(embedding) == batch * time and time > 1:  # the steps joined the batch
+            embedding = embedding.reshape(batch, time, -1)
+        if len(embedding) == batch:
+            per_step = answer.ndim == embedding.ndim == 3 and embedding.shape[1] == time
+            whole: Tensor = embedding if per_step else embedding.flatten(1)
+            return whole
+    got = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
+    raise ModelError(
+        f"The embedding at {layer!r} must have one row per series, {batch}, got {got}: name another layer with "
+        "embedding=."
+    )

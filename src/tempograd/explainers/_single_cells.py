@@ -1,0 +1,147 @@
+"""The one place that replaces single cells: how far predictions fall when one value is another."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tempograd.engine import Block, Prefixes, Question, pieces
+from tempograd.errors import InputError, ModelError
+
+EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
+Replacement = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
+Finish = Callable[[Block, Tensor], None]  # takes the falls, (series, time, channel, draws, outputs)
+
+
+def replace_cells(
+    question: Question,
+    draws: int,
+    replacement: Replacement,
+    finish: Finish,
+    *,
+    label: str,
+    prefixes: bool = False,
+    every: bool = False,
+) -> None:
+    """Replace each observed cell alone, and hand over by how much the prediction falls.
+
+    Parameters
+    ----------
+    question : Question
+    draws : int
+        Replacements per cell; each costs one pass of the model.
+    replacement : function
+        Makes the new values of a block of series.
+    finish : function
+        Takes what the prediction of the clean series is above that of the changed one; 0 where nothing was
+        observed.
+    label : str
+        Shown with the progress.
+    prefixes : bool, default=False
+        Whether a cell is judged by the class predicted from the series up to its step (B8), and not by the
+        prediction the question is about.
+    every : bool, default=False
+        Whether all outputs are read, and not only the target.
+    """
+    question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
+    own = prefixes or isinstance(question.steps, str)
+    precision = torch.promote_types(question.dtype, torch.float32)
+
+    def work(rows: slice, size: int) -> None:
+        question.verify_once()
+        block = question.settled(question.block(rows))
+        falls = (_at_own_steps if own else _in_whole_series)(question, block, size, replacement(block), every)
+        if not bool(falls.isfinite().all()):
+            raise ModelError(
+                "The model returned NaN or infinity when one value of a series was replaced: replace by values "
+                "within the range of the data."
+            )
+        finish(block, falls.to(precision))
+
+    cells = question.x.shape[2] if own else _most_observed(question)
+    question.chunks.run(len(question.x), cells * draws + 1, work, label)
+
+
+def check_training(rows: Tensor, question: Question) -> None:
+    """Refuse training series that are not like the explained ones."""
+    if rows.shape[-2:] != question.x.shape[1:]:
+        raise InputError(
+            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
+            "fit with series of the same length and channels."
+        )
+
+
+def _most_observed(question: Question) -> int:
+    if question.mask is None:
+        return question.x[0].numel()
+    return max(1, int(question.mask.sum((1, 2)).max()))
+
+
+def _in_whole_series(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+    """Run the series once for each observed cell and draw, beside the clean series.
+
+    Clean and changed series go through the model together, in an even number of rows, so that a cell the model
+    ignores scores exactly 0 and not the difference of two roundings.
+    """
+    series, draws, width = len(values), values.shape[-1], block.x[0].numel()
+    places = block.observed.flatten().nonzero()[:, 0]
+    new = values.flatten(0, 2)[places].flatten()
+    clean = torch.arange(series, device=places.device)
+    even = EVEN if size >= EVEN else 1
+    falls = []
+    for piece in pieces(len(new), max(1, size - size % even - series)):
+        place = places[torch.arange(piece.start, piece.stop, device=places.device) // draws]
+        more = place.new_zeros(-(series + len(place)) % even)
+        owner = torch.cat([clean, place // width, more])
+        z, changed = block.x[owner], slice(series, series + len(place))
+        row = torch.arange(len(z), device=z.device)[changed]
+        z[row, place % width // z.shape[2], place % z.shape[2]] = new[piece]
+        parts = [_read(question, z[part], _of(block, owner[part]), every) for part in pieces(len(z), size)]
+        score = torch.cat(parts)
+        falls.append(score[owner[changed]] - score[changed])
+    found = torch.cat(falls) if falls else new.new_zeros(0, 1)
+    whole = found.new_zeros(block.x.numel(), draws, found.shape[-1])
+    whole[places] = found.view(len(places), draws, whole.shape[-1])
+    return whole.view(*values.shape, -1)
+
+
+def _of(block: Block, index: Tensor) -> Block:
+    """Give every row the target and steps of its series."""
+    target = block.target[index] if isinstance(block.target, Tensor) else block.target
+    steps = block.steps[index] if isinstance(block.steps, Tensor) else block.steps
+    return block._replace(target=target, steps=steps)
+
+
+@torch.no_grad()
+def _read(question: Question, z: Tensor, block: Block, every: bool) -> Tensor:
+    """Return the explained score of each row, or all its outputs, (rows, outputs)."""
+    if not every:
+        return question.scores(z[:, None], block)
+    answer = question.answers(z[:, None])[:, 0]
+    if isinstance(block.steps, Tensor):
+        answer = (answer * block.steps[..., None]).sum(1)
+    return answer.flatten(1)
+
+
+def _at_own_steps(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+    """Read the prediction at each cell's own step, from the series up to it."""
+    series, time, channels, draws = values.shape
+    prefixes = Prefixes(question, block, size)
+    target = prefixes.outputs.argmax(-1)
+    if isinstance(block.steps, str) and isinstance(block.target, Tensor):
+        target = block.target
+    values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
+    channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
+    falls = prefixes.outputs.new_zeros(series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1)
+    for piece in pieces(channels * draws, max(1, size // series - 1)):
+        changed = piece.stop - piece.start
+        for starts in prefixes.starts(changed + 1, 1):
+            windows = block.x[:, starts, None, None].repeat(1, 1, changed + 1, 1, 1)  # the first stays clean
+            new = values[:, starts, piece, None, None]
+            windows[:, :, 1:].scatter_(-1, channel[piece, None, None].expand_as(new), new)
+            answer = prefixes.replaced(starts, windows)[:, :, :, 0]
+            if not every:
+                answer = answer.gather(-1, target[:, starts, None, None].expand(*answer.shape[:3], 1))
+            falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
+    falls = falls.view(series, time, channels, draws, -1)
+    return falls.where(block.observed[..., None, None], 0)

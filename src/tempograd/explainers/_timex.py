@@ -1,0 +1,185 @@
+"""What TimeX and TimeX++ share: fields, one fit for many explanations, one small pass per series."""
+
+import copy
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.engine import Model, Question, owner, place, quiet
+from tempograd.errors import InputError, SettingError, UnknownNameError
+from tempograd.explainers._embedding import copied
+from tempograd.explainers._path import Attribution
+from tempograd.explainers._published import REAL
+from tempograd.explainers._timex_nets import MaskGenerator
+from tempograd.explainers._timex_training import (
+    Learnt,
+    Objective,
+    Plan,
+    Read,
+    TrainingSet,
+    learn,
+    require_gradient,
+)
+from tempograd.explainers.base import Explainer
+
+LEAST = 4  # training series: two to learn from and two to choose the epoch
+CLIP = 1.0  # largest norm of a step's gradient
+TEST_BATCH = 50  # series that the released code explains together (B3)
+
+
+@dataclass(frozen=True)
+class MaskNetwork(Explainer):
+    """A network that maps a series to a soft mask, learnt over training series."""
+
+    signed: ClassVar[bool] = False
+    targeted: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = True
+    needs_fit: ClassVar[bool] = True
+    amortised: ClassVar[bool] = True
+    choose_by_if_published: ClassVar[dict[str, str]] = {}
+    """What the released code chooses the epoch by, under the key of that quirk."""
+
+    epochs: int = 50
+    batch: int = 32
+    learning_rate: float = 1e-4
+    weight_decay: float = 1e-3
+    prior: float = 0.5
+    sparsity: float = 2.0
+    connection: float = 4.0
+    network: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.whole(self.epochs, "epochs", 1)
+        checks.whole(self.batch, "batch", 2)
+        if not checks.real(self.learning_rate, "learning_rate") > 0:
+            raise SettingError(f"learning_rate must be positive, got {self.learning_rate!r}.")
+        if not 0 < checks.real(self.prior, "prior") < 1:
+            raise SettingError(f"prior must lie between 0 and 1, got {self.prior!r}.")
+        self._check_weights("weight_decay", "sparsity", "connection")
+
+    def _check_weights(self, *names: str) -> None:
+        for name in names:
+            if not checks.real(getattr(self, name), name) >= 0:
+                raise SettingError(f"{name} must not be negative, got {getattr(self, name)!r}.")
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's setting, the same for its six real data sets; synthetic data was not explained."""
+        if dataset not in REAL:
+            raise UnknownNameError(f"published setting of {cls.__name__}", dataset, REAL)
+        return cls(quirks=cls.known_quirks)
+
+    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+        """Learn a mask generator from series that the model was trained on, or others like them.
+
+        Parameters
+        ----------
+        model : nn.Module
+            Frozen and in evaluation mode throughout; put back as it was.
+        x : Tensor or array of shape (batch, time, channel)
+            At least four series. A tenth of them, held out, chooses the epoch. Series are taken as they are:
+            put values into cells that were not observed, as for the model's own training.
+        seed : int, default=0
+            Decides initial weights, order, gates and dropout. On a CPU the same seed gives the same fit.
+        """
+        x = checks.series(x, name="the training series")
+        seed = checks.whole(seed, "seed", -(2**63)) % 2**63
+        if len(x) < LEAST:
+            raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
+        restless = "7.3" in self.quirks
+        box = copied(model) if restless else model  # before the model comes to rest, for its dropout
+        module = owner(box)
+        with quiet(model):
+            device, dtype = place(model, x)
+            _seed_dropout(seed, device)
+            one = x[:1].to(device, dtype)
+            require_gradient(model, one)
+            if restless and module is not None:
+                module.eval().requires_grad_(False)
+            read = self._reader(box, one)
+            data = TrainingSet(x, read, device, dtype, restless=restless, label=f"read series for {self.name}")
+            objective = self._objective(MaskGenerator(*x.shape[1:]).to(device, data.dtype), data)
+            if restless and module is not None:
+                objective = objective._replace(restless=(module, *objective.restless))
+            random = torch.Generator().manual_seed(seed)
+            return replace(self, network=learn(objective, data, self._plan, random, f"fit {self.name}"))
+
+    @property
+    def _plan(self) -> Plan:
+        by = next((how for key, how in self.choose_by_if_published.items() if key in self.quirks), "loss")
+        return Plan(
+            self.epochs,
+            self.batch,
+            self.learning_rate,
+            self.weight_decay,
+            self.prior,
+            self.sparsity,
+            self.connection,
+            None if "B10" in self.quirks else CLIP,
+            by,
+        )
+
+    @abstractmethod
+    def _reader(self, model: Model, x: Tensor) -> Read:
+        """Return what reads the model's answers, after a look at how it takes one series."""
+
+    @abstractmethod
+    def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
+        """Return what is learnt and how a mask is judged."""
+
+    def attribute(self, question: Question) -> Attribution:
+        learnt: Learnt = self.network
+        generator = _at_home(learnt.generator, question)
+        values = torch.zeros(question.x.shape, device=question.x.device)
+        dtype = generator.code.dtype
+
+        @torch.no_grad()
+        def work(rows: slice, _: int) -> None:
+            block = question.settled(question.block(rows))
+            if "B3" in self.quirks:
+                parts = torch.split(block.x.to(dtype), TEST_BATCH)
+                p = torch.cat([generator(part, across=True) for part in parts])
+            else:
+                p = generator(block.x.to(dtype), _padding(block.lengths, block.x.shape[1]))
+            values[rows] = p.where(block.observed, 0).to(values)
+
+        chunks = question.chunks
+        if "B3" in self.quirks:
+            chunks.size = max(TEST_BATCH, chunks.size // TEST_BATCH * TEST_BATCH)
+        chunks.run(len(values), 1, work, f"explain with {self.name}")
+        return Attribution(values)
+
+
+def _seed_dropout(seed: int, device: torch.device) -> None:
+    """Seed the generators that initial weights and dropout draw from; the quiet model's context puts them back."""
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+
+
+def _at_home(generator: MaskGenerator, question: Question) -> MaskGenerator:
+    """Return the generator on the model's device, after a check that it knows such series."""
+    fitted = (generator.time, generator.channels)
+    if fitted != tuple(question.x.shape[1:]):
+        raise InputError(
+            f"The mask generator was fitted to series of shape {fitted}, x has {tuple(question.x.shape[1:])}: "
+            "fit with series of the same length and channels."
+        )
+    if generator.code.device == question.device:
+        return generator
+    return copy.deepcopy(generator).to(question.device)
+
+
+def _padding(lengths: Tensor, time: int) -> Tensor | None:
+    """Tell the steps after a series' last observation, None where there are none in any series.
+
+    A series without any observation scores 0 whatever it looks at, but it must look at something.
+    """
+    padding = torch.arange(time, device=lengths.device) >= lengths.clamp(min=1)[:, None]
+    return padding if bool(padding.any()) else None

@@ -1,0 +1,225 @@
+"""The training that TimeX and TimeX++ share: series in, a mask generator out."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.engine import Chunks, Model, differentiate, predict, require_graph
+from tempograd.errors import ModelError
+from tempograd.explainers._embedding import one_vector
+from tempograd.explainers._timex_losses import connect, gsat
+from tempograd.explainers._timex_nets import MaskGenerator, gate
+from tempograd.progress import progress
+
+HELD_OUT = 0.1  # share of the training series that choose the epoch
+PATIENCE, FACTOR, THRESHOLD, STEADY = 5, 0.1, 1e-5, 20  # the rate falls on a plateau, after the first 20 epochs
+
+Read = Callable[[Tensor], tuple[Tensor, Tensor | None]]  # series -> the model's raw answer and its embedding
+
+
+class Batch(NamedTuple):
+    """A few training series, what the model says about them, and the draws of one pass."""
+
+    x: Tensor
+    prediction: Tensor  # probabilities, (series, …, class)
+    embedding: Tensor | None
+    uniform: Tensor  # for the gates
+    filler: Tensor  # what takes the place of a cell that is not kept
+
+
+class Objective(NamedTuple):
+    """What a method learns and how it judges a mask."""
+
+    generator: MaskGenerator
+    learns: nn.ModuleList  # everything whose weights move
+    fidelity: Callable[[Batch, Tensor, Tensor], Tensor]  # of a batch, its gates and its masked series
+    restless: tuple[nn.Module, ...] = ()  # black boxes that are trained on in training mode (7.3)
+
+    def mode(self, training: bool) -> None:
+        """Switch dropout on or off."""
+        for part in (self.generator, *self.restless):
+            part.train(training)
+
+
+class Plan(NamedTuple):
+    """How to train; see the fields of the explainers."""
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    weight_decay: float
+    prior: float
+    sparsity: float
+    connection: float
+    clip: float | None
+    choose_by: str  # "loss", "fidelity", or "last batch"
+
+
+class Learnt(NamedTuple):
+    """A mask generator, and how its training went."""
+
+    generator: MaskGenerator
+    losses: tuple[float, ...]  # what chose the epoch, one number per epoch
+    epoch: int  # the one that was kept
+
+
+def probabilities(answer: Tensor) -> Tensor:
+    """Turn raw answers into probabilities that sum to 1: softmax, or for one column a yes and a no."""
+    if answer.shape[-1] == 1:
+        return torch.cat([(-answer).sigmoid(), answer.sigmoid()], -1)
+    return answer.softmax(-1)
+
+
+class TrainingSet:
+    """Training series and, read once, what the model says about them.
+
+    With ``restless`` the model is asked anew for every batch (7.3). A model that already answers with
+    probabilities is taken at its word.
+    """
+
+    def __init__(
+        self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, *, restless: bool, label: str
+    ) -> None:
+        self.x, self.read, self.device, self.restless = x, read, device, restless
+        self._theirs = dtype
+        self.dtype = torch.promote_types(dtype, torch.float32)
+        answers, self.embeddings = self._read_all(label)
+        if not bool(answers.isfinite().all()):
+            raise ModelError(
+                f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}: "
+                "check its weights and the scale of the series."
+            )
+        self.answer_shape = tuple(answers.shape[1:])
+        self._given = answers.shape[-1] > 1 and bool(
+            (answers >= 0).all() & ((answers.sum(-1) - 1).abs() < 1e-4).all()
+        )
+        self.predictions = answers if self._given else probabilities(answers)
+        self.mean = x.mean(0).to(device, self.dtype)
+        self.deviation = x.std(0, correction=0).to(device, self.dtype)
+
+    def predict(self, z: Tensor) -> Tensor:
+        """Return the model's probabilities for any series."""
+        answer = self._ask(z)[0]
+        return answer if self._given else probabilities(answer)
+
+    def _ask(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        answer, embedding = self.read(z.to(self.device, self._theirs))
+        return answer.to(self.dtype), None if embedding is None else one_vector(embedding).to(self.dtype)
+
+    @torch.no_grad()
+    def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
+        parts: list[tuple[Tensor, Tensor | None]] = []
+        Chunks(self.device, self.x[0].numel()).run(
+            len(self.x), 1, lambda rows, _: parts.append(self._ask(self.x[rows])), label
+        )
+        embeddings = [embedding for _, embedding in parts if embedding is not None]
+        return torch.cat([answer for answer, _ in parts]), torch.cat(embeddings) if embeddings else None
+
+    def batch(self, rows: Tensor, random: torch.Generator) -> Batch:
+        """Return some of the series, with draws from a generator on the host."""
+        x = self.x[rows.to(self.x.device)].to(self.device, self.dtype)
+        noise = torch.randn(x.shape, generator=random).to(x)
+        uniform = torch.rand(x.shape, generator=random).clamp(1e-6, 1 - 1e-6).to(x)
+        there = rows.to(self.device)
+        prediction = self.predictions[there]
+        embedding = None if self.embeddings is None else self.embeddings[there]
+        if self.restless:
+            with torch.no_grad():
+                answer, embedding = self._ask(x)
+            prediction = answer if self._given else probabilities(answer)
+        return Batch(x, prediction, embedding, uniform, self.mean + self.deviation * noise)
+
+
+def require_gradient(model: Model, x: Tensor) -> None:
+    """Refuse a model that cannot be differentiated with respect to its input."""
+    z = x.clone().requires_grad_()
+    answer = predict(model, z, "raw")
+    require_graph(answer)
+    differentiate(answer.sum(), z)
+
+
+def learn(objective: Objective, data: TrainingSet, plan: Plan, random: torch.Generator, label: str) -> Learnt:
+    """Minimise fidelity + sparsity · GSAT + connection · Connect, and keep the best epoch's generator."""
+    order = torch.randperm(len(data.x), generator=random)
+    held_out = max(2, round(HELD_OUT * len(order)))
+    watched, learning = order[:held_out], order[held_out:]
+    fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
+    weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
+    optimiser = torch.optim.AdamW(weights, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimiser, factor=FACTOR, patience=PATIENCE, threshold=THRESHOLD
+    )
+    losses: list[float] = []
+    best: dict[str, Tensor] = {}
+    with progress(plan.epochs, label) as advance:
+        for epoch in range(plan.epochs):
+            objective.mode(training=True)
+            batches = _batches(learning[torch.randperm(len(learning), generator=random)], plan.batch)
+            total = torch.zeros((), device=data.device)
+            for rows in batches:
+                total = _step(objective, data.batch(rows, random), plan, weights, optimiser)
+                advance(1 / len(batches), f"loss {losses[-1]:.4f}" if losses else "")
+            judged = total if plan.choose_by == "last batch" else _judge(objective, data, watched, plan, fixed)
+            losses.append(_finite(float(judged), epoch))
+            if losses[-1] <= min(losses):
+                best = {name: tensor.clone() for name, tensor in objective.generator.state_dict().items()}
+            if epoch >= STEADY:
+                plateau.step(losses[-1])
+    objective.generator.load_state_dict(best)
+    return Learnt(objective.generator.eval().requires_grad_(False), tuple(losses), _last_best(losses))
+
+
+def _step(
+    objective: Objective, batch: Batch, plan: Plan, weights: list[nn.Parameter], optimiser: torch.optim.Optimizer
+) -> Tensor:
+    _, loss = _losses(objective, batch, plan)
+    # not backward(): it would also leave gradients on the weights of a model inside a function
+    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+    for weight, gradient in zip(weights, gradients, strict=True):
+        weight.grad = gradient
+    if plan.clip is not None:
+        nn.utils.clip_grad_norm_(weights, plan.clip)
+    optimiser.step()
+    return loss.detach()
+
+
+def _losses(objective: Objective, batch: Batch, plan: Plan) -> tuple[Tensor, Tensor]:
+    """Return the method's own part of the loss, and the whole of it."""
+    p = objective.generator(batch.x)
+    gates = gate(p, batch.uniform)
+    masked = gates * batch.x + (1 - gates) * batch.filler
+    fidelity = objective.fidelity(batch, gates, masked)
+    return fidelity, fidelity + plan.sparsity * gsat(p, plan.prior) + plan.connection * connect(p)
+
+
+@torch.no_grad()
+def _judge(objective: Objective, data: TrainingSet, rows: Tensor, plan: Plan, seed: int) -> Tensor:
+    """Return the mean loss of the series that are held out."""
+    objective.mode(training=False)
+    random = torch.Generator().manual_seed(seed)
+    total = torch.zeros((), device=data.device)
+    for part in _batches(rows, plan.batch):
+        fidelity, loss = _losses(objective, data.batch(part, random), plan)
+        total += len(part) / len(rows) * (fidelity if plan.choose_by == "fidelity" else loss)
+    return total
+
+
+def _batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut ``order`` into batches; a single series left over joins the batch before it, since it has no pairs."""
+    batches = list(torch.split(order, size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
+
+
+def _last_best(losses: list[float]) -> int:
+    return max(epoch for epoch, loss in enumerate(losses) if loss == min(losses))
+
+
+def _finite(loss: float, epoch: int) -> float:
+    if not math.isfinite(loss):
+        raise ModelError(f"The loss became {loss} in epoch {epoch + 1}: lower learning_rate or set clip.")
+    return loss

@@ -1,0 +1,226 @@
+"""Dynamask: the mask of given area that keeps the prediction best."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.engine import Question, pieces
+from tempograd.errors import SettingError, UnknownNameError
+from tempograd.explainers._areas import area_term, misread, time_term
+from tempograd.explainers._mask_training import Piece, Problem, descend, precision, read
+from tempograd.explainers._path import Attribution
+from tempograd.explainers._perturb import PERTURBATIONS, perturbation
+from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.progress import Advance, progress
+
+BATCH = 100  # series per step in the released code
+
+
+class Turn(NamedTuple):
+    """Steps of other batches before and after a batch's own in each epoch, and the weight of its losses."""
+
+    before: int
+    after: int
+    weight: float
+
+
+@EXPLAINERS.register("dynamask")
+@dataclass(frozen=True)
+class Dynamask(Explainer):
+    r"""Dynamask.
+
+    For each area :math:`a` a mask :math:`m \in [0, 1]^{T \times D}` minimises
+
+    .. math:: \mathrm{err}\big(f(\pi(x, m)), f(x)\big) + \lambda_k \, \overline{(m - r_a(m))^2}
+        + \lambda_c \, \overline{|m_{t+1} - m_t|}, \qquad \lambda_k = \lambda_0 \delta^{k / E},
+
+    where :math:`\pi` replaces values with a small mask by a blend of their neighbours, :math:`r_a` is 1 for the
+    share :math:`a` of the observed cells with the largest mask and 0 for the others, and :math:`k` is the epoch
+    of :math:`E`. The score is the mask of the best area.
+
+    Parameters
+    ----------
+    areas : tuple of float, increasing
+        Shares of the observed cells that a mask may keep.
+    perturbation : {"blur", "mean", "window", "reference"}
+        What a value fades to: a Gaussian blur of its channel, the channel's mean, the mean of a window around
+        it, or the baseline.
+    width : float
+        Standard deviation of the widest blur, or steps to either side of the window.
+    epochs : int
+    lr : float
+        Step of Adam; masks start at 1/2, so ``epochs * lr`` must be well above that.
+    size_weight, growth : float
+        :math:`\lambda_0` and :math:`\delta`.
+    time_weight : float
+        :math:`\lambda_c`.
+    deletion : bool
+        Look for the cells that change the prediction most when they are perturbed, rather than for those
+        that keep it when the others are.
+    tolerance : float, optional
+        Take the smallest area with an error below this ("extremal"; above it for deletion) instead of the
+        area with the smallest error of each series ("best"), which is also taken where no area is good enough.
+
+    Notes
+    -----
+    Each (series, area) is a problem of its own, all of them in one tensor. Cells with equal masks share their
+    part of the area. The error is :math:`\mathrm{KL}(p(x) \| p(\pi(x, m)))`, or the mean squared difference for
+    ``output="raw"``, over all outputs: there is no target class.
+
+    Quirks: A6, the raw output; B5, no regularisers and no sign for deletion; B6, the last step only; 0.3.5, a
+    dense Adam in batches of 100, in which masks also move in the steps of others; 0.3.6, softmax of
+    probabilities against the most likely class; 4.2, masks are stored by (batch, area, series), read as (area,
+    series), and one area serves all series; 4.3, deletion returns 1 - m.
+
+    References
+    ----------
+    .. [1] J. Crabbé and M. van der Schaar, "Explaining Time Series Predictions with Dynamic Masks", ICML 2021.
+       https://arxiv.org/abs/2106.05303
+
+    Examples
+    --------
+    >>> first = lambda x: (x[:, :2] ** 2).sum((1, 2))[:, None]
+    >>> x = torch.tensor([[[3.0], [-2.0], [2.0], [1.0]]])
+    >>> Dynamask((0.5,), "reference", epochs=100, lr=0.05)(first, x, output="raw").values.flatten()
+    tensor([1., 1., 0., 0.])
+    """
+
+    signed: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = True
+    targeted: ClassVar[bool] = False
+    blends_steps: ClassVar[bool] = True
+    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B5", "B6", "0.3.5", "0.3.6", "4.2", "4.3"})
+
+    areas: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    perturbation: str = "mean"
+    width: float = 2.0
+    epochs: int = 500
+    lr: float = 0.01
+    size_weight: float = 0.1
+    growth: float = 100.0
+    time_weight: float = 0.0
+    deletion: bool = False
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "areas", tuple(checks.real(area, "an area") for area in self.areas))
+        if not self.areas or any(b <= a for a, b in zip((0.0, *self.areas), self.areas, strict=False)):
+            raise SettingError(f"areas must be increasing shares above 0, got {self.areas}.")
+        if self.areas[-1] > 1:
+            raise SettingError(f"areas must not be above 1, got {self.areas[-1]}.")
+        if self.perturbation not in PERTURBATIONS:
+            raise SettingError(
+                f"perturbation must be one of {', '.join(PERTURBATIONS)}, got {self.perturbation!r}."
+            )
+        checks.whole(self.epochs, "epochs", 1)
+        checks.positive(width=self.width, lr=self.lr, growth=self.growth)
+        checks.not_negative(size_weight=self.size_weight, time_weight=self.time_weight)
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's setting, in which the masks are neither regularised (B5) nor in order (4.2)."""
+        faults = {"B5", "0.3.5", "4.2"}
+        if dataset in REAL:
+            deleting = frozenset(faults | {"0.3.6", "4.3"})
+            return cls(perturbation="mean", lr=1e-3, growth=1e4, deletion=True, quirks=deleting)
+        if dataset not in SYNTHETIC:
+            raise UnknownNameError("published setting of Dynamask", dataset, REAL + SYNTHETIC)
+        state = dataset == "state"
+        areas = (0.25, 0.3) if state else tuple(round(0.25 + 0.01 * i, 2) for i in range(10))
+        quirks = frozenset(faults | {"A6"} | ({"B6"} if state else set()))
+        return cls(areas, "blur", 1.0, 500 if state else 1000, lr=1e-3, time_weight=1.0, quirks=quirks)
+
+    def attribute(self, question: Question) -> Attribution:
+        values = torch.zeros(question.x.shape, device=question.x.device)
+        total, areas = len(values), len(self.areas)
+        batches = list(pieces(total, BATCH if "0.3.5" in self.quirks else total))
+        stored: list[tuple[Tensor, Tensor]] = []  # for 4.2
+
+        def worker(turn: Turn) -> Callable[[slice, int], None]:
+            def work(rows: slice, size: int) -> None:
+                masks, errors = self._fit(question, rows, size, turn, advance)
+                if "4.2" in self.quirks:
+                    stored.append((masks.to(values), errors.to(values)))
+                else:
+                    every = torch.arange(len(masks), device=masks.device)
+                    values[rows] = masks[every, self._choose(errors)].to(values)
+
+            return work
+
+        chunks = question.chunks
+        with progress(total * areas * self.epochs, f"explain with {self.name}") as advance:
+            for index, batch in enumerate(batches):
+                rows = areas * (batch.stop - batch.start)
+                turn = Turn(index, len(batches) - 1 - index, 1 / rows if "0.3.5" in self.quirks else 1.0)
+                chunks.each(batch, areas, worker(turn), lambda _: None)
+        if stored:
+            masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
+            values = misread(masks, errors, BATCH)
+        return Attribution(values)
+
+    def _fit(
+        self, question: Question, rows: slice, size: int, turn: Turn, advance: Advance
+    ) -> tuple[Tensor, Tensor]:
+        """Return masks (series, area, time, channel) and their errors (series, area)."""
+        piece = read(question, rows, hard="0.3.6" in self.quirks)
+        question.verify_once()
+        found = []
+        for part in pieces(len(self.areas), max(1, size // len(piece.block.x))):
+            shape = (len(piece.block.x), part.stop - part.start, *piece.block.x.shape[1:])
+            mask = piece.block.x.new_full(shape, 0.5, dtype=precision(question), requires_grad=True)
+            problem, error = self._problem(piece, mask, self.areas[part], turn.weight)
+            descend(
+                [[]] * turn.before + [[problem]] + [[]] * turn.after,
+                [mask],
+                epochs=self.epochs,
+                lr=self.lr,
+                done=partial(advance, shape[0] * shape[1]),
+                drift="0.3.5" in self.quirks,
+                bounded=True,
+            )
+            with torch.no_grad():
+                score = 1 - mask if self.deletion and "4.3" in self.quirks else mask
+                found.append((score.where(piece.block.observed[:, None], 0), error()))
+        masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+        return masks, errors
+
+    def _problem(
+        self, piece: Piece, mask: Tensor, areas: tuple[float, ...], weight: float
+    ) -> tuple[Problem, Callable[[], Tensor]]:
+        perturb = perturbation(self.perturbation, piece.block, self.width, mask.dtype)
+        plain = "B5" in self.quirks
+        size, rough = area_term(piece.block.observed, areas), time_term(piece.block.observed)
+
+        def error() -> Tensor:
+            return piece.error(perturb(1 - mask if self.deletion else mask))
+
+        def loss(epoch: int) -> Tensor:
+            wrong = error()
+            if plain:
+                return weight * wrong.sum()
+            total = -wrong.sum() if self.deletion else wrong.sum()
+            if self.size_weight:
+                total = total + self.size_weight * self.growth ** (epoch / self.epochs) * size(mask)
+            if self.time_weight:
+                total = total + self.time_weight * rough(mask)
+            return weight * total
+
+        return Problem([mask], loss), error
+
+    def _choose(self, errors: Tensor) -> Tensor:
+        """Return the place of each series' area, (series,); of equally good ones the smallest."""
+        loss = -errors if self.deletion and "B5" not in self.quirks else errors
+        place, many = torch.arange(len(self.areas), device=errors.device), len(self.areas)
+        best = torch.where(loss == loss.amin(1, keepdim=True), place, many).amin(1)
+        if self.tolerance is None:
+            return best
+        limit = -self.tolerance if self.deletion else self.tolerance
+        smallest = torch.where(loss < limit, place, many).amin(1)
+        return torch.where(smallest < many, smallest, best)

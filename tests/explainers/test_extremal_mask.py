@@ -1,0 +1,159 @@
+"""Extremal masks against their definition and models with known answers."""
+
+import pytest
+import torch
+from mask_parts import blind, first_network
+from torch.nn.functional import normalize
+
+from conftest import Recurrent, series, smooth
+from tempograd.engine import Question
+from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
+from tempograd.explainers import ExtremalMask
+from tempograd.explainers._mask_training import read
+from tempograd.explainers._replacement import Replacement, seeded
+
+DOUBLE = torch.float64
+
+
+def test_without_a_model_masks_fall_by_one_step_of_adam():
+    for epochs in (1, 7, 40):
+        found = ExtremalMask(epochs=epochs, lr=0.01)(blind, series(3, 5, 2), output="raw").values
+        torch.testing.assert_close(found, torch.full_like(found, 0.5 - 0.01 * epochs), rtol=0, atol=1e-5)
+
+
+def test_the_first_gradient_of_a_mask():
+    """lambda_1 sign(m) / (T D) plus the slope of the error times (x - r)."""
+    model, x = smooth(6, 3), series(4, 6, 3, dtype=DOUBLE)
+    question = Question.ask(model, x, seed=2)
+    network = seeded(question, DOUBLE, lambda: Replacement(3))
+    mask = torch.full_like(x, 0.5, requires_grad=True)
+    problem = ExtremalMask(0.7, 0.3)._problem(question, read(question, slice(0, 4)), mask, network, 1.0)
+    problem.loss(0).backward()
+    gru, head = first_network(2, 3)
+    moved = head(normalize(gru(x)[0], dim=-1)).detach()
+    z = (0.5 * x + 0.5 * moved).requires_grad_()
+    (-(model(x).softmax(-1).detach() * model(z).log_softmax(-1)).sum()).backward()
+    torch.testing.assert_close(mask.grad, 0.7 / 18 + z.grad * (x - moved))
+
+
+def literal_fit(model, x, settings, batches, *, dense, start=None, empty=False):
+    """The definition with torch's Adam, masks and network trained together."""
+    gru, head = first_network(5, x.shape[2])
+    mask = torch.full_like(x, 0.5, requires_grad=True)
+    rows = [mask] if dense else [mask[batch].detach().clone().requires_grad_() for batch in batches]
+    optimiser = torch.optim.Adam([*rows, *gru.parameters(), *head.parameters()], lr=settings.lr)
+    start = torch.zeros_like(x) if start is None else start
+    clean = model(start if empty else x).softmax(-1).detach()
+    for _ in range(settings.epochs):
+        for index, batch in enumerate(batches):
+            own, series_ = mask[batch] if dense else rows[index], x[batch]
+            moved = head(normalize(gru(series_ - start[batch])[0], dim=-1))
+            kept = own.clamp(0, 1)
+            kept = 1 - kept if empty else kept
+            z = kept * series_ + (1 - kept) * (start[batch] + moved)
+            wrong = -(clean[batch] * model(z).log_softmax(-1)).sum(-1).mean()
+            size = (settings.mask_weight * own.abs() + settings.replacement_weight * moved.abs()).mean()
+            optimiser.zero_grad(set_to_none=not dense)
+            total = 1 if settings.quirks else len(series_)  # Adam's guard sees the difference
+            ((wrong + size) * total).backward()
+            optimiser.step()
+    return (mask if dense else torch.cat(rows)).detach().clamp(0, 1).float()
+
+
+ALL, THREES = [slice(0, 7)], [slice(0, 3), slice(3, 6), slice(6, 7)]
+
+
+@pytest.mark.parametrize("chunk", [2, 100])
+@pytest.mark.parametrize(("batch", "quirks"), [(None, ()), (3, ()), (3, ("0.3.5",))])
+def test_masks_follow_the_definition(batch, quirks, chunk):
+    model, x = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE)
+    settings = ExtremalMask(0.4, 0.6, epochs=10, lr=0.03, batch=batch, quirks=frozenset(quirks))
+    expected = literal_fit(model, x, settings, ALL if batch is None else THREES, dense=bool(quirks))
+    found = settings(model, x, seed=5, chunk=chunk).values
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-5)
+
+
+def test_drift_is_seen():
+    model, x = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE)
+    plain = ExtremalMask(epochs=10, lr=0.03, batch=3)(model, x).values
+    dense = ExtremalMask(epochs=10, lr=0.03, batch=3, quirks=frozenset({"0.3.5"}))(model, x).values
+    assert (plain - dense).abs().max() > 0.05
+
+
+def test_deletion_goes_for_the_prediction_of_the_baseline():
+    model, x, start = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE), series(1, 5, 3, seed=8, dtype=DOUBLE)
+    settings = ExtremalMask(0.4, 0.6, epochs=10, lr=0.03, deletion=True)
+    expected = literal_fit(model, x, settings, ALL, dense=True, start=start.expand_as(x), empty=True)
+    found = settings(model, x, seed=5, baseline=start).values
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-5)
+
+
+def test_a_large_weight_closes_every_mask():
+    found = ExtremalMask(1000.0, epochs=400, lr=0.01)(smooth(6, 2), series(3, 6, 2, dtype=DOUBLE)).values
+    assert found.max() < 0.02
+
+
+def test_without_replacements_it_is_a_mask_on_a_zero_baseline(monkeypatch):
+    monkeypatch.setattr(Replacement, "forward", lambda self, x, lengths: x * 0 * self.head.bias)
+    model, x = smooth(5, 3), series(2, 5, 3, dtype=DOUBLE)
+    mask = torch.full_like(x, 0.5, requires_grad=True)
+    optimiser, clean = torch.optim.Adam([mask], lr=0.02), model(x).detach()
+    for _ in range(12):
+        optimiser.zero_grad()
+        wrong = (model(mask.clamp(0, 1) * x) - clean).square().mean(-1)
+        (wrong + 0.3 * mask.abs().mean((1, 2))).sum().backward()
+        optimiser.step()
+    found = ExtremalMask(0.3, epochs=12, lr=0.02)(model, x, output="raw").values
+    torch.testing.assert_close(found, mask.detach().clamp(0, 1).float(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("deletion", [False, True])
+def test_finds_the_cells_that_a_linear_model_reads(deletion):
+    salient = torch.zeros(8, 3)
+    salient[2:5, 1], salient[6, 0] = 1, 1
+    x = series(6, 8, 3, dtype=DOUBLE)
+    x = x + 2 * x.sign()
+    model = lambda z: (z * salient)[:, salient.bool()]  # noqa: E731
+    found = ExtremalMask(1.0, 10.0, epochs=150, lr=0.02, deletion=deletion)(model, x, output="raw").values
+    assert found[:, salient.bool()].min() > 0.6
+    assert found[:, ~salient.bool()].max() < 0.2
+
+
+def test_the_way_back_in_time_does_not_start_in_the_padding():
+    gru, head = first_network(0, 3)
+    network = Replacement(3).double()
+    network.gru.load_state_dict(gru.state_dict())
+    network.head.load_state_dict(head.state_dict())
+    x, lengths = series(3, 8, 3, dtype=DOUBLE), torch.tensor([8, 5, 2])
+    found = network(x, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        alone = head(normalize(gru(x[row : row + 1, :length])[0], dim=-1))
+        torch.testing.assert_close(found[row : row + 1, :length], alone)
+
+
+def test_the_seed_of_the_network_leaves_other_generators_alone():
+    question = Question.ask(smooth(4, 2), series(2, 4, 2), seed=-(2**70) + 3)
+    before = torch.get_rng_state()
+    one, two = (seeded(question, DOUBLE, lambda: Replacement(2)) for _ in range(2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(one.head.weight, two.head.weight)
+
+
+def test_published_settings_and_mistakes():
+    mimic, state = ExtremalMask.published("mimic3"), ExtremalMask.published("state")
+    assert (mimic.mask_weight, mimic.replacement_weight, mimic.batch) == (0.01, 10, 100)
+    assert (mimic.epochs, mimic.lr) == (500, 0.01)
+    assert mimic.quirks == {"0.3.5", "0.3.6"}
+    assert (state.mask_weight, state.replacement_weight, state.batch) == (1, 1, 100)
+    assert state.quirks == {"A6", "B6", "0.3.5"}
+    assert ExtremalMask.published("switch_feature").quirks == {"A6", "0.3.5"}
+    with pytest.raises(UnknownNameError, match="Did you mean 'wafer'"):
+        ExtremalMask.published("waffer")
+    with pytest.raises(SettingError, match="mask_weight must not be negative"):
+        ExtremalMask(-1.0)
+    with pytest.raises(InputError, match="batch must be at least 1"):
+        ExtremalMask(batch=0)
+    with pytest.raises(InputError, match="explains all chosen steps together"):
+        ExtremalMask(epochs=2)(Recurrent(per_step=True), series(2, 6, 3), steps="own")
+    with pytest.raises(ModelError, match="in a way autograd can see"):
+        ExtremalMask(epochs=2)(lambda z: z.detach().flatten(1)[:, :2], series(2, 6, 3))
