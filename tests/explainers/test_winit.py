@@ -167,6 +167,23 @@ def test_the_networks_side_by_side_are_networks_of_their_own():
                 torch.testing.assert_close(spread[:, u, f], found[:, 4:])
 
 
+def test_the_loss_is_the_error_of_draws_of_values_that_exist():
+    many, x = WindowGenerator(2, 3, hidden=4).double().eval(), series(3, 5, 2, dtype=DOUBLE)
+    with torch.no_grad():
+        found = next_values(many).check(x, torch.Generator().manual_seed(1))
+        mean, spread = many.moments(many.past(x))
+    noise = torch.randn(3, 4, 2, 3, generator=torch.Generator().manual_seed(1))
+    for f in range(2):
+        errors = [
+            (mean[n, u, f, j] + spread[n, u, f, j] * noise[n, u - 1, f, j] - x[n, u + j, f]) ** 2
+            for n in range(3)
+            for u in range(1, 5)
+            for j in range(3)
+            if u + j < 5
+        ]
+        torch.testing.assert_close(found[f], torch.stack(errors).mean())
+
+
 def test_networks_learn_together_as_if_each_were_alone():
     """A channel that repeats itself becomes known; one of noise stays at its variance."""
     x = series(120, 6, 2)
