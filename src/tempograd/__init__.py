@@ -14,6 +14,7 @@ from tempograd.explainers import (
     Dynamask,
     Explainer,
     ExtremalMask,
+    Fit,
     GradientShap,
     IntegratedGradients,
     MaskingIG,
@@ -23,6 +24,7 @@ from tempograd.explainers import (
     TimeX,
     TimeXPP,
     Timing,
+    WinIT,
     explain,
 )
 from tempograd.explanation import Explanation
@@ -43,6 +45,7 @@ __all__ = [
     "Explainer",
     "Explanation",
     "ExtremalMask",
+    "Fit",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",
@@ -56,6 +59,7 @@ __all__ = [
     "TimeX",
     "TimeXPP",
     "Timing",
+    "WinIT",
     "__version__",
     "accuracy",
     "compare",

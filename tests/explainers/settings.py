@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from conftest import series
+from tempograd.engine import owner
 from tempograd.explainers import EXPLAINERS, Explainer
 
 # few epochs or draws, where a method's defaults would make the contract tests slow
@@ -14,9 +15,11 @@ QUICK: dict[str, dict[str, object]] = {
     "augmented_occlusion": {"samples": 4},
     "contralsp": {"epochs": 10, "lr": 0.1},
     "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4)},
+    "fit": {"samples": 4, "epochs": 20},
     "extremal_mask": {"epochs": 9, "lr": 0.05},
     "timex": {"epochs": 1, "batch": 8},
     "timexpp": {"epochs": 1, "batch": 8},
+    "winit": {"window": 4, "samples": 2, "epochs": 1},
 }
 # as many as a method needs to find out something, for the tests that look at what it found
 THOROUGH: dict[str, dict[str, object]] = {
@@ -56,6 +59,7 @@ def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD")
     if not explainer.needs_fit:
         return explainer
     time, channels = x.shape[:0:-1] if layout == "BDT" else x.shape[1:]
+    time = 12 if explainer.needs_prefixes else time  # any length will do, of two steps or more
     others = series(train, 64, channels, seed=99)[:, :time] + round(float(x.mean()))
     others = others.to(x.dtype if isinstance(x, torch.Tensor) else torch.float32)
     if explainer.needs_layers:
@@ -65,8 +69,34 @@ def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD")
 
 
 def run(explainer: Explainer, model, x, train: int = 16, **call):
-    """Explain, after a fit where the method needs one."""
-    return fitted(explainer, model, x, train, call.get("layout", "BTD"))(model, x, **call)
+    """Explain, after a fit where the method needs one, with answers that it can use."""
+    layout = call.get("layout", "BTD")
+    model = usable(model, explainer, x.shape[2 if layout == "BDT" else 1])
+    if explainer.needs_probabilities:
+        call.pop("output", None)
+    return fitted(explainer, model, x, train, layout)(model, x, **call)
+
+
+class Filled(nn.Module):
+    """Answers prefixes of a series, for a model that knows one length only: what has not come yet is 0."""
+
+    def __init__(self, model, time: int) -> None:
+        super().__init__()
+        self.model, self.time = model, time
+
+    def forward(self, x):
+        return self.model(filled(x, self.time))
+
+
+def filled(x, time: int):
+    return torch.cat([x, x.new_zeros(len(x), max(0, time - x.shape[1]), x.shape[2])], 1)
+
+
+def usable(model, explainer: Explainer, time: int):
+    """Let a model answer prefixes, where the method asks for them and it cannot."""
+    parts = () if owner(model) is None else owner(model).modules()
+    knows = any(isinstance(part, (nn.RNNBase, Filled)) for part in parts)
+    return Filled(model, time) if explainer.needs_prefixes and not knows else model
 
 
 # the six settings of the paper: time, channels, segments, min_length, max_length

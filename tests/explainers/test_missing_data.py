@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from settings import fitted, quick, run
+from settings import Filled, filled, fitted, quick, run
 from torch import nn
 
 from conftest import linear, series, smooth
@@ -11,15 +11,16 @@ from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, 
 
 
 class First(nn.Module):
-    """Looks at the first twelve steps only, so that padding means nothing to it."""
+    """Looks at the first twelve steps only, so that padding means nothing to it; at a step, at those up to it."""
 
     def __init__(self, *, per_step: bool = False) -> None:
         super().__init__()
         self.inner, self.per_step = smooth(12, 2), per_step
 
     def forward(self, x):
-        answer = self.inner(x[:, :12])
-        return answer[:, None] * x[..., :1].sigmoid() if self.per_step else answer
+        if self.per_step:
+            return torch.stack([self.inner(filled(x[:, : t + 1], 12)[:, :12]) for t in range(x.shape[1])], 1)
+        return self.inner(filled(x, 12)[:, :12])
 
 
 def observed(batch: int, time: int, channels: int) -> torch.Tensor:
@@ -60,19 +61,23 @@ def test_unobserved_cells_hold_zero_and_stay_where_they_are(name):
     x, mask = series(5, 12, 2, dtype=torch.float64), observed(5, 12, 2)
     seen = []
 
-    def model(z):
-        seen.append(z.detach())
-        return smooth(12, 2)(z)
+    class Watched(Filled):
+        def forward(self, z):
+            seen.append(z.detach())
+            return super().forward(z)
 
+    model = Watched(smooth(12, 2), 12)
     explainer = fitted(quick(name), model, x)
     seen.clear()  # a fit sees other series
     found = explainer(model, x, mask=mask, baseline=7.0)
     for part in (found.values, found.standard_error, found.free_points, found.effective_points):
         assert part is None or (part[~mask] == 0).all()
     if EXPLAINERS[name].zero_if_ignored:
-        assert (found.values[mask] != 0).all()
+        first = 1 if EXPLAINERS[name].needs_prefixes else 0
+        assert (found.values[:, first:][mask[:, first:]] != 0).all()
     for batch in seen:  # every sequence agrees with one of the series wherever that was not observed
-        matches = ((batch[:, None] == x) | mask).flatten(2).all(2).any(1)
+        steps = batch.shape[1]
+        matches = ((batch[:, None] == x[:, :steps]) | mask[:, :steps]).flatten(2).all(2).any(1)
         assert matches.all()
 
 

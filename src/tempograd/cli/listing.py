@@ -10,7 +10,17 @@ from typing import Any
 from tempograd.cli.arguments import Commands, add_command
 
 KINDS = ("explainers", "metrics", "datasets", "models")
-FACTS = ("signed", "targeted", "deterministic", "needs_gradient", "needs_fit", "shared", "complete")
+FACTS = (
+    "signed",
+    "targeted",
+    "deterministic",
+    "needs_gradient",
+    "needs_fit",
+    "needs_prefixes",
+    "needs_probabilities",
+    "shared",
+    "complete",
+)
 
 
 def add_list(commands: Commands) -> None:

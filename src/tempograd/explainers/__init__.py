@@ -6,6 +6,7 @@ from tempograd.explainers.contralsp import ContraLSP
 from tempograd.explainers.dynamask import Dynamask
 from tempograd.explainers.explain import explain
 from tempograd.explainers.extremal_mask import ExtremalMask
+from tempograd.explainers.fit import Fit
 from tempograd.explainers.gradient_shap import GradientShap
 from tempograd.explainers.integrated_gradients import IntegratedGradients
 from tempograd.explainers.masking_ig import MaskingIG
@@ -15,6 +16,7 @@ from tempograd.explainers.random_scores import Random
 from tempograd.explainers.timex import TimeX
 from tempograd.explainers.timexpp import TimeXPP
 from tempograd.explainers.timing import Timing
+from tempograd.explainers.winit import WinIT
 
 __all__ = [
     "EXPLAINERS",
@@ -23,6 +25,7 @@ __all__ = [
     "Dynamask",
     "Explainer",
     "ExtremalMask",
+    "Fit",
     "GradientShap",
     "IntegratedGradients",
     "MaskingIG",
@@ -32,5 +35,6 @@ __all__ = [
     "TimeX",
     "TimeXPP",
     "Timing",
+    "WinIT",
     "explain",
 ]

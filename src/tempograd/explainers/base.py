@@ -35,6 +35,10 @@ class Explainer(ABC):
     """Whether the model must be differentiable."""
     needs_fit: ClassVar[bool] = False
     """Whether training series are needed before explaining."""
+    needs_prefixes: ClassVar[bool] = False
+    """Whether the model must answer prefixes of a series, or every step from the steps up to it."""
+    needs_probabilities: ClassVar[bool] = False
+    """Whether the output must be probabilities."""
     shared: ClassVar[bool] = False
     """Whether series explained together influence each other."""
     complete: ClassVar[bool] = False

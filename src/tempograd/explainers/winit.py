@@ -1,0 +1,233 @@
+"""WinIT: how much a value matters to the predictions at its step and for a while after it."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.draws import Purpose, below, keys, normal, per_point
+from tempograd.engine import Block, Model, Prefixes, Question
+from tempograd.errors import InputError, SettingError, UnknownNameError
+from tempograd.explainers._learning import Plan, learn, training_series
+from tempograd.explainers._over_prefixes import (
+    distributions,
+    divergence,
+    over_prefixes,
+    replaced,
+    require_probabilities,
+    require_width,
+    scrambled,
+)
+from tempograd.explainers._path import Attribution
+from tempograd.explainers._window_generator import WindowGenerator, next_values, windows_of
+from tempograd.explainers.base import EXPLAINERS, Explainer
+
+CHOICES = {
+    "distance": ("pd", "kl", "js"),
+    "aggregation": ("mean", "max", "absmax"),
+    "sampler": ("generator", "marginal"),
+}
+Draw = Callable[[slice], Tensor]  # steps → values from each of them on, (series, steps, sample, channel, window)
+
+
+@EXPLAINERS.register("winit")
+@dataclass(frozen=True)
+class WinIT(Explainer):
+    r"""Windowed importance in time: the part of a value in the predictions of the next few steps.
+
+    .. math:: i(f, n, t) = \frac{1}{S} \sum_s d\big(p_t,
+        p(x_{0 \ldots t} \text{ with } x_{f, t-n \ldots t} \leftarrow \hat x^{(s)})\big), \quad
+        I(f, t, n) = i(f, n, t) - i(f, n - 1, t), \quad
+        A_{u,f} = \operatorname*{mean}_{t = u \ldots u + W - 1} I(f, t, t - u),
+
+    with :math:`i(f, -1, t) = 0` and :math:`p_t` the prediction from :math:`x_{0 \ldots t}`. The first step is
+    never replaced and scores 0. Larger scores matter more; a negative one says that replacing the value, too,
+    brings the prediction back.
+
+    Parameters
+    ----------
+    window : int, default=10
+        Steps W over which a value may have its effect.
+    samples : int, default=3
+        Draws S of the replacements.
+    distance : {"pd", "kl", "js"}
+        Distance d of two predictions: sum of the absolute differences, Kullback–Leibler or Jensen–Shannon
+        divergence. Only ``"pd"`` takes outputs that are no probabilities.
+    aggregation : {"mean", "max", "absmax"}
+        What becomes of the importance of a value for several predictions; ``"absmax"`` takes the one of the
+        largest size, with its sign.
+    sampler : {"generator", "marginal"}
+        Where replacements come from: one learnt recurrent network per channel that continues it from the past of
+        all channels, or any values that the channel has in the training series.
+    epochs : int, default=300
+        At most so many passes over the training series, for the generator.
+    patience : int or None, default=30
+        Stop after so many epochs without a better one; None never does.
+    batch_size : int, default=100
+
+    Notes
+    -----
+    A replacement depends on the step at which the window begins, so a recurrent model goes on from its remembered
+    state there, and W steps give the terms of W predictions. Windows that overlap share their random numbers.
+    Learning the generator takes longer than explaining; marginal replacements need none of it.
+
+    Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
+    output, so a target makes no difference.
+
+    Quirk B2: the released code reads scores that are laid out by channel as if they were laid out by step.
+
+    References
+    ----------
+    .. [1] K. K. Leung et al., "Temporal Dependencies in Feature Importance for Time Series Prediction", ICLR 2023.
+       https://arxiv.org/abs/2107.14317
+
+    Examples
+    --------
+    The output repeats the value of the step before, and all replacements are 1:
+
+    >>> late = lambda x: torch.nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]
+    >>> x = torch.tensor([[[5.0], [3.0], [9.0], [1.0]]])
+    >>> explainer = WinIT(window=2, sampler="marginal").fit(late, torch.ones(20, 4, 1))
+    >>> explainer(late, x, output="raw").values.flatten()
+    tensor([0., 1., 4., 0.])
+    """
+
+    needs_gradient: ClassVar[bool] = False
+    needs_fit: ClassVar[bool] = True
+    needs_prefixes: ClassVar[bool] = True
+    targeted: ClassVar[bool] = False
+    zero_if_ignored: ClassVar[bool] = True
+    known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
+
+    window: int = 10
+    samples: int = 3
+    distance: str = "pd"
+    aggregation: str = "mean"
+    sampler: str = "generator"
+    epochs: int = 300
+    patience: int | None = 30
+    batch_size: int = 100
+    source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("window", 1), ("samples", 1), ("epochs", 1), ("batch_size", 2)):
+            checks.whole(getattr(self, name), name, least)
+        if self.patience is not None:
+            checks.whole(self.patience, "patience", 1)
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise SettingError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}.")
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's settings for MIMIC-III: marginal replacements, scores in the wrong layout (B2)."""
+        if dataset != "mimic3":
+            raise UnknownNameError("published setting of WinIT", dataset, ("mimic3",))
+        return cls(sampler="marginal", quirks=cls.known_quirks)
+
+    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+        """Learn to continue each channel or, for marginal replacements, keep the series to draw from."""
+        if self.sampler == "marginal":
+            return replace(self, source=checks.series(x, name="the training series"))
+        series = training_series(x, self.name)
+        generator = learn(
+            lambda: WindowGenerator(series.shape[2], self.window),
+            next_values,
+            model,
+            series,
+            Plan(self.epochs, self.batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
+            seed,
+            f"train the generators of {self.name}",
+        )
+        return replace(self, source=generator)
+
+    def attribute(self, question: Question) -> Attribution:
+        drawn = self._drawn(question)
+
+        def scores(prefixes: Prefixes) -> Tensor:
+            if self.distance != "pd":
+                require_probabilities(prefixes, self.name)
+            return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
+
+        values = over_prefixes(question, question.x.shape[2] * self.samples, scores, self.name)
+        return Attribution(scrambled(values) if "B2" in self.quirks else values)
+
+    def _changes(self, prefixes: Prefixes, draw: Draw) -> Tensor:
+        """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
+        block, raw = prefixes.block, prefixes.question.output == "raw" and self.distance == "pd"
+        (series, time, channels), samples = block.x.shape, self.samples
+        law = (lambda outputs: outputs) if raw else distributions
+        clean = windows_of(law(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)
+        x, observed = (windows_of(part, self.window) for part in (block.x, block.observed))
+        one = torch.eye(channels, dtype=torch.bool, device=x.device)[..., None]
+        changes = torch.zeros(series, time, channels, self.window, dtype=clean.dtype, device=x.device)
+        for at in prefixes.starts(samples * channels, self.window):
+            moved = one & observed[:, at, None, None]  # the channel that is replaced, where it was observed
+            windows = torch.where(moved, draw(at)[..., None, :], x[:, at, None, None])
+            answers = law(replaced(prefixes, at, windows.flatten(2, 3).mT))
+            apart = self._distance(clean[:, at, None], answers)
+            changes[:, at] = apart.view(*apart.shape[:2], samples, channels, -1).mean(2)
+        return changes
+
+    def _distance(self, p: Tensor, q: Tensor) -> Tensor:
+        if self.distance == "pd":
+            return (p - q).abs().sum(-1)
+        if self.distance == "kl":
+            return divergence(p, q)
+        middle = (p + q) / 2
+        return (divergence(p, middle) + divergence(q, middle)) / 2
+
+    def _aggregated(self, changes: Tensor, lengths: Tensor) -> Tensor:
+        """Take differences between windows that end together, then join those that begin together."""
+        later = torch.nn.functional.pad(changes[:, 1:, :, :-1], (1, 0, 0, 0, 0, 1))  # begins one step later
+        part = changes - later
+        time = changes.shape[1]
+        reached = torch.arange(time)[:, None] + torch.arange(self.window)
+        inside = (reached.to(lengths.device) < lengths[:, None, None])[:, :, None]
+        if self.aggregation == "mean":
+            result = part.where(inside, 0).sum(-1) / inside.sum(-1).clamp(min=1)
+        elif self.aggregation == "max":
+            result = part.where(inside, -torch.inf).amax(-1)
+        else:
+            largest = part.where(inside, 0).abs().argmax(-1, keepdim=True)
+            result = part.gather(-1, largest).squeeze(-1)
+        started = torch.arange(time, device=lengths.device) > 0  # the first step is never replaced
+        return result.where(inside.any(-1) & started[:, None], 0)
+
+    def _drawn(self, question: Question) -> Callable[[Block], Draw]:
+        """Return what makes the replacements of a block."""
+        source, seed = self.source, question.seed
+        if isinstance(source, Tensor) != (self.sampler == "marginal") or (
+            isinstance(source, WindowGenerator) and source.window != self.window
+        ):
+            raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
+        if isinstance(source, Tensor):
+            require_width(source.shape[2], question, self.name)
+            return lambda block: self._from_pool(block, source, seed)
+        require_width(source.channels, question, self.name)
+        generator = deepcopy(source).to(question.device, question.dtype)
+        return lambda block: self._from_generator(block, generator, seed)
+
+    def _from_pool(self, block: Block, pool: Tensor, seed: int) -> Draw:
+        streams, counter = self._streams(block, seed)
+        row = below(streams, counter, len(pool) * pool.shape[1]).to(pool.device)
+        channel = torch.arange(pool.shape[2], device=pool.device)
+        values = pool[row // pool.shape[1], row % pool.shape[1], channel].to(block.x)
+        return lambda at: windows_of(values, self.window)[:, at]
+
+    def _from_generator(self, block: Block, generator: WindowGenerator, seed: int) -> Draw:
+        noise = windows_of(normal(*self._streams(block, seed)).to(block.x), self.window)
+        mean, spread = generator.moments(generator.past(block.x))
+        return lambda at: mean[:, at, None] + spread[:, at, None] * noise[:, at]
+
+    def _streams(self, block: Block, seed: int) -> tuple[Tensor, Tensor]:
+        """Return streams and counters for numbers (series, time, sample, channel), the same for every window."""
+        _, time, channels = block.x.shape
+        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.samples)[:, :, None, :, None]
+        cell = torch.arange(time * channels, device=block.x.device).view(time, 1, channels)
+        return streams, cell

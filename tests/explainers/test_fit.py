@@ -1,0 +1,215 @@
+"""FIT against closed forms, quadrature and the literal loops of its definition."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from test_generator import Known
+from torch import nn
+
+import tempograd as tg
+from conftest import Recurrent, linear, series
+from tempograd.draws import Purpose, keys, normal, per_point
+from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
+
+DOUBLE = torch.float64
+
+
+def last_value(channels):
+    return Known([0.0] * channels, torch.zeros(channels, channels), 1e-12, last=True)
+
+
+def kl(p, q):
+    return float((p * (p / q).log()).sum())
+
+
+def squash(delta):
+    return 2 / (1 + math.exp(-5 * delta)) - 1
+
+
+class Now(nn.Module):
+    """Depends on one channel of the current step alone."""
+
+    def __init__(self, channel):
+        super().__init__()
+        self.channel, self.scale = channel, nn.Parameter(torch.tensor([1.5, 0.0], dtype=DOUBLE))
+
+    def forward(self, x):
+        return x[:, -1, self.channel, None] * self.scale + torch.tensor([0.3, 0.0], dtype=DOUBLE)
+
+
+def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by_quadrature():
+    x, mean, spread = series(2, 3, 2, dtype=DOUBLE), [0.5, -0.4], [0.7, 1.2]
+    explainer = tg.Fit(samples=40000, generator=Known(mean, torch.diag(torch.tensor(spread)), 1e-6))
+    found = explainer(Now(1), x).values
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    for n in range(2):
+        assert (found[n, 0] == 0).all()
+        for t in (1, 2):
+            now, before = (Now(1)(x[n : n + 1, : s + 1]).softmax(-1)[0].detach() for s in (t, t - 1))
+            assert float(found[n, t, 1]) == pytest.approx(squash(kl(now, before)), abs=1e-6)
+            values = torch.from_numpy(mean[1] + spread[1] * nodes)[:, None] * Now(1).scale.detach()
+            drawn = (values + torch.tensor([0.3, 0.0], dtype=DOUBLE)).softmax(-1)
+            left = [kl(now, row) for row in drawn]
+            expected = np.sum(weights * left) / math.sqrt(2 * math.pi)
+            error = np.sqrt(np.sum(weights * (left - expected) ** 2) / math.sqrt(2 * math.pi) / 40000)
+            assert abs(float(found[n, t, 0]) - squash(kl(now, before) - expected)) < 4 * 2.5 * error
+
+
+def literal(explainer, model, x, seed, ids):
+    """The definition, one step, channel and draw at a time, with the generator run on every prefix."""
+    generator, (count, time, channels) = explainer.generator, x.shape
+    generator = generator.double()
+    scores = torch.zeros(x.shape)
+    eye = torch.eye(channels, dtype=DOUBLE)
+    for n in range(count):
+        streams = [
+            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.samples)[:, 0]
+            for purpose in (Purpose.LATENTS, Purpose.REPLACEMENTS)
+        ]
+        for t in range(1, time):
+            p = [model(x[n : n + 1, : s + 1]).softmax(-1)[0] for s in (t - 1, t)]
+            state = generator.gru(x[n : n + 1, :t])[0][:, -1]
+            for i in range(channels):
+                left = 0.0
+                for s in range(explainer.samples):
+                    latent = normal(streams[0][:, s], t * 100 + torch.arange(100))
+                    u, v = normal(streams[1][:, s], t * 2 * channels + torch.arange(2 * channels)).chunk(2)
+                    centre, spread = generator.latent(state).chunk(2, -1)
+                    z = centre + spread * latent
+                    mean, factor = generator.mean(z)[0], generator.factor(z).view(channels, channels)
+                    covariance = factor @ factor.T + generator.noise * eye
+                    joint = mean + factor @ u + math.sqrt(generator.noise) * v
+                    drawn = joint + covariance[:, i] / covariance[i, i] * (x[n, t, i] - joint[i])
+                    changed = torch.cat([x[n, :t], drawn[None]])[None]
+                    left += kl(p[1], model(changed).softmax(-1)[0]) / explainer.samples
+                scores[n, t, i] = squash(kl(p[1], p[0]) - left)
+    return scores
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("recipe", ["validated", "plain"])
+def test_remembered_states_and_plain_runs_give_the_literal_loops(recipe):
+    model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
+    explainer = tg.Fit(samples=2, epochs=3, recipe=recipe).fit(model, series(30, 6, 3, seed=1), seed=2)
+    assert explainer.generator.noise == (1e-4 if recipe == "validated" else 1e-5)
+    assert isinstance(explainer.generator.latent[-1], nn.Tanh) == (recipe == "plain")
+    expected = literal(explainer, model, x, 7, (4, 9))
+    assert expected.abs().max() > 0.005
+    call = {"seed": 7, "ids": [4, 9]}
+    for form in (model, lambda z: model(z) * 1):  # a function hides its recurrent layer
+        torch.testing.assert_close(explainer(form, x, **call).values, expected, rtol=1e-4, atol=1e-6)
+    steps = Recurrent(per_step=True).double().eval()
+    torch.testing.assert_close(explainer(steps, x, **call).values, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_scores_move_with_the_channels():
+    model, x = Recurrent().double().eval(), series(4, 6, 3, dtype=DOUBLE)
+    explainer, order = tg.Fit(samples=1, generator=last_value(3)), torch.tensor([2, 0, 1])
+    back = order.argsort()
+    found = explainer(model, x).values
+    turned = explainer(lambda z: model(z[..., back]), x[..., order]).values
+    torch.testing.assert_close(turned, found[..., order], rtol=1e-5, atol=1e-8)
+    assert not torch.allclose(turned, found, atol=1e-4)
+
+
+def test_scores_lie_between_minus_one_and_one_and_are_zero_for_a_constant_prediction():
+    x = series(5, 6, 2, dtype=DOUBLE)
+    explainer = tg.Fit(generator=last_value(2))
+    found = explainer(lambda z: z[:, -1] * 4, x).values
+    assert (found[:, 0] == 0).all()
+    assert (found.abs() <= 1).all()  # float32 rounds to 1 what is nearly there
+    assert found.max() > 0.9
+    assert found.min() < -0.1
+    assert (explainer(lambda z: torch.ones(len(z), 3, dtype=DOUBLE), x).values == 0).all()
+
+
+def test_one_channel_leaves_nothing_to_draw_and_one_column_has_a_complement():
+    x = series(3, 6, 1, dtype=DOUBLE)
+    explainer = tg.Fit().fit(nn.Identity(), series(9, 4, 1))
+    found = explainer(lambda z: z.sum(1), x).values
+    p = x.cumsum(1).sigmoid()
+    p = torch.cat([p, 1 - p], -1)
+    for n in range(3):
+        for t in range(1, 6):
+            assert float(found[n, t, 0]) == pytest.approx(squash(kl(p[n, t], p[n, t - 1])), abs=1e-6)
+    for form in (
+        lambda z: z.sum(1).sigmoid(),
+        lambda z: torch.cat([z.sum(1).sigmoid(), 1 - z.sum(1).sigmoid()], 1),
+    ):
+        torch.testing.assert_close(explainer(form, x, output="raw").values, found, rtol=1e-5, atol=1e-8)
+
+
+def test_the_released_layout_scrambles_steps_and_channels():
+    model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE)
+    right = tg.Fit(samples=1, generator=last_value(3))
+    clean, wrong = (e(model, x).values for e in (right, replace(right, quirks=frozenset({"B2"}))))
+    for t in range(5):
+        for d in range(3):
+            place = t * 3 + d
+            assert torch.equal(wrong[:, t, d], clean[:, place % 5, place // 5])
+    assert not torch.equal(wrong, clean)
+
+
+def test_published_settings():
+    real, synthetic = tg.Fit.published("pam"), tg.Fit.published("state")
+    assert real.quirks == {"B2"}
+    assert (real.samples, real.hidden, real.batch_size, real.patience, real.recipe) == (
+        10,
+        None,
+        100,
+        None,
+        "validated",
+    )
+    assert not synthetic.quirks
+    assert (synthetic.hidden, synthetic.epochs, synthetic.batch_size, synthetic.recipe) == (6, 200, 32, "plain")
+    assert tg.Fit(epochs=1).fit(nn.Identity(), series(9, 4, 2)).generator.gru.hidden_size == 6
+    assert replace(synthetic, epochs=1).fit(nn.Identity(), series(9, 4, 3)).generator.gru.hidden_size == 6
+    with pytest.raises(UnknownNameError, match="'state'"):
+        tg.Fit.published("stat")
+
+
+FITTED = tg.Fit(samples=1, generator=last_value(2))
+GRU = Recurrent(2, per_step=True)
+X = series(4, 6, 2)
+CASES = {
+    "unfitted": (lambda: tg.explain(GRU, X, "fit"), InputError, "learns from training series"),
+    "steps": (lambda: FITTED(GRU, X, steps=2), InputError, "own step and after it, got steps=2"),
+    "steps list": (lambda: FITTED(GRU, X, steps=[1, 2]), InputError, "leave steps out"),
+    "logits": (lambda: FITTED(GRU, X, output="raw"), InputError, "compares probabilities"),
+    "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, "2 channels, x has 3"),
+    "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),
+    "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "on some the model returned"),
+    "seed": (lambda: tg.Fit().fit(GRU, X, seed=0.5), InputError, "seed must be an integer"),
+    "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "fit needs predictions"),
+    "samples": (lambda: tg.Fit(samples=0), InputError, "samples must be at least 1"),
+    "hidden": (lambda: tg.Fit(hidden=0), InputError, "hidden must be at least 1"),
+    "recipe": (lambda: tg.Fit(recipe="fast"), SettingError, "'validated' or 'plain'"),
+    "one step": (lambda: tg.Fit().fit(GRU, X[:, :1]), InputError, "two steps or more"),
+    "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "needs more series, got 2"),
+    "scale": (lambda: tg.Fit().fit(GRU, X * 1e30), InputError, "loss became"),
+    "rows": (
+        lambda: FITTED(lambda z: torch.ones(len(z), 4, 2), X, target=lambda y: y[:, 0, 0]),
+        ModelError,
+        "function that flattens",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:fit explains the whole output")
+@pytest.mark.parametrize("case", CASES)
+def test_one_sentence_that_says_what_to_do(case):
+    call, kind, text = CASES[case]
+    with pytest.raises(kind, match=text) as caught:
+        call()
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_target_makes_no_difference_and_own_steps_are_what_it_explains():
+    plain = FITTED(GRU, X).values
+    with pytest.warns(TempogradWarning, match="whole output"):
+        torch.testing.assert_close(FITTED(GRU, X, target=1).values, plain)
+    torch.testing.assert_close(FITTED(GRU, X, steps="own").values, plain)
