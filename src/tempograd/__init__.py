@@ -2,7 +2,7 @@
 
 >>> import tempograd as tg
 >>> sorted(tg.EXPLAINERS)
-['gradient_shap', 'integrated_gradients', 'rand_ig', 'random', 'timing']
+['gradient_shap', 'integrated_gradients', 'lime', 'rand_ig', 'random', 'timing']
 """
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
@@ -12,6 +12,7 @@ from tempograd.explainers import (
     Explainer,
     GradientShap,
     IntegratedGradients,
+    Lime,
     MaskingIG,
     RandIG,
     Random,
@@ -34,6 +35,7 @@ __all__ = [
     "Explanation",
     "GradientShap",
     "IntegratedGradients",
+    "Lime",
     "MaskingIG",
     "Metric",
     "RandIG",

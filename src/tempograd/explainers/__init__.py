@@ -4,6 +4,7 @@ from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.explain import explain
 from tempograd.explainers.gradient_shap import GradientShap
 from tempograd.explainers.integrated_gradients import IntegratedGradients
+from tempograd.explainers.lime import Lime
 from tempograd.explainers.masking_ig import MaskingIG
 from tempograd.explainers.rand_ig import RandIG
 from tempograd.explainers.random_scores import Random
@@ -14,6 +15,7 @@ __all__ = [
     "Explainer",
     "GradientShap",
     "IntegratedGradients",
+    "Lime",
     "MaskingIG",
     "RandIG",
     "Random",
