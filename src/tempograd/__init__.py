@@ -2,13 +2,14 @@
 
 >>> import tempograd as tg
 >>> sorted(tg.EXPLAINERS)
-['gradient_shap', 'integrated_gradients', 'lime', 'rand_ig', 'random', 'timing']
+['deep_lift', 'gradient_shap', 'integrated_gradients', 'lime', 'rand_ig', 'random', 'timing']
 """
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
+    DeepLift,
     Explainer,
     GradientShap,
     IntegratedGradients,
@@ -31,6 +32,7 @@ __all__ = [
     "METRICS",
     "MODELS",
     "Dataset",
+    "DeepLift",
     "Explainer",
     "Explanation",
     "GradientShap",

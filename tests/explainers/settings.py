@@ -1,5 +1,9 @@
 """Settings that many tests share."""
 
+import warnings
+
+from torch import nn
+
 from conftest import series
 from tempograd.explainers import EXPLAINERS, Explainer
 
@@ -11,12 +15,28 @@ def quick(name: str, **changes) -> Explainer:
     return EXPLAINERS[name](**(QUICK.get(name, {}) | changes))
 
 
+class Function(nn.Module):
+    """A function for methods that need a module."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def run(explainer: Explainer, model, x, **call):
-    """Explain, after a fit to other series where the method needs one."""
+    """Explain, after a fit to other series where the method needs one; what it warns of by design may come."""
     if explainer.needs_fit:
         _, time, channels = x.transpose(1, 2).shape if call.get("layout") == "BDT" else x.shape
         explainer = explainer.fit(model, series(16, time, channels, seed=99))
-    return explainer(model, x, **call)
+    if explainer.needs_module and not isinstance(model, nn.Module):
+        model = Function(model)
+    with warnings.catch_warnings():
+        if explainer.caveat:
+            warnings.filterwarnings("ignore", explainer.caveat)
+        return explainer(model, x, **call)
 
 
 # the six settings of the paper: time, channels, segments, min_length, max_length

@@ -1,6 +1,7 @@
 """Explainers: a model and its series in, one signed score per value out."""
 
 from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.deep_lift import DeepLift
 from tempograd.explainers.explain import explain
 from tempograd.explainers.gradient_shap import GradientShap
 from tempograd.explainers.integrated_gradients import IntegratedGradients
@@ -12,6 +13,7 @@ from tempograd.explainers.timing import Timing
 
 __all__ = [
     "EXPLAINERS",
+    "DeepLift",
     "Explainer",
     "GradientShap",
     "IntegratedGradients",

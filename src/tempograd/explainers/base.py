@@ -33,6 +33,8 @@ class Explainer(ABC):
     """Whether the seed makes no difference."""
     needs_gradient: ClassVar[bool] = True
     """Whether the model must be differentiable."""
+    needs_module: ClassVar[bool] = False
+    """Whether the model must be an ``nn.Module``, since the scores depend on its layers."""
     needs_fit: ClassVar[bool] = False
     """Whether training series are needed before explaining."""
     shared: ClassVar[bool] = False
@@ -43,6 +45,8 @@ class Explainer(ABC):
     """Whether the scores are about one target; otherwise they are about the whole output."""
     zero_if_ignored: ClassVar[bool] = False
     """Whether a value that the model ignores scores exactly 0."""
+    caveat: ClassVar[str] = ""
+    """How the warning begins that this method may give with its scores; empty if there is none."""
     known_quirks: ClassVar[frozenset[str]] = frozenset()
     """Faults of the released code this method can show, by their keys in the published protocol."""
 

@@ -182,7 +182,7 @@ class Lime(Explainer):
 
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
         found = self._coefficients(block, keep, scores, counted).view(*block.x.shape, -1)
-        if block.steps == "own" or found.shape[-1] > 1:  # the effect of each cell on its own step
+        if found.shape[-1] > 1:  # the effect of each cell on its own step
             return found.diagonal(dim1=1, dim2=3).mT
         return found[..., 0]
 
