@@ -161,7 +161,7 @@ CASES |= {
     "endless width": (lambda: tg.Lime(width=float("inf")), SettingError, "width must be a finite number above 0"),
     "relative": (lambda: tg.Lime(relative=1), SettingError, "relative must be True or False"),
     "distance": (lambda: tg.Lime(distance="cosine"), SettingError, "'kept' or 'series'"),
-    "no module": (lambda: tg.DeepLift()(lambda x: MODEL(x), X), ModelError, "needs the nn.Module itself"),
+    "no module": (lambda: tg.DeepLift()(lambda x: x.flatten(1), X), ModelError, "needs the nn.Module itself"),
     "no graph for DeepLIFT": (lambda: tg.DeepLift()(Shy(), X), ModelError, "does not depend on its input"),
     "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), points=3), UnknownNameError, "points"),
     "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError, "target must hold numbers"),

@@ -41,9 +41,7 @@ def test_own_keeps_each_cells_effect_on_its_own_step(name, model):
     x, explainer = series(3, 6, 3, dtype=torch.float64), quick(name)
     own = run(explainer, model, x, steps="own").values
     for t in range(6):
-        torch.testing.assert_close(
-            own[:, t], run(explainer, model, x, steps=t).values[:, t], rtol=1e-4, atol=1e-8
-        )
+        torch.testing.assert_close(own[:, t], run(explainer, model, x, steps=t).values[:, t], rtol=1e-4, atol=1e-8)
 
 
 def test_a_target_may_differ_between_steps(model):

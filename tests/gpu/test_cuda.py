@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from settings import quick, run
 from torch import nn
 
 from conftest import Recurrent, linear, series
@@ -43,8 +44,8 @@ def test_masks_and_anchors_are_bit_equal(setting):
 @pytest.mark.parametrize("name", sorted(EXPLAINERS))
 def test_values_agree_with_the_cpu_in_double_precision(name):
     model, x = Recurrent().double(), series(7, 12, 3, dtype=torch.float64)
-    here = EXPLAINERS[name]()(model, x, seed=3)
-    there = EXPLAINERS[name]()(model.cuda(), x, seed=3)
+    here = run(quick(name), model, x, seed=3)
+    there = run(quick(name), model.cuda(), x, seed=3)
     assert there.values.device == x.device
     torch.testing.assert_close(there.values, here.values, rtol=1e-4, atol=1e-7)
 

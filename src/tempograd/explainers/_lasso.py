@@ -118,7 +118,8 @@ def _curvature(fit: Fit) -> Tensor:
         vector = fit.columns @ (fit.columns.mT @ vector)
         length = vector.norm(dim=1, keepdim=True)
         vector = vector / length.clamp(min=torch.finfo(torch.float64).tiny)
-    return 1.1 * length.clamp(min=torch.finfo(torch.float64).tiny)
+    bound: Tensor = 1.1 * length.clamp(min=torch.finfo(torch.float64).tiny)
+    return bound
 
 
 class Path(NamedTuple):
@@ -126,7 +127,7 @@ class Path(NamedTuple):
 
     level: Tensor  # the penalty reached so far
     covariance: Tensor  # (…, cells)
-    index: Tensor  # (…, slots), the cell in each slot
+    cell: Tensor  # (…, slots), the cell in each slot
     sign: Tensor  # (…, slots), 0 for an empty slot
     beta: Tensor  # (…, slots)
     column: Tensor  # (…, slots, samples)
@@ -134,7 +135,7 @@ class Path(NamedTuple):
 
     def solution(self) -> Tensor:
         """Return the coefficients of all cells."""
-        return torch.zeros_like(self.covariance).scatter_add_(-1, self.index, self.beta)
+        return torch.zeros_like(self.covariance).scatter_add_(-1, self.cell, self.beta)
 
 
 def _corners(fit: Fit) -> Tensor:
@@ -168,7 +169,7 @@ def _join(path: Path, fit: Fit, joins: Tensor, entering: Tensor) -> Path:
     here = torch.arange(path.sign.shape[-1], device=cell.device) == first
     series = torch.arange(len(cell), device=cell.device)[:, None, None]
     return path._replace(
-        index=torch.where(here, cell, path.index),
+        cell=torch.where(here, cell, path.cell),
         sign=torch.where(here, path.covariance.gather(-1, cell).sign(), path.sign),
         column=torch.where(here[..., None], fit.columns[series, cell], path.column),
         active=path.active.scatter(-1, cell, path.active.gather(-1, cell) | joins[..., None]),
@@ -177,7 +178,7 @@ def _join(path: Path, fit: Fit, joins: Tensor, entering: Tensor) -> Path:
 
 def _next_corner(path: Path, fit: Fit, alpha: Tensor) -> tuple[Path, Tensor, Tensor]:
     """Go on until a cell joins, one leaves, or ``alpha`` is reached."""
-    level, covariance, index, sign, beta, column, active = path
+    level, covariance, cell, sign, beta, column, active = path
     used = sign != 0
     identity = torch.eye(sign.shape[-1], dtype=sign.dtype, device=sign.device)
     between = torch.where(used[..., None] & used[..., None, :], column @ column.mT, identity)
@@ -196,11 +197,11 @@ def _next_corner(path: Path, fit: Fit, alpha: Tensor) -> tuple[Path, Tensor, Ten
     leaves = (leave <= step) & (level > alpha)
     joins = (join <= step) & ~leaves & (level - step > alpha) & ~used.all(-1)
     out = leaves[..., None] & (torch.arange(sign.shape[-1], device=sign.device) == gone[..., None])
-    lost = index.gather(-1, gone[..., None])
+    lost = cell.gather(-1, gone[..., None])
     following = Path(
         level=level - step,
         covariance=covariance - step[..., None] * drift,
-        index=index,
+        cell=cell,
         sign=torch.where(out, 0, sign),
         beta=torch.where(out, 0, beta + step[..., None] * speed),
         column=column,

@@ -33,15 +33,15 @@ class DeepLift(Explainer):
 
     .. math:: m = \frac{\sigma(u) - \sigma(u')}{u - u'}, \qquad A_{t,d} = (x - x')_{t,d} \, m_{t,d},
 
-    where :math:`m_{t,d}` is carried back from the output by the chain rule. Softmax, which has several inputs, gets
-    its mean gradient on the straight line between both outputs.
+    where :math:`m_{t,d}` is carried back from the output by the chain rule. Softmax, which has several inputs,
+    gets its mean gradient on the straight line between both outputs.
 
     Notes
     -----
     If all that is not linear is an activation module used once (``nn.ReLU``, ``nn.Tanh``, …), the scores sum to
-    :math:`F_{\hat y}(x) - F_{\hat y}(x')`. Elsewhere the slope at :math:`x` is taken, above all for the gates inside
-    ``nn.GRU`` and ``nn.LSTM``, which captum cannot reach, and for functions such as ``torch.relu``. Then the scores do
-    not sum to the change; a call that leaves more than 5 % of it over says so.
+    :math:`F_{\hat y}(x) - F_{\hat y}(x')`. Elsewhere the slope at :math:`x` is taken, above all for the gates
+    inside ``nn.GRU`` and ``nn.LSTM``, which captum cannot reach, and for functions such as ``torch.relu``.
+    Then the scores do not sum to the change; a call that leaves more than 5 % of it over says so.
 
     The model must be an ``nn.Module``, or a method of one. Needs captum: ``pip install 'tempograd[captum]'``.
 
@@ -169,7 +169,7 @@ def _captum(method: Any, block: Block) -> Tensor:
 
 def _import_captum() -> Callable[[nn.Module], Any]:
     try:
-        from captum.attr import DeepLift as Method  # noqa: PLC0415
+        from captum.attr import DeepLift as Method  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError("captum", "captum") from None
     return Method  # type: ignore[no-any-return]
@@ -220,10 +220,10 @@ def _tidy(part: nn.Module) -> Iterator[None]:
 
 def _warn_of_residual(sums: Tensor, part: nn.Module) -> None:
     left, change = sums.tolist()
-    if left > TOO_FAR * change:
+    if change > 0 and left > TOO_FAR * change:
         gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
         reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
         warn(
-            f"{DeepLift.caveat} {left / change if change else float('inf'):.0%} of the change of the prediction over, "
-            f"since captum cannot rescale {reason}: use integrated_gradients, whose scores sum to it."
+            f"{DeepLift.caveat} {left / change:.0%} of the change of the prediction over, since captum cannot "
+            f"rescale {reason}: use integrated_gradients, whose scores sum to it."
         )

@@ -77,9 +77,9 @@ class GradientShap(Explainer):
         """Return the paper's setting: 50 draws with noise of 1e-4.
 
         9 (section 9 of the methods' specifications): the pool is the batch itself and as many copies of the
-        baseline, so a series depends on its company: batches of 10, of 50 for State, all of Switch-Feature at once;
-        positions are uniform draws. On synthetic data the raw output is differentiated (A6) and only each cell's
-        effect on its own step is kept (B7).
+        baseline, so a series depends on its company (batches of 10, of 50 for State, all of Switch-Feature at
+        once), and positions are uniform draws. On synthetic data the raw output is differentiated (A6) and
+        only each cell's effect on its own step is kept (B7).
         """
         if dataset not in REAL + SYNTHETIC:
             raise UnknownNameError("published setting of GradientSHAP", dataset, REAL + SYNTHETIC)

@@ -45,8 +45,8 @@ class Lime(Explainer):
     alpha : float, default=0.01
         Penalty.
     relative : bool, default=True
-        Whether :math:`\lambda` is ``alpha`` times the smallest penalty at which all scores are 0, so that the scale
-        of the output makes no difference; otherwise :math:`\lambda` is ``alpha``.
+        Whether :math:`\lambda` is ``alpha`` times the smallest penalty at which all scores are 0, so that the
+        scale of the output makes no difference; otherwise :math:`\lambda` is ``alpha``.
     width : float, default=1
         Width :math:`\sigma` of the kernel.
     distance : {"kept", "series"}
@@ -166,19 +166,17 @@ class Lime(Explainer):
     @torch.no_grad()
     def _prefix_scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
         """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
-        scores = []
-        for end in range(1, z.shape[2] + 1):
-            batch = torch.cat([block.x[:, :end], z[:, :, :end].flatten(0, 1)])
-            answer = predict(question.model, batch, question.output)
-            answer = answer[:, -1] if answer.ndim == 3 else answer
-            clean, answer = answer.split([len(block.x), len(answer) - len(block.x)])
-            target = block.target
-            if isinstance(target, Tensor):
-                target = clean.argmax(-1) if question.asked_target is None else target.view(len(clean), -1)[:, :end][:, -1]
-                target = target.repeat_interleave(z.shape[1], 0)
-            assert target is not None
-            scores.append(pick(answer, target).view(z.shape[:2]))
-        return torch.stack(scores, -1).double()
+        answer = _prefix_answers(question, torch.cat([block.x, z.flatten(0, 1)]))
+        clean, answer = answer[: len(block.x)], answer[len(block.x) :]
+        target = block.target
+        if isinstance(target, Tensor):
+            asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
+            target = (clean.argmax(-1) if question.asked_target is None else asked).repeat_interleave(
+                z.shape[1], 0
+            )
+            return pick(answer, target).view(*z.shape[:2], -1).double()
+        ends = [pick(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
+        return torch.stack(ends, -1).double()
 
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
         found = self._coefficients(block, keep, scores, counted).view(*block.x.shape, -1)
@@ -189,7 +187,8 @@ class Lime(Explainer):
     def _solve_prefixes(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
         found = torch.zeros_like(block.x, dtype=torch.float64)
         for end in range(1, keep.shape[2] + 1):
-            part = block._replace(x=block.x[:, :end], baseline=block.baseline[:, :end], observed=block.observed[:, :end])
+            x, baseline, observed = (each[:, :end] for each in (block.x, block.baseline, block.observed))
+            part = block._replace(x=x, baseline=baseline, observed=observed)
             beta = self._coefficients(part, keep[:, :, :end], scores[..., end - 1 : end], counted)
             found[:, end - 1] = beta.view(part.x.shape)[:, -1]
         return found
@@ -207,3 +206,9 @@ class Lime(Explainer):
         x = block.x.flatten(1).double() * observed
         z = torch.where(keep, block.x[:, None], block.baseline[:, None]).flatten(2).double() * observed[:, None]
         return 1 - torch.cosine_similarity(x[:, None], z, dim=2, eps=1e-8)
+
+
+def _prefix_answers(question: Question, z: Tensor) -> Tensor:
+    """Return what the model says at the end of every prefix, (series, time, class)."""
+    answers = (predict(question.model, z[:, :end], question.output) for end in range(1, z.shape[1] + 1))
+    return torch.stack([answer[:, -1] if answer.ndim == 3 else answer for answer in answers], 1)
