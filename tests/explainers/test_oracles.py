@@ -81,15 +81,21 @@ def test_published_gradient_shap_draws_half_of_its_baselines_from_the_batch(data
 
 
 def test_published_gradient_shap_takes_uniform_positions():
-    """The gradient of x²/2 is the position itself; a batch of one has 0 and x as baselines."""
-    x = torch.full((1, 4, 1), 2.0)
-    preset = GradientShap(4000, 0.0, 1, quirks=frozenset({"9"}))
-    found = preset(lambda z: (z**2).sum((1, 2)) / 2, x, output="raw")
-    exact = 0.5 * 4 * 0.5  # half of the draws start at 0: 2 · E[2 α]
-    assert ((found.values - exact) / found.standard_error).abs().max() < 4.5
-    second = 0.5 * 16 / 3 - exact**2  # E[(2 · 2 α)²] for half of the draws
-    spread = math.sqrt(second / 4000)
-    torch.testing.assert_close(found.standard_error, torch.full_like(x, spread), rtol=0.1, atol=0)
+    """A batch of one has 0 and x as baselines; draws from 0 show where they are on their way to 1."""
+    x, seen = torch.ones(1, 4, 2), []
+
+    def model(z):
+        seen.append(z.detach())
+        return z.sum((1, 2))
+
+    GradientShap(4000, 0.0, 1, quirks=frozenset({"9"}))(model, x, output="raw")
+    rows = torch.cat(seen).flatten(1)
+    assert (rows == rows[:, :1]).all()  # one position per draw
+    position = rows[rows[:, 0] < 1, 0].sort().values.double()
+    assert abs(len(position) - 2000) < 4.5 * math.sqrt(1000)
+    rank = (torch.arange(len(position)) + 0.5) / len(position)
+    assert (position - rank).abs().max() * math.sqrt(len(position)) < 2  # Kolmogorov
+    assert ((position * 4000) % 1 - 0.5).abs().mean() > 0.2  # on no grid
 
 
 def test_published_gradient_shap_on_synthetic_data_keeps_own_steps_of_the_logit():
