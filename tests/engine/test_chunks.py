@@ -1,6 +1,6 @@
 import pytest
 import torch
-from settings import fitted, quick, usable
+from settings import explained, fitted, quick, usable
 
 from conftest import linear, series
 from tempograd.engine import Chunks
@@ -87,7 +87,7 @@ def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
 
     x = series(12, 6, 2)
     explainer = fitted(quick(name), model, x)
-    explainer(usable(forward, explainer, 6), x, chunk=chunk)
+    explained(explainer, usable(forward, explainer, 6), x, chunk=chunk)
     points = getattr(explainer, "points", len(getattr(explainer, "areas", "1")))  # sequences per series
     assert max(sizes) <= 1.05 * chunk + max(1, chunk // points)
     assert max(sizes) >= min(chunk, 12 * points) / 2
@@ -117,7 +117,9 @@ def test_backs_off_when_memory_runs_out_late(name):
         return model(z)
 
     explainer = fitted(quick(name), model, x)
-    found = explainer(usable(forward, explainer, 6), x, chunk=200 if hasattr(explainer, "points") else 4)
+    found = explained(
+        explainer, usable(forward, explainer, 6), x, chunk=200 if hasattr(explainer, "points") else 4
+    )
     assert len(calls) > 3
-    expected = explainer(usable(model, explainer, 6), x).values
+    expected = explained(explainer, usable(model, explainer, 6), x).values
     torch.testing.assert_close(found.values, expected, rtol=1e-4, atol=1e-7)

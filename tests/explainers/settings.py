@@ -1,6 +1,7 @@
 """Settings that many tests share."""
 
 import copy
+import warnings
 from dataclasses import replace
 
 import torch
@@ -62,7 +63,7 @@ def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD")
     time = 12 if explainer.needs_prefixes else time  # any length will do, of two steps or more
     others = series(train, 64, channels, seed=99)[:, :time] + round(float(x.mean()))
     others = others.to(x.dtype if isinstance(x, torch.Tensor) else torch.float32)
-    if explainer.needs_layers:
+    if explainer.needs_module:
         with torch.random.fork_rng():
             model = Headed(model, others[:2])
     return explainer.fit(model, others)
@@ -74,7 +75,17 @@ def run(explainer: Explainer, model, x, train: int = 16, **call):
     model = usable(model, explainer, x.shape[2 if layout == "BDT" else 1])
     if explainer.needs_probabilities:
         call.pop("output", None)
-    return fitted(explainer, model, x, train, layout)(model, x, **call)
+    return explained(fitted(explainer, model, x, train, layout), model, x, **call)
+
+
+def explained(explainer: Explainer, model, x, **call):
+    """Explain with a method that is ready; what it warns of by design may come."""
+    if explainer.needs_module and not explainer.needs_fit and not isinstance(model, nn.Module):
+        model = Function(model)
+    with warnings.catch_warnings():
+        if explainer.caveat:
+            warnings.filterwarnings("ignore", explainer.caveat)
+        return explainer(model, x, **call)
 
 
 class Filled(nn.Module):
@@ -97,6 +108,17 @@ def usable(model, explainer: Explainer, time: int):
     parts = () if owner(model) is None else owner(model).modules()
     knows = any(isinstance(part, (nn.RNNBase, Filled)) for part in parts)
     return Filled(model, time) if explainer.needs_prefixes and not knows else model
+
+
+class Function(nn.Module):
+    """A function for methods that need a module."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
 
 
 # the six settings of the paper: time, channels, segments, min_length, max_length

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from settings import explained
 from torch import nn
 
 import tempograd as tg
@@ -164,7 +165,18 @@ CASES |= {
     "anchored negative": (lambda: tg.Timing(anchored=-0.1), SettingError, "between 0 and 0.95"),
     "moving": (lambda: tg.MaskingIG(torch.ones(5, 2))(MODEL, X), InputError, "moving must broadcast"),
     "published RandIG": (lambda: tg.RandIG.published("pam"), UnknownNameError, "mimic3"),
-    "published nothing": (lambda: tg.GradientShap.published("pam"), UnknownNameError, "GradientShap"),
+    "published nothing": (lambda: tg.explainers.Random.published("pam"), UnknownNameError, "Random"),
+    "published GradientShap": (lambda: tg.GradientShap.published("pamm"), UnknownNameError, "'pam'"),
+    "published Lime": (lambda: tg.Lime.published("waver"), UnknownNameError, "'wafer'"),
+    "published DeepLift": (lambda: tg.DeepLift.published("stat"), UnknownNameError, "'state'"),
+    "batch": (lambda: tg.GradientShap(batch=0), InputError, "batch must be at least 1"),
+    "one sample": (lambda: tg.Lime(samples=1), InputError, "samples must be at least 2"),
+    "no penalty": (lambda: tg.Lime(alpha=0), SettingError, "alpha must be a finite number above 0"),
+    "endless width": (lambda: tg.Lime(width=float("inf")), SettingError, "width must be a finite number above 0"),
+    "relative": (lambda: tg.Lime(relative=1), SettingError, "relative must be True or False"),
+    "distance": (lambda: tg.Lime(distance="cosine"), SettingError, "'kept' or 'series'"),
+    "no module": (lambda: tg.DeepLift()(lambda x: x.flatten(1), X), ModelError, "needs the nn.Module itself"),
+    "no graph for DeepLIFT": (lambda: tg.DeepLift()(Shy(), X), ModelError, "does not depend on its input"),
     "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), points=3), UnknownNameError, "points"),
     "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError, "target must hold numbers"),
     "target complex": (lambda: tg.explain(MODEL, X, target=1j), InputError, "target must hold real numbers"),
@@ -274,11 +286,12 @@ def test_a_recurrent_layer_hidden_in_a_function_is_named_as_the_problem():
         tg.explain(Refuses.apply, X)
 
 
-LSTM = nn.LSTM(2, 3, batch_first=True)
+class Lstm(nn.LSTM):
+    def forward(self, x):
+        return super().forward(x)[0][:, -1]
 
 
-def lstm(x):
-    return LSTM(x)[0][:, -1]
+lstm = Lstm(2, 3, batch_first=True)
 
 
 @pytest.mark.parametrize("method", [name for name, kind in tg.EXPLAINERS.items() if not kind.needs_fit])
@@ -286,7 +299,7 @@ def test_swapped_axes_are_named_with_the_users_own_shape(method):
     """Seven series, of which only two go through the model at once."""
     x = series(7, 6, 2)
     with pytest.raises(ModelError, match=r"x of shape \(7, 2, 6\), read as \(batch, time, channel\)") as caught:
-        tg.explain(lstm, x.mT, method, chunk=2)
+        explained(tg.EXPLAINERS[method](), lstm, x.mT, chunk=2)
     assert re.search(r"must be equal to input_size.*2, got 6; if time .* pass layout='BDT'\.$", str(caught.value))
     assert isinstance(caught.value.__cause__, RuntimeError)
 

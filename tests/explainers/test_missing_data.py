@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from settings import Filled, filled, fitted, quick, run
+from settings import Filled, explained, filled, fitted, quick, run
 from torch import nn
 
 from conftest import linear, series, smooth
@@ -18,9 +18,10 @@ class First(nn.Module):
         self.inner, self.per_step = smooth(12, 2), per_step
 
     def forward(self, x):
-        if self.per_step:
-            return torch.stack([self.inner(filled(x[:, : t + 1], 12)[:, :12]) for t in range(x.shape[1])], 1)
-        return self.inner(filled(x, 12)[:, :12])
+        if not self.per_step:
+            return self.inner(filled(x, 12)[:, :12])
+        prefixes = torch.stack([filled(x[:, : t + 1], 12)[:, :12] for t in range(x.shape[1])], 1)
+        return self.inner(prefixes.flatten(0, 1)).view(*x.shape[:2], -1)
 
 
 def observed(batch: int, time: int, channels: int) -> torch.Tensor:
@@ -37,8 +38,8 @@ def test_appended_padding_changes_nothing(name, per_step):
     padding = torch.cat([mask, torch.zeros(5, 9, 2, dtype=torch.bool)], 1)
     if EXPLAINERS[name].amortised:  # bound to one length: padding cannot go away, but what it holds can change
         explainer = fitted(quick(name), model, padded)
-        long = explainer(model, padded, mask=padding).values
-        short = explainer(model, torch.cat([x, torch.zeros(5, 9, 2)], 1), mask=padding).values[:, :12]
+        long = explained(explainer, model, padded, mask=padding).values
+        short = explained(explainer, model, torch.cat([x, torch.zeros(5, 9, 2)], 1), mask=padding).values[:, :12]
     else:
         long = run(quick(name), model, padded, mask=padding).values
         short = run(quick(name), model, x, mask=mask).values
@@ -69,7 +70,7 @@ def test_unobserved_cells_hold_zero_and_stay_where_they_are(name):
     model = Watched(smooth(12, 2), 12)
     explainer = fitted(quick(name), model, x)
     seen.clear()  # a fit sees other series
-    found = explainer(model, x, mask=mask, baseline=7.0)
+    found = explained(explainer, model, x, mask=mask, baseline=7.0)
     for part in (found.values, found.standard_error, found.free_points, found.effective_points):
         assert part is None or (part[~mask] == 0).all()
     if EXPLAINERS[name].zero_if_ignored:
@@ -127,7 +128,7 @@ def test_a_pool_and_noise_leave_unobserved_cells_where_they_are():
         GradientShap().fit(model, pool),
         GradientShap(20, 0.2).fit(model, pool),
     ):
-        explainer(model, x, mask=mask)
+        explained(explainer, model, x, mask=mask)
     for batch in seen:
         assert ((batch[:, None] == x) | mask).flatten(2).all(2).any(1).all()
 

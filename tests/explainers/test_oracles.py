@@ -2,15 +2,16 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from captum.attr import IntegratedGradients as Captum
-from settings import PAPER
+from settings import PAPER, run
 
 from conftest import Recurrent, linear, series, smooth
-from tempograd.errors import UnknownNameError
+from tempograd.errors import TempogradWarning, UnknownNameError
 from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
 
@@ -53,7 +54,58 @@ def test_gradient_shap_averages_over_its_pool():
 def test_gradient_shap_without_a_pool_is_midpoint_integrated_gradients():
     model, x = Recurrent(), series(3, 8, 3)
     plain = IntegratedGradients(30, "midpoint")(model, x, baseline="average").values
-    torch.testing.assert_close(GradientShap(30)(model, x, baseline="average").values, plain, rtol=1e-4, atol=1e-8)
+    with pytest.warns(TempogradWarning, match="no pool of baselines, so its scores are those of integrated"):
+        found = GradientShap(30)(model, x, baseline="average").values
+    torch.testing.assert_close(found, plain, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "batch", "size"), [("wafer", 10, 25), ("state", 50, 60), ("switch_feature", None, 25)]
+)
+def test_published_gradient_shap_draws_half_of_its_baselines_from_the_batch(dataset, batch, size):
+    """For a linear model the expectation is weight · (x - half the mean of the series' batch)."""
+    model, x = linear(4, 2, classes=1), series(size, 4, 2) + 2 * torch.arange(size)[:, None, None] / size
+    preset = GradientShap.published(dataset)
+    assert (preset.points, preset.noise, preset.batch) == (50, 1e-4, batch)
+    found = replace(preset, points=3000)(model, x, output="raw")
+    batches = x.split(batch or size)
+    centre = torch.cat([part.mean(0, keepdim=True).expand_as(part) / 2 for part in batches])
+    expected = (model[1].weight[0].view(4, 2) * (x - centre)).detach()
+    assert ((found.values - expected) / found.standard_error).abs().max() < 4.8
+    pools = [torch.cat([torch.zeros_like(part), part]) for part in batches]
+    spread = torch.cat([
+        pool.std(0, correction=0).expand_as(part) for pool, part in zip(pools, batches, strict=True)
+    ])  # fmt: skip
+    expected = model[1].weight[0].view(4, 2).abs().detach() * spread
+    torch.testing.assert_close(found.standard_error * math.sqrt(3000), expected, rtol=0.1, atol=0)
+
+
+def test_published_gradient_shap_takes_uniform_positions():
+    """A batch of one has 0 and x as baselines; draws from 0 show where they are on their way to 1."""
+    x, seen = torch.ones(1, 4, 2), []
+
+    def model(z):
+        seen.append(z.detach())
+        return z.sum((1, 2))
+
+    GradientShap(4000, 0.0, 1, quirks=frozenset({"9"}))(model, x, output="raw")
+    rows = torch.cat(seen).flatten(1)
+    assert (rows == rows[:, :1]).all()  # one position per draw
+    position = rows[rows[:, 0] < 1, 0].sort().values.double()
+    assert abs(len(position) - 2000) < 4.5 * math.sqrt(1000)
+    rank = (torch.arange(len(position)) + 0.5) / len(position)
+    assert (position - rank).abs().max() * math.sqrt(len(position)) < 2  # Kolmogorov
+    assert ((position * 4000) % 1 - 0.5).abs().mean() > 0.2  # on no grid
+
+
+def test_published_gradient_shap_on_synthetic_data_keeps_own_steps_of_the_logit():
+    model, x = Recurrent(classes=2, per_step=True).double(), series(4, 5, 3, dtype=torch.float64)
+    preset = GradientShap.published("state")
+    assert preset.quirks == {"9", "A6", "B7"}
+    assert GradientShap.published("pam").quirks == {"9"}
+    own = replace(preset, quirks=frozenset({"9"}))(model, x, steps="own", output="raw")
+    torch.testing.assert_close(preset(model, x).values, own.values, rtol=0, atol=0)
+    assert (replace(preset, quirks=frozenset({"9"}))(model, x).values != own.values).any()
 
 
 def test_gradient_shap_noise_has_the_given_size():
@@ -130,7 +182,7 @@ def test_published_integrated_gradients_keep_own_steps_of_the_logit():
 def test_the_sum_of_the_series_is_explained_by_the_series(explainer):
     """Its gradient is a view of a single 1."""
     x = series(3, 6, 2)
-    torch.testing.assert_close(explainer(lambda z: z.sum((1, 2)), x, output="raw").values, x)
+    torch.testing.assert_close(run(explainer, lambda z: z.sum((1, 2)), x, output="raw").values, x)
 
 
 def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():

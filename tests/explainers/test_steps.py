@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from settings import quick, run
 
 from conftest import Recurrent, series
 from tempograd.errors import InputError
@@ -29,18 +30,18 @@ def test_the_score_is_the_sum_over_the_chosen_steps(name, steps, model):
         wanted = target.repeat_interleave(points, 0) if points * 3 == len(output) else target[:1]
         return output.gather(-1, wanted[..., None])[..., 0][:, chosen].sum(1)
 
-    found = EXPLAINERS[name]()(model, x, steps=steps)
+    found = run(quick(name), model, x, steps=steps)
     assert torch.equal(found.target, target)
-    by_function = EXPLAINERS[name]()(lambda z: model(z).softmax(-1), x, target=score, output="raw")
+    by_function = run(quick(name), model, x, target=lambda output: score(output.softmax(-1)), output="raw")
     torch.testing.assert_close(found.values, by_function.values, rtol=1e-4, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", GRADIENT)
 def test_own_keeps_each_cells_effect_on_its_own_step(name, model):
-    x, explainer = series(3, 6, 3, dtype=torch.float64), EXPLAINERS[name]()
-    own = explainer(model, x, steps="own").values
+    x, explainer = series(3, 6, 3, dtype=torch.float64), quick(name)
+    own = run(explainer, model, x, steps="own").values
     for t in range(6):
-        torch.testing.assert_close(own[:, t], explainer(model, x, steps=t).values[:, t], rtol=1e-4, atol=1e-8)
+        torch.testing.assert_close(own[:, t], run(explainer, model, x, steps=t).values[:, t], rtol=1e-4, atol=1e-8)
 
 
 def test_a_target_may_differ_between_steps(model):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from settings import fitted, quick
+from settings import explained, fitted, quick
 from torch import nn
 
 from conftest import Recurrent, linear, series
@@ -45,8 +45,8 @@ def test_masks_and_anchors_are_bit_equal(setting):
 def test_values_agree_with_the_cpu_in_double_precision(name):
     model, x = Recurrent().double(), series(7, 12, 3, dtype=torch.float64)
     explainer = fitted(quick(name), model, x)
-    here = explainer(model, x, seed=3)
-    there = explainer(model.cuda(), x, seed=3)
+    here = explained(explainer, model, x, seed=3)
+    there = explained(explainer, model.cuda(), x, seed=3)
     assert there.values.device == x.device
     torch.testing.assert_close(there.values, here.values, rtol=1e-4, atol=1e-7)
 

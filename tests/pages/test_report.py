@@ -101,7 +101,7 @@ def test_numbers_behind_the_pictures_are_unchanged(page, explanations, masked_sp
 
 
 def test_infinite_limits_are_null(tmp_path, flat):
-    explanation = explain(flat, random_series(1), "gradient_shap", points=1)
+    explanation = explain(flat, random_series(1), "gradient_shap", train=random_series(1), points=1)
     assert explanation.standard_error.isinf().all()
     page = parse(report(tmp_path / "r.html", flat, explanation))
     assert json.loads(page.scripts[0])["series"][0]["maps"][0]["low"][0][0] is None

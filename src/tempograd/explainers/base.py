@@ -33,6 +33,8 @@ class Explainer(ABC):
     """Whether the seed makes no difference."""
     needs_gradient: ClassVar[bool] = True
     """Whether the model must be differentiable."""
+    needs_module: ClassVar[bool] = False
+    """Whether the model must be an ``nn.Module``, since its layers are read."""
     needs_fit: ClassVar[bool] = False
     """Whether training series are needed before explaining."""
     needs_prefixes: ClassVar[bool] = False
@@ -49,11 +51,11 @@ class Explainer(ABC):
     """Whether a value that the model ignores scores exactly 0."""
     blends_steps: ClassVar[bool] = False
     """Whether absent values are blends of other steps, so that a series of one step has nothing to tell."""
-    needs_layers: ClassVar[bool] = False
-    """Whether the model must be an ``nn.Module``, because its layers are read."""
     amortised: ClassVar[bool] = False
     """Whether a network learnt over training series gives the scores: for series as long as those, and only as
     finely as it could learn from them."""
+    caveat: ClassVar[str] = ""
+    """How the warning begins that this method may give with its scores; empty if there is none."""
     known_quirks: ClassVar[frozenset[str]] = frozenset()
     """Faults of the released code this method can show, by their keys in the published protocol."""
 

@@ -84,7 +84,7 @@ class TimeX(MaskNetwork):
     True
     """
 
-    needs_layers: ClassVar[bool] = True
+    needs_module: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B3", "B10", "7.3", "7"})
     choose_by_if_published: ClassVar[dict[str, str]] = {"7": "fidelity"}
 

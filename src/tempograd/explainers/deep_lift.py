@@ -1,0 +1,229 @@
+"""DeepLIFT: slopes between the baseline and the series, carried back layer by layer."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_graph
+from tempograd.engine.prediction import link, raw
+from tempograd.errors import MissingExtraError, ModelError, UnknownNameError, warn
+from tempograd.explainers._path import Attribution
+from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.integrated_gradients import nodes
+
+NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
+TOO_FAR = 0.05  # share of the change of the prediction that may be left over without a word
+POOLING = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
+RESCALED = (nn.ReLU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Softmax, *POOLING)
+MIXING = (nn.Softmax, *POOLING)  # captum's rules for these mix the series of a batch
+
+
+@EXPLAINERS.register("deep_lift")
+@dataclass(frozen=True)
+class DeepLift(Explainer):
+    r"""DeepLIFT with the rescale rule, as in captum.
+
+    The slope of an activation :math:`\sigma` is replaced by the one between the baseline :math:`x'` and :math:`x`,
+
+    .. math:: m = \frac{\sigma(u) - \sigma(u')}{u - u'}, \qquad A_{t,d} = (x - x')_{t,d} \, m_{t,d},
+
+    where :math:`m_{t,d}` is carried back from the output by the chain rule. Softmax, which has several inputs,
+    gets its mean gradient on the straight line between both outputs.
+
+    Notes
+    -----
+    If all that is not linear is an activation module used once (``nn.ReLU``, ``nn.Tanh``, …), the scores sum to
+    :math:`F_{\hat y}(x) - F_{\hat y}(x')`. Elsewhere the slope at :math:`x` is taken, above all for the gates
+    inside ``nn.GRU`` and ``nn.LSTM``, which captum cannot reach, and for functions such as ``torch.relu``.
+    Then the scores do not sum to the change; a call that leaves more than 5 % of it over says so.
+
+    The model must be an ``nn.Module``, or a method of one. Needs captum: ``pip install 'tempograd[captum]'``.
+
+    References
+    ----------
+    .. [1] A. Shrikumar, P. Greenside and A. Kundaje, "Learning important features through propagating activation
+       differences", ICML 2017. https://arxiv.org/abs/1704.02685
+    .. [2] M. Ancona et al., "Towards better understanding of gradient-based attribution methods for deep neural
+       networks", ICLR 2018. https://arxiv.org/abs/1711.06104
+
+    Examples
+    --------
+    >>> model = nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(2, 1, bias=False))
+    >>> _ = nn.init.constant_(model[2].weight, 2.0)
+    >>> DeepLift()(model, torch.tensor([[[3.0], [-1.0]]]), baseline=-1.0, output="raw").values.flatten()
+    tensor([6., 0.])
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+    needs_module: ClassVar[bool] = True
+    caveat: ClassVar[str] = "The scores of deep_lift leave"
+    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B4", "B7"})
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's setting.
+
+        B4 (real data): the network itself was made to return probabilities, so softmax gets its slope at x; the
+        released metrics then apply softmax a second time, which is theirs to repeat. On synthetic data the raw
+        output is explained (A6) and only each cell's effect on its own step is kept (B7).
+        """
+        if dataset not in REAL + SYNTHETIC:
+            raise UnknownNameError("published setting of DeepLIFT", dataset, REAL + SYNTHETIC)
+        return cls(quirks=frozenset({"A6", "B7"}) if dataset in SYNTHETIC else frozenset({"B4"}))
+
+    def attribute(self, question: Question) -> Attribution:
+        method = _import_captum()
+        part = _module(question.model)
+        values = torch.zeros(question.x.shape, device=question.x.device)
+        sums: list[Tensor] = []
+
+        def work(rows: slice, _: int) -> None:
+            block = question.block(rows)
+            found, change = self._attribute(question, part, block, method)
+            values[rows] = found.where(block.observed, 0).to(values)
+            if change is not None:
+                sums.append(torch.stack([(found.flatten(1).sum(1) - change).abs().sum(), change.abs().sum()]))
+
+        chunks = question.chunks
+        if any(type(layer) in MIXING for layer in part.modules()):
+            chunks.size = 1
+        chunks.run(len(values), 2, work, f"explain with {self.name}")
+        if sums and not self.quirks:
+            _warn_of_residual(torch.stack(sums).sum(0), part)
+        return Attribution(values)
+
+    def _attribute(
+        self, question: Question, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the scores of a block and the change they should sum to, None for own steps."""
+        with torch.no_grad(), _once(part):
+            answer, start = question.raw_answers(torch.stack([block.x, block.baseline], 1)).unbind(1)
+        block = question.read(block, answer)
+        slopes, change = self._slopes(question, block, answer, start)
+        explained = _Explained(question.model, part)
+        with _tidy(part):
+            if not isinstance(block.steps, str):
+                explained.slopes = slopes
+                return _captum(method(explained), block), change
+            own = torch.zeros_like(block.x)
+            for step in range(block.x.shape[1]):
+                explained.slopes = torch.zeros_like(slopes)
+                explained.slopes[:, step] = slopes[:, step]
+                own[:, step] = _captum(method(explained), block)[:, step]
+            return own, None
+
+    def _slopes(self, question: Question, block: Block, answer: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slope of the score with respect to the model's output, and the score's change.
+
+        The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
+        """
+
+        def score(output: Tensor) -> Tensor:
+            assert block.target is not None  # noqa: S101
+            picked = pick(link(output, question.output), block.target)
+            picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
+            return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
+
+        slopes = torch.zeros_like(answer, dtype=torch.float64)  # so that weights sum to 1
+        position, weight = nodes(1 if "B4" in self.quirks else NODES, "gauss-legendre")
+        if "B4" in self.quirks:
+            position = torch.ones(1)
+        with torch.enable_grad():
+            for alpha, share in zip(position.tolist(), weight.tolist(), strict=True):
+                point = torch.lerp(start, answer, alpha).requires_grad_()
+                slope = differentiate(score(point).sum(), point)
+                slopes += 0 if slope is None else share * slope.double()
+        with torch.no_grad():
+            return slopes.to(answer), score(answer) - score(start)
+
+
+class _Explained(nn.Module):
+    """The score as a weighted sum of the model's output, so that captum sees one number per series."""
+
+    slopes: Tensor
+
+    def __init__(self, model: Model, part: nn.Module) -> None:
+        super().__init__()
+        self.part, self.call = part, [model]  # the list keeps a module from being registered twice
+
+    def forward(self, z: Tensor) -> Tensor:
+        answer = raw(self.call[0], z)
+        require_graph(answer)
+        weighted = answer * torch.cat([self.slopes, self.slopes])
+        return weighted.flatten(1).sum(1) + 0 * z.flatten(1).sum(1)  # a model may ignore its input
+
+
+def _captum(method: Any, block: Block) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Setting forward, backward hooks")
+        found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
+    return found.detach()
+
+
+def _import_captum() -> Callable[[nn.Module], Any]:
+    try:
+        from captum.attr import DeepLift as Method  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError("captum", "captum") from None
+    return Method  # type: ignore[no-any-return]
+
+
+def _module(model: Model) -> nn.Module:
+    part = owner(model)
+    if part is None:
+        raise ModelError(
+            f"deep_lift works on the layers of a network and needs the nn.Module itself or a method of it, got "
+            f"{type(model).__name__}: pass the module, or use integrated_gradients."
+        )
+    return part
+
+
+@contextmanager
+def _once(part: nn.Module) -> Iterator[None]:
+    """Refuse a network that runs an activation more than once in a pass: captum would mix the runs up."""
+    seen: set[nn.Module] = set()
+
+    def note(layer: nn.Module, _: Any) -> None:
+        if layer in seen:
+            raise ModelError(
+                f"The model uses one {type(layer).__name__} module more than once, which deep_lift cannot follow: "
+                "give each place its own module, or use integrated_gradients."
+            )
+        seen.add(layer)
+
+    handles = [layer.register_forward_pre_hook(note) for layer in part.modules() if type(layer) in RESCALED]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _tidy(part: nn.Module) -> Iterator[None]:
+    """Take away what captum leaves on the layers when a pass fails or a layer does not matter."""
+    layers = [(layer, set(vars(layer))) for layer in part.modules()]
+    try:
+        yield
+    finally:
+        for layer, names in layers:
+            for name in set(vars(layer)) - names:
+                delattr(layer, name)
+
+
+def _warn_of_residual(sums: Tensor, part: nn.Module) -> None:
+    left, change = sums.tolist()
+    if change > 0 and left > TOO_FAR * change:
+        gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
+        reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
+        warn(
+            f"{DeepLift.caveat} {left / change:.0%} of the change of the prediction over, since captum cannot "
+            f"rescale {reason}: use integrated_gradients, whose scores sum to it."
+        )
