@@ -56,7 +56,7 @@ def correlation(ours: Tensor, theirs: Tensor) -> float:
 
 def runs(model: nn.Module, x: Tensor, train: Tensor, epochs: int) -> dict[str, tuple[Callable[[], Tensor], ...]]:
     """Return ours and theirs for every method, under one name each."""
-    few, gpu = x[: max(2, len(x) // 10)], x.is_cuda
+    few, gpu = x[: max(2, len(x) // 25)], x.is_cuda
 
     def ours(method: str, series: Tensor, drop: tuple[str, ...] = (), **changes: object) -> Callable[[], Tensor]:
         preset = tg.EXPLAINERS[method].published("mimic3")

@@ -207,3 +207,23 @@ def test_the_text_tells_what_was_done():
     assert text == (
         "Explanation(3 × 6 × 2, method='rand_ig', output='probability', seed=4, quirks=[], points=50, p=0.7)"
     )
+
+
+def test_scores_below_zero_come_last_where_the_sign_is_no_direction():
+    """As FIT and WinIT give them: a value that matters less than nothing is removed last, not first."""
+    model, x = linear(4, 1, classes=2), torch.ones(1, 4, 1)
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[4.0, 3.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0]]))
+        model[1].bias.zero_()
+    values = torch.tensor([0.3, -0.9, 0.2, -0.1]).view(1, 4, 1)
+    signed = replace(tg.explain(model, x, "random"), values=values, signed=True)
+    plain = replace(signed, signed=False)
+    assert signed.top(4).time.tolist() == [[1, 0, 2, 3]]
+    assert plain.top(4).time.tolist() == [[0, 2, 3, 1]]
+    drop = (torch.tensor([10.0]).sigmoid() - torch.tensor([7.0, 6.0]).sigmoid()).tolist()
+    for explanation, gone in ((signed, drop[0]), (plain, drop[1])):
+        found = tg.evaluate(model, explanation, metrics=["prediction_difference"], k=1)
+        assert found["prediction_difference"].tolist() == pytest.approx([gone], rel=1e-4)
+    truth = torch.tensor([False, True, False, False]).view(1, 4, 1)
+    assert tg.evaluate(model, signed, metrics=["auroc"], truth=truth)["auroc"].tolist() == [1.0]
+    assert tg.evaluate(model, plain, metrics=["auroc"], truth=truth)["auroc"].tolist() == [0.0]

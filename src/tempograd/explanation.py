@@ -133,16 +133,24 @@ class Explanation:
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
 
+    @property
+    def strength(self) -> Tensor:
+        """Return how much each cell matters: the size of a signed score, and any other score as it is.
+
+        FIT and WinIT give scores below 0 to values that matter less than nothing; those come last, not first.
+        """
+        return self.values.abs() if self.signed else self.values + 0.0  # no sort may tell -0 from 0
+
     def top(self, k: int = 10) -> Top:
-        """Return the ``k`` observed cells of each series with the largest magnitude, strongest first."""
+        """Return the ``k`` observed cells of each series that matter most, strongest first."""
         cells = self.values[0].numel()
         if checks.whole(k, "k", 1) > cells:
             raise InputError(f"k={k} is more than the {cells} cells of a series.")
-        size = self.values.abs().flatten(1)
+        size = self.strength.flatten(1)
         if self.mask is not None:
-            size = size.masked_fill(~self.mask.flatten(1), -1)
+            size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
         best = size.topk(k, dim=1)
-        missing = best.values < 0
+        missing = best.values.isinf()
         time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
         values = self.values.flatten(1).gather(1, best.indices)
         return Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))

@@ -20,11 +20,6 @@ def explainer(request) -> Explainer:
     return quick(request.param)
 
 
-def importance(explainer, values):
-    """Where predictions on prefixes are compared, a sign says more or less, not up or down."""
-    return values if explainer.needs_prefixes else values.abs()
-
-
 def close(first, second):
     torch.testing.assert_close(first, second, rtol=2e-4, atol=2e-7)
 
@@ -117,7 +112,7 @@ def test_a_channel_the_model_ignores_scores_zero(explainer):
         assert (found[..., 2] == 0).all()
         assert (found[..., :2] != 0).float().mean() > 0.8  # WinIT knows nothing of the first step
     elif not isinstance(explainer, Random):
-        size = importance(explainer, found)
+        size = found.abs() if explainer.signed else found
         assert size[..., 2].mean() < size[..., :2].mean()
 
 
@@ -138,9 +133,9 @@ def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
     important = cell % 5 == 2 if explainer.amortised else cell % 6 == 0
     with torch.no_grad():
         model[1].weight *= torch.where(important, 1.0, 0.01)
-    found = run(thorough(explainer), model, series(40, 12, 5) + 3, train=64, output="raw").values
+    found = run(thorough(explainer), model, series(40, 12, 5) + 3, train=64, output="raw").strength
     first = 5 if explainer.needs_prefixes else 0  # cells of a step that nothing comes before
-    found, important = importance(explainer, found).flatten(1)[:, first:], important[first:]
+    found, important = found.flatten(1)[:, first:], important[first:]
     hits = important[found.topk(int(important.sum())).indices].float().mean()
     if isinstance(explainer, Random):
         assert 0.05 < hits < 0.3

@@ -144,6 +144,19 @@ class Prefixes:
         return answers
 
 
+@torch.no_grad()
+def at_every_step(question: Question, block: Block, z: Tensor) -> Tensor:
+    """Return the prediction at every step of ``z``, (rows, time, class), series in the manner of the block's."""
+    found = _find_stepper(question, block)
+    if found is not None:
+        answer = found.answers(z)
+    elif question.per_step:
+        answer = raw(question.model, z)
+    else:
+        answer = torch.stack([_last(question, z[:, : t + 1]) for t in range(z.shape[1])], 1)
+    return link(answer, question.output)
+
+
 def _last(question: Question, z: Tensor) -> Tensor:
     """Return the raw answer to prefixes, (rows, class)."""
     try:

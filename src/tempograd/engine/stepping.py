@@ -55,6 +55,15 @@ class Stepper:
             answer = raw(self.model, z[:, None])
         return (answer[:, -1] if answer.ndim == 3 else answer), [memory.after for memory in memories]
 
+    def answers(self, x: Tensor) -> Tensor:
+        """Return the answers after every step, (rows, time, class), and remember nothing."""
+        answer, state = self._call(x[:, 0], [_Memory(layer) for layer in self.layers])
+        answers = [answer]
+        for t in range(1, x.shape[1]):
+            answer, state = self.step(x[:, t], state)
+            answers.append(answer)
+        return torch.stack(answers, 1)
+
     def walk(self, x: Tensor) -> tuple[Tensor, State]:
         """Return the answers after every step, (rows, time, class), and the states before it.
 

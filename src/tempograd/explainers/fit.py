@@ -89,6 +89,7 @@ class Fit(Explainer):
     needs_fit: ClassVar[bool] = True
     needs_prefixes: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
+    signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
 

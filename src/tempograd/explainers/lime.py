@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.draws import Purpose, keys, per_point, words
-from tempograd.engine import Block, Chunks, Question, pick, pieces, predict
+from tempograd.engine import Block, Chunks, Question, at_every_step, pick, pieces
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers._lasso import lasso
 from tempograd.explainers._path import Attribution
@@ -166,7 +166,7 @@ class Lime(Explainer):
     @torch.no_grad()
     def _prefix_scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
         """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
-        answer = _prefix_answers(question, torch.cat([block.x, z.flatten(0, 1)]))
+        answer = at_every_step(question, block, torch.cat([block.x, z.flatten(0, 1)]))
         clean, answer = answer[: len(block.x)], answer[len(block.x) :]
         target = block.target
         if isinstance(target, Tensor):
@@ -206,9 +206,3 @@ class Lime(Explainer):
         x = block.x.flatten(1).double() * observed
         z = torch.where(keep, block.x[:, None], block.baseline[:, None]).flatten(2).double() * observed[:, None]
         return 1 - torch.cosine_similarity(x[:, None], z, dim=2, eps=1e-8)
-
-
-def _prefix_answers(question: Question, z: Tensor) -> Tensor:
-    """Return what the model says at the end of every prefix, (series, time, class)."""
-    answers = (predict(question.model, z[:, :end], question.output) for end in range(1, z.shape[1] + 1))
-    return torch.stack([answer[:, -1] if answer.ndim == 3 else answer for answer in answers], 1)

@@ -99,6 +99,7 @@ class WinIT(Explainer):
     needs_gradient: ClassVar[bool] = False
     needs_fit: ClassVar[bool] = True
     needs_prefixes: ClassVar[bool] = True
+    signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False
     zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})

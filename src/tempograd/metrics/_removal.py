@@ -56,9 +56,9 @@ class States(NamedTuple):
     stop: Tensor
 
 
-def strength(values: Tensor, rank: str) -> Tensor:
-    """Return what cells are ranked by."""
-    return values.abs() if rank == "absolute" else values + 0.0  # no sort may tell -0 from 0
+def strength(values: Tensor, rank: str, *, signed: bool) -> Tensor:
+    """Return what cells are ranked by; see :attr:`tempograd.Explanation.strength`."""
+    return values.abs() if signed and rank == "absolute" else values + 0.0  # no sort may tell -0 from 0
 
 
 def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
@@ -137,7 +137,8 @@ def _ranks(subject: Subject, rows: slice, names: Sequence[str]) -> Tensor:
     explanation = subject.explanation
     values = explanation.values[rows].to(subject.device).flatten(1)
     observed, ids = subject.cells_observed(rows), explanation.ids[rows].to(subject.device, torch.int64)
-    return torch.stack([rankings(strength(values, name), observed, ids) for name in names])
+    sizes = (strength(values, name, signed=explanation.signed) for name in names)
+    return torch.stack([rankings(size, observed, ids) for size in sizes])
 
 
 def _states(

@@ -23,7 +23,7 @@ class Metric:
     name : str, optional
         What the scores are reported under, by default the name in the registry.
     rank : {"absolute", "signed"}
-        Whether the size of an attribution makes a cell important, or its value, most positive first.
+        Whether the size of a signed attribution makes a cell important, or its value, most positive first.
     """
 
     higher_is_better: ClassVar[bool]

@@ -136,7 +136,7 @@ class Entropy(Localisation):
 def locate(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]) -> dict[str, Tensor]:
     """Score all series by all metrics; each way of ranking and scaling is sorted once."""
     salient = _salient(truth, explanation, metrics[0].name).flatten(1)
-    values = explanation.values.flatten(1)
+    values, signed = explanation.values.flatten(1), explanation.signed
     seen = torch.ones((), dtype=torch.bool, device=values.device).expand_as(values)
     observed = seen if explanation.mask is None else explanation.mask.flatten(1).to(values.device)
     scores = {
@@ -145,13 +145,13 @@ def locate(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]
     for rank, whole in sorted({(metric.rank, metric.whole) for metric in metrics}):
         mine = [metric for metric in metrics if (metric.rank, metric.whole) == (rank, whole)]
         if whole:
-            score = scaled(strength(values, rank), observed, published=True)
+            score = scaled(strength(values, rank, signed=signed), observed, published=True)
             table = Thresholds.of(*(part[observed][None] for part in (score, salient, observed)))
             for metric in mine:
                 scores[metric.name].copy_(metric.score(table)[0])
             continue
         for rows in pieces(len(values), max(1, CELLS // values.shape[1])):
-            score = scaled(strength(values[rows], rank), observed[rows])
+            score = scaled(strength(values[rows], rank, signed=signed), observed[rows])
             table = Thresholds.of(score, salient[rows], observed[rows])
             for metric in mine:
                 scores[metric.name][rows] = metric.score(table).float()

@@ -85,7 +85,7 @@ def curves(model: Model, explanations: Mapping[str, Explanation], x: Tensor, ind
 
 def _removed(explanation: Explanation, x: Tensor, index: int) -> Tensor:
     """Return the series with 0 %, 5 %, … 100 % of its observed cells at the baseline, strongest first."""
-    size = explanation.values[index].abs().flatten().cpu()
+    size = explanation.strength[index].flatten().cpu()
     if explanation.mask is None:
         observed = torch.ones_like(size, dtype=torch.bool)
     else:

@@ -155,7 +155,9 @@ def _map(label: str, explanation: Explanation, index: int, observed: Flags) -> M
     low = high = None
     if explanation.standard_error is not None:
         low, high = (plain(side[0]) for side in explanation[index : index + 1].interval(0.95))
-    return Map(label, explanation.signed, values, low, high, colours.limit(values, observed))
+    # where larger is more important, a score below 0 is none
+    shown = values if explanation.signed else np.maximum(values, 0)
+    return Map(label, explanation.signed, shown, low, high, colours.limit(shown, observed))
 
 
 def _strongest(

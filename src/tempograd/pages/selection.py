@@ -103,7 +103,7 @@ def chosen(explanation: Explanation, series: Sequence[int] | None) -> list[int]:
         return list(range(count))
     target = explanation.target
     classes = target if target is not None and target.ndim == 1 else torch.zeros(count, dtype=torch.int64)
-    size = explanation.values.abs().flatten(1).sum(1).cpu()
+    size = explanation.strength.flatten(1).sum(1).cpu()
     groups = [(classes.cpu() == kind).nonzero().flatten() for kind in sorted(set(classes.tolist()))]
     picked: list[int] = []
     for group, share in zip(groups, _shares([len(group) for group in groups]), strict=True):
