@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-methods clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -20,6 +20,9 @@ lint: .venv/lint
 bench: .venv/test
 	$(BIN)/python benchmarks/speed.py
 
+bench-methods: .venv/peers
+	$(BIN)/python benchmarks/methods.py --out benchmarks/results/methods_cpu.json
+
 clean:
 	rm -rf .venv demo
 
@@ -31,6 +34,10 @@ clean:
 
 .venv/test: .venv/core
 	$(PIP) --group test
+	touch $@
+
+.venv/peers: .venv/test
+	$(PIP) --group peers
 	touch $@
 
 .venv/lint: .venv/test

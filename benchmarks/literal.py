@@ -1,4 +1,4 @@
-"""Literal loops of two published procedures that no package offers: WinIT and ContraLSP, written from their texts."""
+"""Literal loops of two published procedures that no package offers, WinIT and ContraLSP."""
 
 import numpy as np
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 def winit(model: nn.Module, x: Tensor, train: Tensor, window: int = 10, samples: int = 3) -> Tensor:
-    """Loop over prediction times, window starts and features; values are drawn from each feature's training values."""
+    """Loop over prediction times, window starts and features, with values drawn from each feature's own."""
     series, time, channels = x.shape
     pools = [train[..., f].flatten().numpy() for f in range(channels)]
     rng = np.random.default_rng(42)
@@ -45,8 +45,8 @@ class Replacement(nn.Module):
 
 
 def contralsp(model: nn.Module, x: Tensor, epochs: int, lam: tuple[float, float] = (0.005, 0.01)) -> Tensor:
-    """Train gates, one trend network per channel and the replacement; cluster the points on the host at every step."""
-    series, time, channels = x.shape
+    """Train gates, a trend network per channel and the replacement; cluster on the host at every step."""
+    _, time, channels = x.shape
     gates = nn.Parameter(torch.full_like(x, 0.5))
     trends = nn.ModuleList(
         nn.Sequential(nn.Linear(time, 32), nn.ReLU(), nn.Linear(32, time)) for _ in range(channels)

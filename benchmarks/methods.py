@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import literal
-import peers
 import torch
 from torch import Tensor, nn
 
+import literal
+import peers
 import tempograd as tg
 
 AREAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -33,7 +33,9 @@ def seconds(work: Callable[[], Tensor], device: str) -> tuple[float, Tensor]:
     return time.perf_counter() - start, result
 
 
-def side_by_side(ours: Callable[[], Tensor], theirs: Callable[[], Tensor], repeats: int, device: str) -> dict[str, float]:
+def side_by_side(
+    ours: Callable[[], Tensor], theirs: Callable[[], Tensor], repeats: int, device: str
+) -> dict[str, float]:
     """Take times in turn; the ratio is the median over pairs, its spread their range."""
     ours()
     pairs = [(seconds(ours, device), seconds(theirs, device)) for _ in range(repeats)]

@@ -99,10 +99,17 @@ def extremal_mask(model: nn.Module, x: Tensor, epochs: int, batch: int) -> Tenso
 
     channels = x.shape[-1]
     network = nn.Sequential(
-        RNN(input_size=channels, rnn="gru", hidden_size=channels, bidirectional=True), MLP([2 * channels, channels])
+        RNN(input_size=channels, rnn="gru", hidden_size=channels, bidirectional=True),
+        MLP([2 * channels, channels]),
     )
     net = ExtremalMaskNet(
-        probabilities(model), model=network, lambda_1=0.01, lambda_2=10.0, loss="cross_entropy", optim="adam", lr=0.01
+        probabilities(model),
+        model=network,
+        lambda_1=0.01,
+        lambda_2=10.0,
+        loss="cross_entropy",
+        optim="adam",
+        lr=0.01,
     )
     with silent():
         return ExtremalMask(probabilities(model)).attribute(

@@ -204,7 +204,7 @@ def test_list_names_everything_with_one_line(kind, capsys):
 def test_list_tells_facts_and_directions(capsys):
     main(["list", "explainers", "--json"])
     explainers = json.loads(capsys.readouterr().out)
-    assert [entry["name"] for entry in explainers] == list(EXPLAINERS)
+    assert [entry["name"] for entry in explainers] == sorted(EXPLAINERS)
     for entry in explainers:
         kind = EXPLAINERS[entry["name"]]
         assert (entry["signed"], entry["complete"]) == (kind.signed, kind.complete)

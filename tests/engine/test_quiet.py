@@ -84,3 +84,22 @@ def test_a_module_without_weights_computes_where_its_buffers_are():
     module.register_buffer("count", torch.zeros(1, dtype=torch.int64))
     module.register_buffer("scale", torch.ones(1, dtype=torch.float64))
     assert place(module, torch.zeros(1))[1] == torch.float64
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_tiny_numbers_are_zero_inside_and_as_before_outside(before):
+    tiny = torch.tensor(1e-40)
+
+    def failing():
+        with quiet(Recurrent()):
+            assert tiny * 1 == 0
+            raise ArithmeticError
+
+    if not torch.set_flush_denormal(before):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    try:
+        with pytest.raises(ArithmeticError):
+            failing()
+        assert bool(tiny * 1 == 0) == before
+    finally:
+        torch.set_flush_denormal(False)

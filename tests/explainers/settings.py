@@ -15,7 +15,7 @@ from tempograd.explainers import EXPLAINERS, Explainer
 QUICK: dict[str, dict[str, object]] = {
     "augmented_occlusion": {"samples": 4},
     "contralsp": {"epochs": 10, "lr": 0.1},
-    "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4)},
+    "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4), "time_weight": 0.0},
     "fit": {"samples": 4, "epochs": 20},
     "extremal_mask": {"epochs": 9, "lr": 0.05},
     "timex": {"epochs": 1, "batch": 8},

@@ -163,7 +163,7 @@ def literal_fit(model, x, area, explainer, steps):
 def test_every_series_and_area_is_a_problem_of_its_own():
     """Seven series and three areas in blocks of uneven size, against one fit at a time."""
     model, x, areas = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE), (0.2, 0.45, 0.8)
-    explainer = Dynamask(areas, epochs=10, lr=0.06, time_weight=0.3, growth=50.0)
+    explainer = Dynamask(areas, epochs=10, lr=0.06, time_weight=0.3, growth=50.0, tolerance=None)
     for chunk in (2, 9, 100):
         found = explainer(model, x, chunk=chunk).values
         for n in range(7):
@@ -175,9 +175,9 @@ def test_every_series_and_area_is_a_problem_of_its_own():
 def test_the_smallest_area_that_is_good_enough():
     errors = torch.tensor([[0.3, 0.09, 0.05], [0.05, 0.01, 0.02], [0.9, 0.8, 0.7], [0.4, 0.4, 0.5]])
     areas = (0.1, 0.2, 0.3)
-    assert Dynamask(areas)._choose(errors).tolist() == [2, 1, 2, 0]
+    assert Dynamask(areas, tolerance=None)._choose(errors).tolist() == [2, 1, 2, 0]
     assert Dynamask(areas, tolerance=0.1)._choose(errors).tolist() == [1, 0, 2, 0]
-    assert Dynamask(areas, deletion=True)._choose(errors).tolist() == [0, 0, 0, 2]
+    assert Dynamask(areas, deletion=True, tolerance=None)._choose(errors).tolist() == [0, 0, 0, 2]
     assert Dynamask(areas, deletion=True, tolerance=0.04)._choose(errors).tolist() == [0, 0, 0, 0]
 
 

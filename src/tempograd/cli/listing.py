@@ -16,6 +16,7 @@ FACTS = (
     "deterministic",
     "needs_gradient",
     "needs_fit",
+    "needs_module",
     "needs_prefixes",
     "needs_probabilities",
     "shared",
@@ -58,7 +59,9 @@ def describe(kind: str) -> list[dict[str, Any]]:
         "models": MODELS,
     }
     entries = []
-    for name, thing in registries[kind].items():
+    names = sorted(EXPLAINERS) if kind == "explainers" else registries[kind]
+    for name in names:
+        thing = registries[kind][name]
         entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
         if kind == "explainers":
             entry |= {fact: getattr(thing, fact) for fact in FACTS}

@@ -63,9 +63,10 @@ class Dynamask(Explainer):
     deletion : bool
         Look for the cells that change the prediction most when they are perturbed, rather than for those
         that keep it when the others are.
-    tolerance : float, optional
-        Take the smallest area with an error below this ("extremal"; above it for deletion) instead of the
-        area with the smallest error of each series ("best"), which is also taken where no area is good enough.
+    tolerance : float or None
+        Take the smallest area with an error below this ("extremal"; above it for deletion). Where no area is good
+        enough, and with None, it is the area with the smallest error of each series ("best"): nearly always the
+        largest one, since more cells keep more of the prediction.
 
     Notes
     -----
@@ -104,9 +105,9 @@ class Dynamask(Explainer):
     lr: float = 0.01
     size_weight: float = 0.1
     growth: float = 100.0
-    time_weight: float = 0.0
+    time_weight: float = 0.1
     deletion: bool = False
-    tolerance: float | None = None
+    tolerance: float | None = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,13 +134,22 @@ class Dynamask(Explainer):
         faults = {"B5", "0.3.5", "4.2"}
         if dataset in REAL:
             deleting = frozenset(faults | {"0.3.6", "4.3"})
-            return cls(perturbation="mean", lr=1e-3, growth=1e4, deletion=True, quirks=deleting)
+            return cls(
+                perturbation="mean",
+                lr=1e-3,
+                growth=1e4,
+                time_weight=0.0,
+                deletion=True,
+                tolerance=None,
+                quirks=deleting,
+            )
         if dataset not in SYNTHETIC:
             raise UnknownNameError("published setting of Dynamask", dataset, REAL + SYNTHETIC)
         state = dataset == "state"
         areas = (0.25, 0.3) if state else tuple(round(0.25 + 0.01 * i, 2) for i in range(10))
         quirks = frozenset(faults | {"A6"} | ({"B6"} if state else set()))
-        return cls(areas, "blur", 1.0, 500 if state else 1000, lr=1e-3, time_weight=1.0, quirks=quirks)
+        epochs = 500 if state else 1000
+        return cls(areas, "blur", 1.0, epochs, lr=1e-3, time_weight=1.0, tolerance=None, quirks=quirks)
 
     def attribute(self, question: Question) -> Attribution:
         values = torch.zeros(question.x.shape, device=question.x.device)
