@@ -1,4 +1,4 @@
-"""time_interpret's methods as its own scripts call them, for the comparison only (``pip install time_interpret``)."""
+"""time_interpret's methods as its own scripts call them, for the comparison only."""
 
 import logging
 import warnings

@@ -2,8 +2,8 @@
 
 Five folds of the released data, a GRU trained by the published recipe, each cell's effect on its own step
 (``Method.published("state")``), scores pooled over the test series. Dynamask, Extrmask and ContraLSP run without
-B6, which has them look at the last step alone; Dynamask without any fault (and with a step of 0.01 in place of 0.001,
-so that masks arrive at 0 and 1), and with the order of rows that the released code has. Results:
+B6, which has them look at the last step alone; Dynamask without any fault (and with a step of 0.01 in place of
+0.001, so that masks arrive at 0 and 1), and with the order of rows that the released code has. Results:
 ``benchmarks/results/state_study.json``.
 """
 
