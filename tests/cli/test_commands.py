@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tempograd.cli import main
+from tempograd.cli.demo import METHODS
 from tempograd.data import load_dataset
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
@@ -216,7 +217,7 @@ def test_list_tells_facts_and_directions(capsys):
 def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
     out = tmp_path / "demo"
     argv = ["demo", "--out", str(out), "--series", "2", "--epochs", "1", "--seed", "1", "--device", "cpu"]
-    assert main(argv) == 0
+    assert main([*argv, "--methods", "deep_lift,winit,random"]) == 0
     printed = capsys.readouterr().out
     model, data = load_model(out / "model.safetensors"), load_dataset("state")
     assert f"test accuracy {accuracy(model, data.test):.3f}" in printed
@@ -227,7 +228,7 @@ def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
     assert timing.seed == 1
     assert timing.ids.tolist() == test.ids.tolist()
     rows = {row[0]: row[1:] for row in _rows(out / "table.md")}
-    assert list(rows) == ["method", "timing", "integrated_gradients", "gradient_shap", "random"]
+    assert list(rows) == ["method", "timing", "deep_lift", "winit", "random"]
     metrics = ["cpd", "cpp", "aup", "aur", "auroc"]
     first = evaluate(model, timing, metrics=metrics, truth=test.truth)
     noise = explain(model, test.x, "random", seed=1, ids=test.ids)
@@ -238,6 +239,14 @@ def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
     gap = compare(second["cpd"], first["cpd"])
     assert rows["random"][5].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
     assert (out / "series.svg").read_text(encoding="utf-8").startswith("<svg")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "winit" in page  # in the table of scores, though it is not drawn
+
+
+def test_demo_has_every_method_and_refuses_others(capsys):
+    assert set(METHODS) == set(EXPLAINERS)
+    assert main(["demo", "--methods", "timinf"]) == 1
+    assert "Did you mean 'timing'?" in capsys.readouterr().err
 
 
 def _rows(path):

@@ -50,8 +50,8 @@ def report(
     series : sequence of int, optional
         Positions of the series to show, by default up to twelve that differ in class and size of effect.
     scores : mapping of method to mapping of metric to Tensor, optional
-        One score per series, as ``evaluate`` returns them. By default computed: CPD and CPP, and with a
-        truth AUROC and AUPRC.
+        One score per series, as ``evaluate`` returns them, also of methods that are not drawn. By default
+        computed: CPD and CPP, and with a truth AUROC and AUPRC.
     """
     named = selection.labelled(explanations)
     first = next(iter(named.values()))

@@ -57,11 +57,11 @@ def compute_scores(
 
 def score_table(scores: Scores, methods: tuple[str, ...]) -> ScoreTable:
     """Summarise scores per series: mean, standard error, the best, and paired differences to the first."""
-    unknown = set(methods) ^ set(scores)
-    if unknown:
+    if set(methods) - set(scores):
         raise InputError(
             f"scores must hold one entry per explanation, {', '.join(methods)}; got {', '.join(scores)}."
         )
+    methods = (*methods, *(method for method in scores if method not in methods))
     metrics = tuple(scores[methods[0]])
     directions = tuple(METRICS[metric].higher_is_better if metric in METRICS else None for metric in metrics)
     cells: dict[tuple[str, str], Cell] = {}
