@@ -1,10 +1,10 @@
 """``tempograd demo``: the main job from end to end, on data that comes with the library."""
 
 import argparse
-import textwrap
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -109,25 +109,25 @@ def _explain(
 ) -> "dict[str, Explanation]":
     from tempograd.explainers import EXPLAINERS, explain
 
-    found, notes = {}, []
+    found = {}
+    print(f"3/4 explain  {len(split)} test series with", flush=True)
     for method in methods:
         learns = EXPLAINERS[method].needs_fit or method == "gradient_shap"
         options: dict[str, Any] = {"seed": seed, "ids": split.ids, "channels": data.channels}
         options |= METHODS[method] | ({"train": data.train.x[:LEARNT_FROM]} if learns else {})
-        found[method], seconds = _timed(lambda m=method, o=options: _quietly(explain, model, split.x, m, **o))  # type: ignore[misc]
-        notes.append(f"{method} {seconds:.0f} s")
-    text = f"3/4 explain  {len(split)} test series: {', '.join(notes)}"
-    print(textwrap.fill(text, 110, subsequent_indent=" " * 13))
+        work = partial(explain, model, split.x, method, **options)
+        found[method], seconds = _timed(partial(_quietly, work))
+        print(f"             {method:21} {seconds:3.0f} s", flush=True)
     return found
 
 
-def _quietly(work: Callable[..., T], *args: Any, **options: Any) -> T:
+def _quietly(work: Callable[[], T]) -> T:
     """Leave out what DeepLIFT says about recurrent layers: the table shows how it fares."""
     from tempograd.explainers import DeepLift
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DeepLift.caveat)
-        return work(*args, **options)
+        return work()
 
 
 def _score(

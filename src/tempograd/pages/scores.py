@@ -61,7 +61,7 @@ def score_table(scores: Scores, methods: tuple[str, ...]) -> ScoreTable:
         raise InputError(
             f"scores must hold one entry per explanation, {', '.join(methods)}; got {', '.join(scores)}."
         )
-    methods = (*methods, *(method for method in scores if method not in methods))
+    methods = (methods[0], *(method for method in scores if method != methods[0]))
     metrics = tuple(scores[methods[0]])
     directions = tuple(METRICS[metric].higher_is_better if metric in METRICS else None for metric in metrics)
     cells: dict[tuple[str, str], Cell] = {}
