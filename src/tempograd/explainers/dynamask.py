@@ -88,7 +88,8 @@ class Dynamask(Explainer):
     --------
     >>> first = lambda x: (x[:, :2] ** 2).sum((1, 2))[:, None]
     >>> x = torch.tensor([[[3.0], [-2.0], [2.0], [1.0]]])
-    >>> Dynamask((0.5,), "reference", epochs=100, lr=0.05)(first, x, output="raw").values.flatten()
+    >>> dynamask = Dynamask((0.5,), "reference", epochs=100, lr=0.05, time_weight=0.0)
+    >>> dynamask(first, x, output="raw").values.flatten()
     tensor([1., 1., 0., 0.])
     """
 
