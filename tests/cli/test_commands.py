@@ -202,6 +202,20 @@ def test_list_names_everything_with_one_line(kind, capsys):
     assert all(re.search(rf"^{entry['name']}  ", printed, re.MULTILINE) for entry in entries)
 
 
+def test_methods_that_learn_take_the_training_series_of_a_data_set(folder, tmp_path, capsys):
+    out = tmp_path / "e.safetensors"
+    argv = ["explain", "--model", str(folder / "model.safetensors"), "--method", "augmented_occlusion"]
+    argv += ["--limit", "2", "--set", "samples=2", "--out", str(out), "--device", "cpu"]
+    assert main([*argv, "--data", "switch_feature"]) == 0
+    data, model = load_dataset("switch_feature"), load_model(folder / "model.safetensors")
+    expected = explain(
+        model, data.test.x[:2], "augmented_occlusion", data.train.x, samples=2, ids=data.test.ids[:2]
+    )
+    torch.testing.assert_close(Explanation.load(out).values, expected.values)
+    assert main([*argv, "--data", str(folder / "series.npz")]) == 1
+    assert "augmented_occlusion learns from training series: pass them with --train." in capsys.readouterr().err
+
+
 def test_list_tells_facts_and_directions(capsys):
     main(["list", "explainers", "--json"])
     explainers = json.loads(capsys.readouterr().out)

@@ -20,7 +20,11 @@ def add_explain(commands: Commands) -> None:
         "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, an .npz or an .npy file"
     )
     parser.add_argument("--split", default="test", choices=("train", "validation", "test"), help="of a data set")
-    parser.add_argument("--train", metavar="DATASET_OR_FILE", help="series for methods that learn from some")
+    parser.add_argument(
+        "--train",
+        metavar="DATASET_OR_FILE",
+        help="series for methods that learn from some (default: the training series, where --data is a data set)",
+    )
     parser.add_argument("--method", default="timing", metavar="NAME", help="see 'tempograd list explainers'")
     parser.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings")
     parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
@@ -46,9 +50,10 @@ def run(args: argparse.Namespace) -> None:
     split, channels, _ = read_series(args.data, args.split, args.root, args.variant, labels=False)
     if args.limit is not None:
         split = split.take(slice(whole(args.limit, "--limit", 1)))
+    source = args.train or _training_series(args.method, args.data)
     pool = None
-    if args.train is not None:
-        pool = read_series(args.train, "train", args.root, args.variant, labels=False).split.x
+    if source is not None:
+        pool = read_series(source, "train", args.root, args.variant, labels=False).split.x
     options: dict[str, Any] = {
         "target": args.target,
         "baseline": args.baseline,
@@ -62,3 +67,16 @@ def run(args: argparse.Namespace) -> None:
     explanation = explain(model, split.x, args.method, train=pool, **(options | dict(args.settings)))
     explanation.save(args.out)
     print(f"Explained {len(explanation)} series with {explanation.method}. Wrote {args.out}.")
+
+
+def _training_series(method: str, data: str) -> str | None:
+    """Return where a method that must learn finds its series, if nobody said."""
+    from tempograd.data import DATASETS
+    from tempograd.errors import InputError
+    from tempograd.explainers import EXPLAINERS
+
+    if not EXPLAINERS[method].needs_fit:
+        return None
+    if data not in DATASETS:
+        raise InputError(f"{method} learns from training series: pass them with --train.")
+    return data
