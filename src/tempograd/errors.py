@@ -55,7 +55,8 @@ class UnknownNameError(TempogradError, KeyError):
         known = sorted(known)
         meant = _meant(str(name), known)
         hint = "" if meant is None else f" Did you mean {meant!r}?"
-        super().__init__(f"No {kind} is called {name!r}.{hint} Known names: {', '.join(known)}.")
+        names = f"Known names: {', '.join(known)}." if known else "There is none."
+        super().__init__(f"No {kind} is called {name!r}.{hint} {names}")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])

@@ -199,7 +199,7 @@ CASES |= {
         r"shape \(3, 2\).*\(6, 2\): fit with",
     ),
     "narrower training series": (
-        lambda: tg.explain(MODEL, X, "augmented_occlusion", train=X[..., :1]),
+        lambda: tg.AugmentedOcclusion().fit(MODEL, X[..., :1])(MODEL, X),
         InputError,
         r"shape \(6, 1\).*\(6, 2\): fit with",
     ),
@@ -413,3 +413,21 @@ def test_every_argument_of_the_call_is_in_the_help_of_explain():
     expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"channels", "times"}
     listed = re.findall(r"^ +- ((?:``\w+``(?:, )?)+): ", tg.explain.__doc__, re.MULTILINE)
     assert set(re.findall(r"\w+", " ".join(listed))) == expected
+
+
+def test_a_model_that_leaves_torch_is_told_which_methods_can_follow():
+    rule = lambda z: torch.from_numpy(z.numpy()[:, 0])  # noqa: E731
+    with pytest.raises(ModelError, match=r"numpy array, which has no gradient: .* occlusion or lime"):
+        tg.explain(rule, X, output="raw")
+    assert (tg.explain(rule, X, "occlusion", output="raw").values[:, 1:] == 0).all()
+
+
+def test_training_series_of_another_width_are_refused_before_anything_is_learnt():
+    with pytest.raises(InputError, match="The training series have 3 channels, x has 2"):
+        tg.explain(MODEL, X, "winit", train=series(20, 6, 3))
+
+
+def test_occlusion_says_what_it_replaced_values_by():
+    train = series(5, 6, 2, seed=8)
+    found = tg.explain(MODEL, X, "occlusion", train=train)
+    torch.testing.assert_close(found.baseline[1], train.mean(0))

@@ -176,7 +176,7 @@ GRU = Recurrent(2, per_step=True)
 X = series(4, 6, 2)
 CASES = {
     "unfitted": (lambda: tg.explain(GRU, X, "fit"), InputError, "learns from training series"),
-    "steps": (lambda: FITTED(GRU, X, steps=2), InputError, "own step and after it, got steps=2"),
+    "steps": (lambda: FITTED(GRU, X, steps=2), InputError, "own step on, got steps=2"),
     "steps list": (lambda: FITTED(GRU, X, steps=[1, 2]), InputError, "leave steps out"),
     "logits": (lambda: FITTED(GRU, X, output="raw"), InputError, "compares probabilities"),
     "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, "2 channels, x has 3"),
@@ -188,7 +188,7 @@ CASES = {
     "hidden": (lambda: tg.Fit(hidden=0), InputError, "hidden must be at least 1"),
     "recipe": (lambda: tg.Fit(recipe="fast"), SettingError, "'validated' or 'plain'"),
     "one step": (lambda: tg.Fit().fit(GRU, X[:, :1]), InputError, "two steps or more"),
-    "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "needs more series, got 2"),
+    "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "Too few series to train the .* of fit: got 2"),
     "scale": (lambda: tg.Fit().fit(GRU, X * 1e30), InputError, "loss became"),
     "rows": (
         lambda: FITTED(lambda z: torch.ones(len(z), 4, 2), X, target=lambda y: y[:, 0, 0]),

@@ -343,7 +343,7 @@ def test_finds_the_channel_a_model_looks_at(explainer, least, matters):
 
 
 CASES = {
-    "unfitted": (lambda kind: kind()(linear(9, 3), X), InputError, "call fit"),
+    "unfitted": (lambda kind: kind()(linear(9, 3), X), InputError, "returns a new one"),
     "other length": (
         lambda kind: quick(kind).fit(smooth(9, 3), TRAIN)(smooth(6, 3), X[:, :6]),
         InputError,
@@ -473,3 +473,15 @@ def test_a_model_in_half_precision_is_learnt_from_in_single():
         assert weights(fitted).dtype == torch.float32
         assert fitted(model, X).values.isfinite().all()
         assert replace(fitted, epochs=2).network is fitted.network
+
+
+@pytest.mark.parametrize("kind", [tg.TimeX, tg.TimeXPP])
+def test_questions_about_other_answers_are_refused(kind):
+    model, x = linear(6, 2), series(8, 6, 2)
+    explainer = kind(epochs=1, batch=4).fit(model, x)
+    with pytest.raises(InputError, match="explains all steps together, got steps=3"):
+        explainer(model, x, steps=3)
+    with pytest.raises(InputError, match="is for classifiers: with output='raw'"):
+        explainer(model, x, output="raw")
+    same = explainer(lambda z: model(z).softmax(-1), x, output="raw").values
+    torch.testing.assert_close(same, explainer(model, x).values)

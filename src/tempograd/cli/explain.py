@@ -26,7 +26,15 @@ def add_explain(commands: Commands) -> None:
         help="series for methods that learn from some (default: the training series, where --data is a data set)",
     )
     parser.add_argument("--method", default="timing", metavar="NAME", help="see 'tempograd list explainers'")
-    parser.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings")
+    parser.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a hyper-parameter of the method, as points=100 or areas=[0.1,0.2]; may be repeated",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
     parser.add_argument("--target", type=int, help="class or output to explain (default: the predicted one)")
     parser.add_argument("--baseline", default="zero", choices=("zero", "average"), help="what absent means")

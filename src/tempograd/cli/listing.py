@@ -23,6 +23,14 @@ FACTS = (
     "complete",
 )
 
+LEGEND = """
+signed: the sign tells the direction · targeted: about one class or output, not the whole · deterministic: the
+seed makes no difference · needs gradient: of a differentiable model · needs fit: training series, train= ·
+needs module: an nn.Module · needs prefixes: predictions on the first steps of a series · needs probabilities:
+no regression · shared: series explained together influence each other · complete: scores sum to the change of
+the prediction
+"""
+
 
 def add_list(commands: Commands) -> None:
     parser = add_command(
@@ -39,9 +47,11 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(entries, indent=2, ensure_ascii=False))
         return
     width = max(len(entry["name"]) for entry in entries) + 2
+    legend = LEGEND if args.kind == "explainers" else ""
     for entry in entries:
         about = entry["about"] + _extra(entry)
         print(textwrap.fill(about, 110, initial_indent=entry["name"].ljust(width), subsequent_indent=" " * width))
+    print(legend, end="")
 
 
 def describe(kind: str) -> list[dict[str, Any]]:

@@ -33,7 +33,15 @@ def link(answer: Tensor, output: str) -> Tensor:
 
 def raw(model: Model, z: Tensor) -> Tensor:
     """Call the model and check that it answered with one row per series."""
-    answer = model(z)
+    try:
+        answer = model(z)
+    except RuntimeError as error:
+        if "numpy() on Tensor that requires grad" not in str(error):
+            raise
+        raise ModelError(
+            "The model turns its input into a numpy array, which has no gradient: use a method that needs none, "
+            "such as occlusion or lime."
+        ) from error
     if not isinstance(answer, Tensor):
         raise ModelError(
             f"The model must return a tensor, got {type(answer).__name__}: "

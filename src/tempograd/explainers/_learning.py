@@ -66,7 +66,7 @@ def learn(
     order = torch.randperm(len(x), generator=rng)
     held = math.ceil(len(x) * plan.held_out)
     if len(x) - held < 2:
-        raise InputError(f"{label} needs more series, got {len(x)}: fit with ten or more.")
+        raise InputError(f"Too few series to {label}: got {len(x)}, fit with ten or more.")
     with torch.inference_mode(mode=False), torch.enable_grad():
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU

@@ -27,8 +27,8 @@ def over_prefixes(
     asked = question.asked_steps
     if asked is not None and not (isinstance(asked, str) and asked == "own"):
         raise InputError(
-            f"{method} scores a value by the predictions at its own step and after it, got steps={asked!r}: "
-            "leave steps out, or use integrated_gradients."
+            f"{method} scores a value by the predictions from its own step on, got steps={asked!r}: leave steps "
+            "out, or use integrated_gradients."
         )
     values = torch.zeros(question.x.shape, device=question.x.device)
 
@@ -73,8 +73,8 @@ def require_probabilities(prefixes: Prefixes, method: str) -> None:
     p = distributions(prefixes.outputs)
     if not bool((p >= 0).all() & ((p.sum(-1) - 1).abs() < 1e-4).all()):
         raise InputError(
-            f"{method} compares probabilities, but with output='raw' the model's rows are none: "
-            "leave output out, so that softmax is applied."
+            f"{method} compares probabilities, but with output='raw' the model's rows are none: leave output out "
+            "if softmax belongs there, and use winit or occlusion for regression."
         )
 
 

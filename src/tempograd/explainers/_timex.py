@@ -40,6 +40,7 @@ class MaskNetwork(Explainer):
     deterministic: ClassVar[bool] = True
     needs_fit: ClassVar[bool] = True
     amortised: ClassVar[bool] = True
+    needs_probabilities: ClassVar[bool] = True
     choose_by_if_published: ClassVar[dict[str, str]] = {}
     """What the released code chooses the epoch by, under the key of that quirk."""
 
@@ -75,7 +76,7 @@ class MaskNetwork(Explainer):
         return cls(quirks=cls.known_quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Learn a mask generator from series that the model was trained on, or others like them.
+        """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
 
         Parameters
         ----------
@@ -134,6 +135,7 @@ class MaskNetwork(Explainer):
 
     def attribute(self, question: Question) -> Attribution:
         learnt: Learnt = self.network
+        _check(question, self.name)
         generator = _at_home(learnt.generator, question)
         values = torch.zeros(question.x.shape, device=question.x.device)
         dtype = generator.code.dtype
@@ -153,6 +155,22 @@ class MaskNetwork(Explainer):
             chunks.size = max(TEST_BATCH, chunks.size // TEST_BATCH * TEST_BATCH)
         chunks.run(len(values), 1, work, f"explain with {self.name}")
         return Attribution(values)
+
+
+def _check(question: Question, method: str) -> None:
+    """Refuse questions about other answers than the ones the generator was learnt for."""
+    if question.asked_steps is not None:
+        raise InputError(
+            f"{method} explains all steps together, got steps={question.asked_steps!r}: leave steps out."
+        )
+    if question.output == "raw":
+        with torch.no_grad():
+            answer = question.answers(question.block(slice(0, 2)).x[:, None])
+        if not bool((answer >= 0).all() & ((answer.sum(-1) - 1).abs() < 1e-4).all()):
+            raise InputError(
+                f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
+                "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."
+            )
 
 
 def _seed_dropout(seed: int, device: torch.device) -> None:

@@ -88,7 +88,7 @@ class AugmentedOcclusion(Explainer):
         return cls(quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"}))
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Keep training series to draw from."""
+        """Return a new explainer that draws from these training series."""
         return replace(self, rows=checks.series(x, name="the training series"))
 
     def attribute(self, question: Question) -> Attribution:

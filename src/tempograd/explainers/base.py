@@ -72,7 +72,10 @@ class Explainer(ABC):
         raise UnknownNameError(f"published setting of {cls.__name__}", dataset, ())
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Learn what the method needs from training series. Most methods need nothing."""
+        """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
+
+        The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
+        """
         return self
 
     @property
@@ -175,8 +178,8 @@ class Explainer(ABC):
             checks.whole(chunk, "chunk", 1)
         if self.needs_fit and self.learnt is None:
             raise InputError(
-                f"{self.name} learns from training series: call fit(model, train) first, or pass train= to "
-                "tempograd.explain."
+                f"{self.name} learns from training series: write explainer = explainer.fit(model, train), which "
+                "returns a new one, or pass train= to tempograd.explain."
             )
         if target is not None and not self.targeted:
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")

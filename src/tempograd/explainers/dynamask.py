@@ -72,7 +72,8 @@ class Dynamask(Explainer):
     -----
     Each (series, area) is a problem of its own, all of them in one tensor. Cells with equal masks share their
     part of the area. The error is :math:`\mathrm{KL}(p(x) \| p(\pi(x, m)))`, or the mean squared difference for
-    ``output="raw"``, over all outputs: there is no target class.
+    ``output="raw"``, over all outputs: there is no target class. The steps of Adam amplify rounding, so in single
+    precision a mask can depend on what else is in the batch; in double precision it does not.
 
     Quirks: A6, the raw output; B5, no regularisers and no sign for deletion; B6, the last step only; 0.3.5, a
     dense Adam in batches of 100, in which masks also move in the steps of others; 0.3.6, softmax of

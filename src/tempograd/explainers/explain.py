@@ -51,10 +51,22 @@ def explain(
     settings, call = _split(method, options)
     explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
     if train is not None:
+        _check_width(train, x, call.get("layout", "BTD"))
         if call.get("layout") == "BDT":
             train = checks.series(train, "BDT", "train")
         explainer = explainer.fit(model, train, seed=call.get("seed", 0))
     return explainer(model, x, **call).named(**names)
+
+
+def _check_width(train: Any, x: Any, layout: str) -> None:
+    """Refuse training series of another width before anything is learnt from them."""
+    axis = 1 if layout == "BDT" else 2
+    shapes = [tuple(getattr(part, "shape", ())) for part in (train, x)]
+    if all(len(shape) == 3 for shape in shapes) and shapes[0][axis] != shapes[1][axis]:
+        raise InputError(
+            f"The training series have {shapes[0][axis]} channels, x has {shapes[1][axis]}: pass series of the "
+            "same channels as train=."
+        )
 
 
 def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

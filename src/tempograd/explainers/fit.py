@@ -126,7 +126,7 @@ class Fit(Explainer):
         raise UnknownNameError("published setting of FIT", dataset, REAL + SYNTHETIC)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Learn the distribution of a step given the steps before it."""
+        """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = training_series(x, self.name)
         channels, plain = series.shape[2], self.recipe == "plain"
         hidden, noise = self.hidden or 3 * channels, 1e-5 if plain else 1e-4

@@ -88,7 +88,7 @@ class GradientShap(Explainer):
         return cls(50, 1e-4, batch, quirks=quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Take series as the pool of baselines."""
+        """Return a new explainer with these series as the pool of baselines."""
         return replace(self, pool=checks.series(x, name="the pool of baselines"))
 
     def attribute(self, question: Question) -> Attribution:

@@ -79,19 +79,18 @@ class Occlusion(Explainer):
         return cls(absolute=True, quirks=quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Take the mean of training series at each step and channel as replacement."""
+        """Return a new explainer that replaces by the mean of training series at each step and channel."""
         return replace(self, means=checks.series(x, name="the training series").mean(0, dtype=torch.float64))
 
     def attribute(self, question: Question) -> Attribution:
         means: Tensor | None = self.means
         if means is not None:
             check_training(means, question)
-            means = means.to(question.device, question.dtype)
+            question.baseline = means.to(question.x).expand_as(question.x)  # and the explanation says so
         values = torch.zeros(question.x.shape, device=question.x.device)
 
         def replacement(block: Block) -> Tensor:
-            new = block.baseline if means is None else means.expand_as(block.x)
-            return new[..., None]
+            return block.baseline[..., None]
 
         def finish(block: Block, falls: Tensor) -> None:
             maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output: one, or all of them in a row (B1)

@@ -132,7 +132,7 @@ class WinIT(Explainer):
         return cls(sampler="marginal", quirks=cls.known_quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
-        """Learn to continue each channel or, for marginal replacements, keep the series to draw from."""
+        """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
             return replace(self, source=checks.series(x, name="the training series"))
         series = training_series(x, self.name)
