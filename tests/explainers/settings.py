@@ -60,6 +60,7 @@ def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD")
     if not explainer.needs_fit:
         return explainer
     time, channels = x.shape[:0:-1] if layout == "BDT" else x.shape[1:]
+    model = usable(model, explainer, time)
     time = 12 if explainer.needs_prefixes else time  # any length will do, of two steps or more
     others = series(train, 64, channels, seed=99)[:, :time] + round(float(x.mean()))
     others = others.to(x.dtype if isinstance(x, torch.Tensor) else torch.float32)

@@ -6,7 +6,7 @@ from tempograd.engine.differentiate import accumulate, differentiate, require_gr
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
-from tempograd.engine.prefixes import Prefixes, at_every_step
+from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
 
@@ -34,4 +34,5 @@ __all__ = [
     "predict",
     "quiet",
     "require_graph",
+    "require_prefixes",
 ]

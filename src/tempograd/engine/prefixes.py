@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tempograd.engine.prediction import link, raw
 from tempograd.engine.question import Block, Question
+from tempograd.engine.quiet import Model, place, quiet
 from tempograd.engine.stepping import State, Stepper, stepper
 from tempograd.errors import ModelError
 
@@ -164,11 +165,24 @@ def _last(question: Question, z: Tensor) -> Tensor:
     except RuntimeError as error:
         if z.shape[1] == question.x.shape[1] or isinstance(error, torch.OutOfMemoryError):
             raise
-        raise ModelError(
-            f"This method needs predictions on prefixes, but the model rejects the first {z.shape[1]} of "
-            f"{question.x.shape[1]} steps ({str(error).splitlines()[0]}): use a method that explains the final "
-            "prediction, such as occlusion."
-        ) from error
+        raise _rejected(z.shape[1], question.x.shape[1], error) from error
+
+
+def require_prefixes(model: Model, x: Tensor) -> None:
+    """Refuse, before anything is learnt, a model that does not answer the first step of the series ``x``."""
+    device, dtype = place(model, x)
+    with quiet(model), torch.no_grad():
+        try:
+            raw(model, x[:1, :1].to(device, dtype))
+        except RuntimeError as error:
+            raise _rejected(1, x.shape[1], error) from error
+
+
+def _rejected(steps: int, time: int, error: Exception) -> ModelError:
+    return ModelError(
+        f"This method needs predictions on prefixes, but the model rejects the first {steps} of {time} steps "
+        f"({str(error).splitlines()[0]}): use a method that explains the final prediction, such as occlusion."
+    )
 
 
 def _find_stepper(question: Question, block: Block) -> Stepper | None:

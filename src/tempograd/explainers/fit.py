@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Prefixes, Question
+from tempograd.engine import Model, Prefixes, Question, require_prefixes
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers._generator import Generator, nearest_past
 from tempograd.explainers._learning import Plan, learn, training_series
@@ -128,6 +128,7 @@ class Fit(Explainer):
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = training_series(x, self.name)
+        require_prefixes(model, series)
         channels, plain = series.shape[2], self.recipe == "plain"
         hidden, noise = self.hidden or 3 * channels, 1e-5 if plain else 1e-4
         plan = Plan(self.epochs, self.batch_size, held_out=0 if plain else 0.1, patience=self.patience)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.draws import Purpose, below, keys, normal, per_point
-from tempograd.engine import Block, Model, Prefixes, Question
+from tempograd.engine import Block, Model, Prefixes, Question, require_prefixes
 from tempograd.errors import InputError, SettingError, UnknownNameError
 from tempograd.explainers._learning import Plan, learn, training_series
 from tempograd.explainers._over_prefixes import (
@@ -136,6 +136,7 @@ class WinIT(Explainer):
         if self.sampler == "marginal":
             return replace(self, source=checks.series(x, name="the training series"))
         series = training_series(x, self.name)
+        require_prefixes(model, series)
         generator = learn(
             lambda: WindowGenerator(series.shape[2], self.window),
             next_values,
