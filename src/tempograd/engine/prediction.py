@@ -54,6 +54,12 @@ def raw(model: Model, z: Tensor) -> Tensor:
     return answer[:, None] if answer.ndim == 1 else answer
 
 
+def is_probability(answer: Tensor) -> Tensor:
+    """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
+    near_one = (answer.sum(-1) - 1).abs() < (1e-4 if answer.shape[-1] > 1 else -1)
+    return (answer >= 0).all() & near_one.all()
+
+
 def misfit(error: Exception, shape: Sequence[int], layout: str) -> str | None:
     r"""Return one sentence if a model failed because series (batch, time, channel) do not fit it.
 

@@ -11,7 +11,17 @@ from torch import Tensor
 from tempograd import checks
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.differentiate import differentiate, own_steps, require_graph
-from tempograd.engine.prediction import OUTPUTS, Target, link, misfit, pick, raw, resolve_steps, resolve_target
+from tempograd.engine.prediction import (
+    OUTPUTS,
+    Target,
+    is_probability,
+    link,
+    misfit,
+    pick,
+    raw,
+    resolve_steps,
+    resolve_target,
+)
 from tempograd.engine.quiet import Model, place
 from tempograd.errors import InputError, ModelError
 
@@ -134,7 +144,7 @@ class Question:
         """Take the model's raw answer to the clean series of a block: fix their target."""
         if self.target is None:
             self._learn(answer)
-        self._findings.append(torch.stack([answer.detach().isfinite().all(), _is_probability(answer.detach())]))
+        self._findings.append(torch.stack([answer.detach().isfinite().all(), is_probability(answer.detach())]))
         target, steps = self.target, self.steps
         if isinstance(target, Tensor):
             if self.asked_target is None:
@@ -266,9 +276,3 @@ def _seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise InputError(f"seed must be an integer, got {seed!r}.")
     return int(seed)
-
-
-def _is_probability(answer: Tensor) -> Tensor:
-    """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
-    near_one = (answer.sum(-1) - 1).abs() < (1e-4 if answer.shape[-1] > 1 else -1)
-    return (answer >= 0).all() & near_one.all()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Prefixes, Question, pieces
+from tempograd.engine.prediction import is_probability
 from tempograd.errors import InputError, ModelError
 
 
@@ -70,8 +71,7 @@ def require_probabilities(prefixes: Prefixes, method: str) -> None:
     """Refuse raw outputs that are no probabilities."""
     if prefixes.question.output != "raw":
         return
-    p = distributions(prefixes.outputs)
-    if not bool((p >= 0).all() & ((p.sum(-1) - 1).abs() < 1e-4).all()):
+    if not bool(is_probability(distributions(prefixes.outputs))):
         raise InputError(
             f"{method} compares probabilities, but with output='raw' the model's rows are none: leave output out "
             "if softmax belongs there, and use winit or occlusion for regression."

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine import Model, Question, owner, place, quiet
+from tempograd.engine.prediction import is_probability
 from tempograd.errors import InputError, SettingError, UnknownNameError
 from tempograd.explainers._embedding import copied
 from tempograd.explainers._path import Attribution
@@ -166,7 +167,7 @@ def _check(question: Question, method: str) -> None:
     if question.output == "raw":
         with torch.no_grad():
             answer = question.answers(question.block(slice(0, 2)).x[:, None])
-        if not bool((answer >= 0).all() & ((answer.sum(-1) - 1).abs() < 1e-4).all()):
+        if not bool(is_probability(answer)):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
                 "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."

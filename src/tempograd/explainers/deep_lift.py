@@ -124,10 +124,12 @@ class DeepLift(Explainer):
 
         The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
         """
+        target = block.target
+        if target is None:
+            raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            assert block.target is not None  # noqa: S101
-            picked = pick(link(output, question.output), block.target)
+            picked = pick(link(output, question.output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 
