@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tempograd.data import DATASETS, Dataset, Split, load_dataset
-from tempograd.data import base as data_base
+from tempograd.data import DATASETS, Dataset, Loader, Split, load_dataset, loading
 from tempograd.errors import InputError, UnknownNameError
 from tempograd.registry import Registry
 
@@ -113,13 +112,13 @@ def test_unknown_names_are_refused_with_a_hint():
 def test_root_is_the_argument_then_the_environment_then_nothing(monkeypatch):
     seen = []
 
-    def load(*, root=None, variant=None):
+    def load(*, root=None, variant=None, fold=None):
         seen.append((root, variant))
         return DATASETS["switch_feature"]()
 
     registry = Registry("dataset")
-    registry.register("probe")(load)
-    monkeypatch.setattr(data_base, "DATASETS", registry)
+    registry.register("probe")(Loader(load, ("v",)))
+    monkeypatch.setattr(loading, "DATASETS", registry)
     monkeypatch.setenv("TEMPOGRAD_DATA", "/from/environment")
     load_dataset("probe", root="/from/argument", variant="v")
     load_dataset("probe")

@@ -1,7 +1,8 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
-from tempograd.data.base import DATASETS, Dataset, Loader, Split, load_dataset
+from tempograd.data.base import Dataset, Split
 from tempograd.data.folds import fold_indices
+from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
 

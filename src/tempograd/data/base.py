@@ -1,20 +1,15 @@
-"""The one container that every data set returns, and the table of those that can be loaded by name."""
+"""The one container that every data set returns."""
 
-import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.data.folds import fold_indices
-from tempograd.errors import InputError, UnknownNameError
-from tempograd.registry import Registry
-
-ROOT_VARIABLE = "TEMPOGRAD_DATA"
+from tempograd.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,54 +129,9 @@ class Dataset:
         """Whether every time step has a label of its own."""
         return self.train.y.ndim == 2
 
-    def fold(self, fold: int) -> "Dataset":
-        """Split the training series into those of fold ``fold`` (0 … 4) that train and that validate."""
+    def fold(self, fold: int | None) -> "Dataset":
+        """Cut the training series into those of fold 0 … 4 that train and that validate; None leaves them whole."""
+        if fold is None:
+            return self
         train, validation = fold_indices(len(self.train), fold)
         return replace(self, train=self.train.take(train), validation=self.train.take(validation))
-
-
-class Loader(Protocol):
-    """Reads or makes a data set; ``root`` is the folder that holds its files, if it needs any."""
-
-    def __call__(self, *, root: Path | None = None, variant: str | None = None) -> Dataset: ...
-
-
-DATASETS: Registry[Loader] = Registry("dataset")
-
-
-def load_dataset(
-    name: str, *, root: str | Path | None = None, fold: int | None = None, variant: str | None = None
-) -> Dataset:
-    """Load a data set by name.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``DATASETS``.
-    root : path, optional
-        Folder with the data sets' files, by default the environment variable ``TEMPOGRAD_DATA``. Synthetic
-        data needs none.
-    fold : int, optional
-        0 … 4: cut the training series into ``.train`` and ``.validation`` by the published five-fold rule.
-        Without it ``.validation`` is None.
-    variant : str, optional
-        Which version of the data; each data set says what it offers and what its default is.
-
-    Examples
-    --------
-    >>> data = load_dataset("switch_feature", fold=0)
-    >>> len(data.train), len(data.validation), len(data.test), data.channels
-    (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
-    """
-    folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
-    data = DATASETS[name](root=None if folder is None else Path(folder), variant=variant)
-    return data if fold is None else data.fold(fold)
-
-
-def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:
-    """Return ``variant``, or the first of ``known`` when None; other names are refused."""
-    if variant is None:
-        return next(iter(known))
-    if variant not in known:
-        raise UnknownNameError(f"variant of {dataset}", variant, known)
-    return variant

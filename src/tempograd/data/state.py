@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tempograd.data._labelled_steps import TEST, TRAIN, Floats, Integers, draw_labels, synthetic_dataset
-from tempograd.data.base import DATASETS, Dataset, choose_variant
+from tempograd.data.base import Dataset
+from tempograd.data.loading import choose_variant, dataset
 
 STEPS = 200
 SEED = 42
@@ -36,8 +37,8 @@ VARIANTS = {
 }
 
 
-@DATASETS.register("state")
-def load_state(*, root: Path | None = None, variant: str | None = None) -> Dataset:
+@dataset("state", VARIANTS)
+def load_state(*, root: Path | None = None, variant: str | None = None, fold: int | None = None) -> Dataset:
     r"""Two-state hidden Markov series with a label at every step and the true importance of every cell.
 
     Which channel matters changes with a state that the model cannot see, so an explanation is right only if
@@ -66,6 +67,9 @@ def load_state(*, root: Path | None = None, variant: str | None = None) -> Datas
           (state 1).
         * label. Released: :math:`\beta = 2`. Paper: :math:`\beta = 1`.
 
+    fold : int, optional
+        0 … 4: cut the training series by the published rule.
+
     Notes
     -----
     The seed is the published one (42), the order of the draws is our own: same law, other series.
@@ -88,7 +92,9 @@ def load_state(*, root: Path | None = None, variant: str | None = None) -> Datas
     rng = np.random.RandomState(SEED)  # numpy promises never to change this stream
     states = (ageing_states if law.ageing else independent_states)(rng, TRAIN + TEST, STEPS)
     x = emit(rng, states, law.covariances())
-    return synthetic_dataset("state", variant, x, 1 + states, draw_labels(rng, x, 1 + states, law.slope))
+    return synthetic_dataset("state", variant, x, 1 + states, draw_labels(rng, x, 1 + states, law.slope)).fold(
+        fold
+    )
 
 
 def ageing_states(rng: np.random.RandomState, series: int, steps: int) -> Integers:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tempograd.data._labelled_steps import TEST, TRAIN, Integers, draw_labels, synthetic_dataset
-from tempograd.data.base import DATASETS, Dataset, choose_variant
+from tempograd.data.base import Dataset
+from tempograd.data.loading import choose_variant, dataset
 
 STEPS = 100
 SEED = 234
@@ -29,8 +30,10 @@ VARIANTS = {
 }
 
 
-@DATASETS.register("switch_feature")
-def load_switch_feature(*, root: Path | None = None, variant: str | None = None) -> Dataset:
+@dataset("switch_feature", VARIANTS)
+def load_switch_feature(
+    *, root: Path | None = None, variant: str | None = None, fold: int | None = None
+) -> Dataset:
     r"""Three-state hidden Markov series with a label at every step and the true importance of every cell.
 
     Which channel matters changes with a state that the model cannot see, so an explanation is right only if
@@ -53,6 +56,9 @@ def load_switch_feature(*, root: Path | None = None, variant: str | None = None)
         * start. Released: state 1 with probability 1/3, else state 0; never 2. Paper: each state with
           probability 1/3.
         * label. Released: :math:`\beta = 3`. Paper: :math:`\beta = 1`.
+
+    fold : int, optional
+        0 … 4: cut the training series by the published rule.
 
     Notes
     -----
@@ -81,7 +87,9 @@ def load_switch_feature(*, root: Path | None = None, variant: str | None = None)
     rng = np.random.RandomState(SEED)  # numpy promises never to change this stream
     states = switching_states(rng, TRAIN + TEST, STEPS, law.initial)
     x = MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
-    return synthetic_dataset("switch_feature", variant, x, states, draw_labels(rng, x, states, law.slope))
+    return synthetic_dataset("switch_feature", variant, x, states, draw_labels(rng, x, states, law.slope)).fold(
+        fold
+    )
 
 
 def switching_states(

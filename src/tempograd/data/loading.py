@@ -1,0 +1,105 @@
+"""The table of data sets that can be loaded by name, and how each of them is read."""
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tempograd.data.base import Dataset
+from tempograd.errors import UnknownNameError
+from tempograd.registry import Registry
+
+ROOT_VARIABLE = "TEMPOGRAD_DATA"
+
+
+class Reader(Protocol):
+    """Reads or makes a data set; ``root`` is the folder that holds its files, if it needs any."""
+
+    def __call__(
+        self, *, root: Path | None = None, variant: str | None = None, fold: int | None = None
+    ) -> Dataset: ...
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A data set that can be loaded by name.
+
+    Parameters
+    ----------
+    read : Reader
+    variants : tuple of str
+        The versions it offers, the default first. ``"published"`` is what the paper ran on, where that is not
+        the default.
+    own_folds : bool
+        Whether it brings its own training, validation and test series for each fold, in place of cutting the
+        training series by the published rule.
+    needs_files : bool
+        Whether it is read from files that the user has.
+    """
+
+    read: Reader
+    variants: tuple[str, ...]
+    own_folds: bool = False
+    needs_files: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.read.__doc__)
+
+    def __call__(
+        self, *, root: Path | None = None, variant: str | None = None, fold: int | None = None
+    ) -> Dataset:
+        return self.read(root=root, variant=variant, fold=fold)
+
+
+DATASETS: Registry[Loader] = Registry("dataset")
+
+
+def dataset(
+    name: str, variants: Collection[str], *, own_folds: bool = False, needs_files: bool = False
+) -> Callable[[Reader], Reader]:
+    """Decorate a function to make it available under ``name``; it stays a plain function."""
+
+    def add(read: Reader) -> Reader:
+        DATASETS.register(name)(Loader(read, tuple(variants), own_folds, needs_files))
+        return read
+
+    return add
+
+
+def load_dataset(
+    name: str, *, root: str | Path | None = None, fold: int | None = None, variant: str | None = None
+) -> Dataset:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``DATASETS``.
+    root : path, optional
+        Folder with the data sets' files, by default the environment variable ``TEMPOGRAD_DATA``. Synthetic
+        data needs none.
+    fold : int, optional
+        0 … 4: cut the training series into ``.train`` and ``.validation`` by the published five-fold rule; data
+        sets that were published with splits of their own take split ``fold``, test series included. Without it
+        ``.validation`` is None.
+    variant : str, optional
+        Which version of the data; each data set says what it offers and what its default is.
+
+    Examples
+    --------
+    >>> data = load_dataset("switch_feature", fold=0)
+    >>> len(data.train), len(data.validation), len(data.test), data.channels
+    (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
+    """
+    folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
+    return DATASETS[name](root=None if folder is None else Path(folder), variant=variant, fold=fold)
+
+
+def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:
+    """Return ``variant``, or the first of ``known`` when None; other names are refused."""
+    if variant is None:
+        return next(iter(known))
+    if variant not in known:
+        raise UnknownNameError(f"variant of {dataset}", variant, known)
+    return variant
