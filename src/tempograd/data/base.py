@@ -130,7 +130,7 @@ class Dataset:
         return self.train.y.ndim == 2
 
     def fold(self, fold: int | None) -> "Dataset":
-        """Cut the training series into those of fold 0 … 4 that train and that validate; None leaves them whole."""
+        """Cut the training series into those of fold 0 … 4 that train and that validate; None: leave them."""
         if fold is None:
             return self
         train, validation = fold_indices(len(self.train), fold)
