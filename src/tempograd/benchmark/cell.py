@@ -1,0 +1,105 @@
+"""One cell of a table: everything its number depends on, and the keys made of that."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Pairs = tuple[tuple[str, Any], ...]
+"""Settings as (name, JSON value) pairs: like a dict, but frozen."""
+
+FORMAT = 1  # part of every key; raised when the meaning of a field changes
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as a table uses it.
+
+    Parameters
+    ----------
+    name : str
+        What its scores are called in the record, for instance ``"cpd50_zero"``.
+    metric : str
+        A key of ``METRICS``.
+    k : int or float, optional
+        Cells removed: a count, or a share of the observed cells; None for metrics of localisation.
+    substitute : {"zero", "average"}
+        What takes the place of removed cells.
+    """
+
+    name: str
+    metric: str
+    k: int | float | None = None
+    substitute: str = "zero"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One explainer on one model of one fold of one data set, with all settings.
+
+    Parameters
+    ----------
+    dataset, variant, fold
+        Which series, see :func:`~tempograd.data.load_dataset`.
+    model : str
+        A key of ``MODELS``.
+    method : str
+        A key of ``EXPLAINERS``.
+    measures : tuple of Measure
+    protocol : {"published", "fair"}
+    settings : pairs
+        Hyper-parameters of the method that replace those of the protocol.
+    rank : {"absolute", "signed"}
+        How the metrics rank the scores.
+    series : int, optional
+        Explain the first so many test series only.
+    seed : int
+        Of training, fitting and explaining.
+    training, sizes : pairs
+        Settings of the training and sizes of the model that replace those of the protocol.
+    """
+
+    dataset: str
+    variant: str
+    fold: int
+    model: str
+    method: str
+    measures: tuple[Measure, ...]
+    protocol: str
+    settings: Pairs = ()
+    rank: str = "absolute"
+    series: int | None = None
+    seed: int = 42
+    training: Pairs = ()
+    sizes: Pairs = ()
+
+    @property
+    def key(self) -> str:
+        """Name the record."""
+        return self._key(*asdict(self))
+
+    @property
+    def explanation_key(self) -> str:
+        """Name the explanation, which depends on no metric."""
+        return self._key(*(name for name in asdict(self) if name not in {"measures", "rank"}))
+
+    @property
+    def model_key(self) -> str:
+        """Name the trained model, which depends on no explainer."""
+        return self._key("dataset", "variant", "fold", "model", "protocol", "seed", "training", "sizes")
+
+    def __str__(self) -> str:
+        settings = "".join(f", {name}={value}" for name, value in self.settings)
+        return f"{self.method}{settings} on {self.dataset}/{self.variant}, {self.model}, fold {self.fold}"
+
+    def _key(self, *names: str) -> str:
+        values = asdict(self)
+        text = json.dumps([FORMAT, {name: values[name] for name in names}], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def cell_from(plain: dict[str, Any]) -> Cell:
+    """Rebuild a cell from ``dataclasses.asdict`` that went through JSON."""
+    measures = tuple(Measure(**measure) for measure in plain["measures"])
+    pairs = {name: tuple((key, value) for key, value in plain[name]) for name in ("settings", "training", "sizes")}
+    return Cell(**(plain | {"measures": measures} | pairs))
