@@ -1,4 +1,4 @@
-"""Tables of many cells: plans, runs that can be stopped at any moment, and the numbers beside the published ones."""
+"""Tables of many cells: plans, runs that survive a kill, and our numbers beside the published ones."""
 
 from tempograd.benchmark.cell import Cell, Measure
 from tempograd.benchmark.plan import Plan, Row
