@@ -4,10 +4,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol, TextIO
 
 DELAY = 1.0  # work that ends sooner needs no bar
 PERIOD = 0.1
+
+
+_muted: ContextVar[bool] = ContextVar("muted", default=False)
 
 
 class Advance(Protocol):
@@ -21,7 +25,7 @@ def progress(total: float, label: str, stream: TextIO | None = None) -> Iterator
     """Show how much of ``total`` is done while the block runs.
 
     Nothing is written unless ``stream`` (standard error by default) is a terminal and the work takes
-    longer than a second.
+    longer than a second, and nothing inside :func:`muted`.
     """
     line = _Line(total, label, sys.stderr if stream is None else stream)
     try:
@@ -30,13 +34,23 @@ def progress(total: float, label: str, stream: TextIO | None = None) -> Iterator
         line.clear()
 
 
+@contextmanager
+def muted() -> Iterator[None]:
+    """Show no progress of what runs inside the block, which is part of work that shows its own."""
+    token = _muted.set(True)
+    try:
+        yield
+    finally:
+        _muted.reset(token)
+
+
 class _Line:
     def __init__(self, total: float, label: str, stream: TextIO) -> None:
         self.total, self.label, self.stream = total, label, stream
         self.done, self.note, self.width = 0.0, "", 0
         self.start = time.monotonic()
         self.next = self.start + DELAY
-        self.visible = stream.isatty()
+        self.visible = stream.isatty() and not _muted.get()
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         self.done += amount

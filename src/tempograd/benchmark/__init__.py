@@ -3,5 +3,6 @@
 from tempograd.benchmark.cell import Cell, Measure
 from tempograd.benchmark.plan import Plan, Row
 from tempograd.benchmark.record import Record
+from tempograd.benchmark.runner import Outcome, run_cells
 
-__all__ = ["Cell", "Measure", "Plan", "Record", "Row"]
+__all__ = ["Cell", "Measure", "Outcome", "Plan", "Record", "Row", "run_cells"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tempograd.cli.bench import add_bench
 from tempograd.cli.demo import add_demo
 from tempograd.cli.evaluate import add_evaluate
 from tempograd.cli.explain import add_explain
@@ -19,7 +20,7 @@ from tempograd.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS = (add_demo, add_list, add_train, add_explain, add_evaluate, add_report)
+COMMANDS = (add_demo, add_list, add_train, add_explain, add_evaluate, add_bench, add_report)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

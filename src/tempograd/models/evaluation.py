@@ -59,6 +59,14 @@ def mean_loss(model: nn.Module, split: Split) -> float:
     return total / split.y.numel()
 
 
+@torch.no_grad()
+def predictions(model: nn.Module, split: Split) -> tuple[Tensor, Tensor]:
+    """Return logits (M, C) and labels (M,) on the CPU, of all series or of all their steps."""
+    with evaluation_mode(model):
+        parts = [(logits.flatten(0, -2).cpu(), y.flatten().cpu()) for logits, y in _predictions(model, split)]
+    return torch.cat([logits for logits, _ in parts]), torch.cat([y for _, y in parts])
+
+
 def cross_entropy(logits: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
     """Cross-entropy of logits (…, C) and labels (…)."""
     return functional.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction=reduction)

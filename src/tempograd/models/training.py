@@ -16,6 +16,7 @@ from tempograd.models.evaluation import cross_entropy, mean_loss, place
 from tempograd.models.recipes import Recipe, choose_recipe
 from tempograd.progress import Advance, progress
 
+RESIDENT = 1 << 30  # bytes of series that are kept where the model is, so that no step waits for a copy
 NOTABLE = 5e-4  # a validation loss that falls by less does not restart patience: the last digits take for ever
 
 
@@ -163,12 +164,14 @@ def _fit(
     advance: Advance,
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
+    device, _ = place(network)
+    train_part, validation = _near(train_part, device), None if validation is None else _near(validation, device)
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
     for epoch in range(1, recipe.epochs + 1):
         steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
-        if validation is None:
-            continue
+        if validation is None or (recipe.patience is None and epoch < recipe.epochs):
+            continue  # nothing depends on the loss before the end
         loss = _finite(mean_loss(network, validation), "validation")
         note = f"validation loss {loss:.4f}"
         if recipe.patience is not None:
@@ -179,6 +182,13 @@ def _fit(
         network.load_state_dict(best.weights)
         return {"epochs": epoch, "kept_epoch": best.epoch, "validation_loss": best.loss}
     return {"epochs": epoch, "kept_epoch": epoch} | ({} if validation is None else {"validation_loss": loss})
+
+
+def _near(split: Split, device: torch.device) -> Split:
+    """Put series and labels where the model is, if they are few enough."""
+    if split.x.numel() * split.x.element_size() > RESIDENT:
+        return split
+    return Split(split.x.to(device), split.y.to(device), ids=split.ids)
 
 
 def _finite(loss: float, part: str) -> float:
@@ -203,7 +213,8 @@ def _run_epoch(
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
     batches = _batches(order, recipe.batch_size)
     for batch in batches:
-        x, y = split.x[batch].to(device, dtype), split.y[batch].to(device)
+        here = batch.to(split.x.device)
+        x, y = split.x[here].to(device, dtype), split.y[here].to(device)
         loss = _prefix_loss(network, x, y, generator) if recipe.random_prefix else cross_entropy(network(x), y)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here

@@ -1,0 +1,148 @@
+"""Running one cell: the same arguments give the same record, whatever ran before."""
+
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tempograd.benchmark import fair, published
+from tempograd.benchmark.cell import Cell, Measure
+from tempograd.benchmark.quality import quality
+from tempograd.benchmark.record import Record
+from tempograd.benchmark.store import Store
+from tempograd.data import Dataset, Split
+from tempograd.errors import TempogradWarning
+from tempograd.explanation import Explanation
+from tempograd.metrics import METRICS, Metric
+from tempograd.metrics.evaluate import measure
+from tempograd.metrics.faithfulness import Faithfulness
+from tempograd.version import __version__
+
+
+def train_model(cell: Cell, store: Store, device: str) -> None:
+    """Train the model of a cell and keep it."""
+    start = time.monotonic()
+    protocol = fair if cell.protocol == "fair" else published
+    data = store.data(cell)
+    model = protocol.train_model(cell, data, device)
+    facts = {"seconds": time.monotonic() - start, "quality": quality(model, data.test)}
+    store.save_model(cell, model, facts)
+
+
+def run_cell(cell: Cell, store: Store, device: str) -> None:
+    """Explain, score and record one cell; its model is there already, and its explanation may be."""
+    data, model = store.data(cell), store.model(cell, device)
+    test = evenly(data.test, cell.series)
+    found = store.explanation(cell)
+    if found is None:
+        found = _explain(cell, model, data, test, device)
+        store.save_explanation(cell, *found)
+    explanation, noted = found
+    start = time.monotonic()
+    scores = _scores(cell, model, explanation, test)
+    seconds = noted["seconds"] | {"evaluate": time.monotonic() - start, "train": model.facts["seconds"]}
+    facts = {
+        "model": _model_facts(model.facts),
+        "parameters": explanation.parameters,
+        "chosen": noted["chosen"],
+        "warnings": noted["warnings"],
+        "versions": {"tempograd": __version__, "torch": torch.__version__, "numpy": np.__version__},
+        "device": _name(device),
+        "seconds": seconds,
+    }
+    store.save_record(Record(cell, test.ids, scores, facts))
+
+
+def evenly(split: Split, series: int | None) -> Split:
+    """Return ``series`` of a split, evenly spaced, because many files are sorted by class; None returns all."""
+    if series is None or series >= len(split):
+        return split
+    return split.take(torch.arange(series) * len(split) // series)
+
+
+def _explain(
+    cell: Cell, model: nn.Module, data: Dataset, test: Split, device: str
+) -> tuple[Explanation, dict[str, Any]]:
+    x, chosen = test.x.to(device), None
+    with _collected() as messages:
+        start = time.monotonic()
+        if cell.protocol == "fair":
+            sample = evenly(data.train if data.validation is None else data.validation, fair.VALIDATION)
+            explainer, chosen = fair.make_explainer(cell, model, data, sample)
+        else:
+            explainer = published.make_explainer(cell, model, data, test)
+        mask = test.mask if cell.protocol == "fair" else None
+        middle = time.monotonic()
+        explanation = explainer(model, x, mask=mask, seed=cell.seed, ids=test.ids)
+        _wait(device)
+        end = time.monotonic()
+    noted = {"chosen": chosen, "warnings": messages, "seconds": {"fit": middle - start, "explain": end - middle}}
+    return explanation, noted
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Collect the library's warnings, each once: they belong into the record, not on a terminal of many cells."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TempogradWarning)
+        yield messages
+    messages += sorted({str(w.message) for w in caught if issubclass(w.category, TempogradWarning)})
+
+
+def _scores(cell: Cell, model: nn.Module, explanation: Explanation, test: Split) -> dict[str, Tensor]:
+    scores: dict[str, Tensor] = {}
+    subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters["quirks"] else model
+    x = test.x.to(explanation.values.device)
+    for substitute in dict.fromkeys(each.substitute for each in cell.measures):
+        chosen = [metric(each, cell) for each in cell.measures if each.substitute == substitute]
+        scores |= measure(subject, explanation, x, chosen, substitute, truth=test.truth)
+    return {each.name: scores[each.name].cpu().reshape(-1) for each in cell.measures}
+
+
+def metric(wanted: Measure, cell: Cell) -> Metric:
+    """Make the metric of a measure, as the protocol defines it."""
+    kind = METRICS[wanted.metric]
+    settings: dict[str, Any] = {"name": wanted.name, "rank": cell.rank}
+    if issubclass(kind, Faithfulness):
+        settings["k"] = wanted.k
+    if cell.protocol == "published":
+        settings |= published.METRIC_SETTINGS.get(wanted.metric, {})
+    return kind(**settings)
+
+
+class _TwoSoftmaxes(nn.Module):
+    """B4: the model that the released run of DeepLIFT was scored on, whose probabilities became logits again.
+
+    The added one changes no probability, and keeps the library from noticing that these are probabilities.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.model(x)).softmax(-1) + 1
+
+
+def _model_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how good the model is, and what is worth knowing of its training."""
+    kept = {name: facts[name] for name in ("epochs", "kept_epoch", "validation_loss") if name in facts}
+    return dict(facts["quality"]) | kept | {"learning_rate": facts["recipe"]["learning_rate"]}
+
+
+def _wait(device: str) -> None:
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _name(device: str) -> str:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device} ({platform.machine()})"

@@ -1,0 +1,189 @@
+"""Running many cells, so that the run can be stopped at any moment and goes on where it was."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import wait as futures_wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from tempograd.benchmark.cell import Cell
+from tempograd.benchmark.execute import run_cell, train_model
+from tempograd.benchmark.store import Store
+from tempograd.errors import DataError, TempogradError
+from tempograd.progress import muted, progress
+
+Job = Callable[[Cell, Store, str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did: cells recorded before it, cells recorded by it, and why the others failed."""
+
+    there: int
+    done: int
+    failed: dict[Cell, str]
+
+
+def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device: str, workers: int = 1) -> Outcome:
+    """Run the cells that have no record yet.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    folder : path
+        Where data, models, explanations and records are kept.
+    root : path, optional
+        The data root, needed for data that is not prepared yet.
+    device : str
+        Where every cell computes. On a CPU a cell uses one core, so that the number of workers changes no result.
+    workers : int
+        Cells that run at the same time, each in a process of its own.
+    """
+    store = Store(folder)
+    with _alone(folder):
+        waiting = [cell for cell in dict.fromkeys(cells) if not store.has_record(cell)]
+        _prepare(waiting, store, root)
+        with _hands(workers) as hands:
+            failed = _work(_tasks(waiting, store), hands, workers, store, device)
+    return Outcome(len(set(cells)) - len(waiting), len(waiting) - len(failed), failed)
+
+
+def _prepare(cells: Sequence[Cell], store: Store, root: Path | None) -> None:
+    """Find out before anything runs whether all data is there."""
+    first = {store.data_path(cell): cell for cell in reversed(cells)}
+    with progress(len(first), "read the data") as advance:
+        for cell in reversed(first.values()):
+            store.prepare(cell, root)
+            advance(1, cell.dataset)
+
+
+class _Task(NamedTuple):
+    """A job for a cell, and the cells that wait for it."""
+
+    job: Job
+    cell: Cell
+    group: tuple[Cell, ...] = ()
+
+
+def _tasks(cells: Sequence[Cell], store: Store) -> list[_Task]:
+    """Return what can start now: models that are missing, and cells whose model is there."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.model_key, []).append(cell)
+    missing = [group for group in groups.values() if not store.has_model(group[0])]
+    trained = [cell for group in groups.values() if store.has_model(group[0]) for cell in group]
+    first = [_Task(train_model, group[0], tuple(group)) for group in missing]
+    return first + [_Task(run_cell, cell) for cell in trained]
+
+
+def _work(tasks: Sequence[_Task], hands: Executor, workers: int, store: Store, device: str) -> dict[Cell, str]:
+    """Run all tasks and return why some cells failed; a failure stops nothing but what waits for it."""
+    failed: dict[Cell, str] = {}
+    ready, running = deque(tasks), dict[Future[str], _Task]()
+    with progress(sum(1 + len(task.group) for task in tasks), "bench") as advance:
+        while ready or running:
+            while ready and len(running) < workers:
+                task = ready.popleft()
+                running[hands.submit(_try, task.job, task.cell, store, device)] = task
+            for future in futures_wait(running, return_when=FIRST_COMPLETED).done:
+                task, reason = running.pop(future), _result(future)
+                advance(1 + (len(task.group) if reason else 0), str(task.cell))
+                if reason:
+                    failed |= dict.fromkeys(task.group or [task.cell], reason)
+                else:
+                    ready.extend(_Task(run_cell, cell) for cell in task.group)
+    return failed
+
+
+def _result(future: "Future[str]") -> str:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise TempogradError(
+            "A worker was killed, perhaps for want of memory. What was recorded stays: start the same command "
+            "again, with fewer --workers."
+        ) from None
+
+
+def _try(job: Job, cell: Cell, store: Store, device: str) -> str:
+    """Run a job without a progress line of its own and return why it failed, nothing if it did not."""
+    try:
+        with muted():
+            job(cell, store, device)
+    except Exception as error:  # one bad cell must not cost the others; the traceback is kept
+        store.note_failure(cell, traceback.format_exc())
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+class _Self(Executor):
+    """Runs a job when it is submitted, in this process."""
+
+    def submit(self, job: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        future.set_result(job(*arguments, **named))
+        return future
+
+
+@contextmanager
+def _hands(workers: int) -> Iterator[Executor]:
+    """Yield what runs jobs: several processes, or this one where one worker is enough."""
+    if workers == 1:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield _Self()
+        finally:
+            torch.set_num_threads(threads)
+        return
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    pool = ProcessPoolExecutor(workers, context, initializer=_enter_worker, initargs=(workers,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _enter_worker(workers: int) -> None:
+    torch.set_num_threads(1)
+    if torch.cuda.is_available():  # each within its share, so that nobody runs another out of memory
+        torch.cuda.set_per_process_memory_fraction(0.95 / workers)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # the parent tells the user
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed, so that no cell runs on unseen beside the next run."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder for one run; the system lets go of it when the process ends, however it ends."""
+    try:
+        import fcntl  # noqa: PLC0415  # not on Windows, where two runs at once are up to the user
+    except ImportError:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"Another run is writing to {folder}: wait for it, or choose another --out.") from None
+        yield

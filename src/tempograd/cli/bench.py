@@ -1,0 +1,59 @@
+"""``tempograd bench``: run the cells of a table."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tempograd.cli.arguments import Commands, add_command, add_device, names
+
+if TYPE_CHECKING:
+    from tempograd.benchmark import Cell
+
+NOTES = """A run can be stopped at any moment: the same command goes on where it was. On a CPU every cell uses one
+core, so give it as many workers as there are cores.
+
+"""
+
+
+def add_bench(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "bench",
+        "run the cells of a table: data sets × models × folds × methods",
+        "tempograd bench table4 --out results --protocol fair --workers 2",
+        NOTES,
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a name such as table3, or a TOML file")
+    parser.add_argument("--out", type=Path, required=True, help="folder for data, models and records")
+    parser.add_argument("--protocol", choices=("fair", "published"), help="(default: the plan's)")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="cells at the same time (default: 1)")
+    parser.add_argument("--root", type=Path, help="folder with the data sets' files (default: $TEMPOGRAD_DATA)")
+    for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
+        parser.add_argument(f"--{kind}", type=names, help=f"only some {kind} of the plan, such as {example}")
+    add_device(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    from tempograd.benchmark import load_plan, run_cells
+    from tempograd.checks import whole
+    from tempograd.cli.arguments import device
+    from tempograd.errors import TempogradError
+
+    plan = load_plan(args.plan, protocol=args.protocol)
+    cells = [cell for cell in plan.cells() if _wanted(cell, args)]
+    if not cells:
+        raise TempogradError(f"No cell of {plan.name} is left: look at --datasets, --methods and --folds.")
+    workers = whole(args.workers, "--workers", 1)
+    outcome = run_cells(cells, args.out, root=args.root, device=device(args.device), workers=workers)
+    print(f"{len(cells)} cells: {outcome.there} were there, {outcome.done} done, {len(outcome.failed)} failed.")
+    for cell, reason in outcome.failed.items():
+        print(f"  {cell}: {reason}")
+    if outcome.failed:
+        raise TempogradError(f"Some cells failed; their tracebacks are in {args.out / 'failures'}.")
+    print(f"Now: tempograd table {args.plan} --results {args.out} --protocol {plan.protocol}")
+
+
+def _wanted(cell: "Cell", args: argparse.Namespace) -> bool:
+    chosen = ((args.datasets, cell.dataset), (args.methods, cell.method), (args.folds, str(cell.fold)))
+    return all(not only or value in only for only, value in chosen)

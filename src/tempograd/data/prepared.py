@@ -1,0 +1,60 @@
+"""A data set as one file of arrays, which any machine can read without the original files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tempograd.data.base import Dataset, Split
+from tempograd.errors import DataError
+from tempograd.files import write_atomically
+
+PARTS = ("train", "validation", "test")
+TENSORS = ("x", "y", "mask", "truth", "ids")
+
+
+def save_prepared(data: Dataset, path: str | Path) -> Path:
+    """Write a data set, processed and cut as it is, to one safetensors file.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> split = Split(torch.ones(2, 3, 1), torch.tensor([0, 1]))
+    >>> toy = Dataset("toy", split, None, split, classes=2, channels=("a",))
+    >>> path = save_prepared(toy, Path(tempfile.mkdtemp()) / "toy.safetensors")
+    >>> load_prepared(path).test.y
+    tensor([0, 1])
+    """
+    tensors: dict[str, Tensor] = {}
+    for part in PARTS:
+        split: Split | None = getattr(data, part)
+        for name in TENSORS if split is not None else ():
+            tensor = getattr(split, name)
+            if tensor is not None:
+                tensors[f"{part}.{name}"] = tensor.contiguous().clone()
+    plain = {"name": data.name, "classes": data.classes, "channels": data.channels, "variant": data.variant}
+    header = {"tempograd": json.dumps(plain)}
+    return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
+
+
+def load_prepared(path: str | Path) -> Dataset:
+    """Read what :func:`save_prepared` wrote."""
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+        tensors = load_file(path)
+        plain = json.loads(header["tempograd"])
+        parts: dict[str, Any] = {part: _split(tensors, part) for part in PARTS}
+        return Dataset(**(plain | {"channels": tuple(plain["channels"])} | parts))
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.") from None
+    except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is no prepared data set or is damaged: remove it and prepare it anew.") from error
+
+
+def _split(tensors: dict[str, Tensor], part: str) -> Split | None:
+    found = {name: tensors.get(f"{part}.{name}") for name in TENSORS}
+    return None if found["x"] is None else Split(**found)  # type: ignore[arg-type]  # x, y and ids come together

@@ -1,0 +1,157 @@
+"""A cell against the same steps done by hand with the public functions."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small import MEASURES, content, plan
+
+import tempograd as tg
+from tempograd.benchmark import Record, published, run_cells
+from tempograd.benchmark.execute import evenly
+from tempograd.benchmark.store import Store
+from tempograd.data import DATASETS, Split
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("run")
+
+
+def record_of(cell, folder):
+    outcome = run_cells([cell], folder, root=None, device="cpu")
+    assert not outcome.failed
+    return Record.load(Store(folder).record_path(cell))
+
+
+def by_hand(protocol):
+    data = DATASETS["toy"](fold=0)
+    recipe = {"recipe": "published"} if protocol == "published" else {}
+    model = tg.train("gru", data, seed=42, options={"hidden": 4}, epochs=1, learning_rate=0.01, **recipe)
+    test = data.test.take([0, 6, 13])
+    return data, model, test
+
+
+def test_published_cells_use_the_paper_s_settings_and_measures(folder, monkeypatch):
+    monkeypatch.setitem(published.STAND_INS, "toy", "state")
+    (cell,) = plan("published", ("integrated_gradients",)).cells()
+    record = record_of(cell, folder)
+    _, model, test = by_hand("published")
+    found = tg.explain(model, test.x, tg.IntegratedGradients.published("state"), seed=42, ids=test.ids)
+    cpd = tg.METRICS["cpd"](scale="published")
+    torch.testing.assert_close(record.scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
+    average = tg.evaluate(model, found, metrics=[cpd], k=5, substitute="average")["cpd"]
+    torch.testing.assert_close(record.scores["cpd_average"], average)
+    pooled = tg.evaluate(model, found, metrics=[tg.METRICS["aup"](pooled=True)], truth=test.truth)["aup"]
+    torch.testing.assert_close(record.scores["aup"], pooled.reshape(1))
+    assert record.ids.tolist() == test.ids.tolist()
+    assert record.facts["parameters"]["quirks"] == ["A6", "B7"]
+    assert record.facts["model"]["accuracy"] == tg.accuracy(model, DATASETS["toy"]().test)
+
+
+def test_fair_cells_sum_over_classes_and_score_series_by_series(folder):
+    (cell,) = plan("fair", ("integrated_gradients",)).cells()
+    record = record_of(cell, folder)
+    _, model, test = by_hand("fair")
+    found = tg.explain(model, test.x, "integrated_gradients", seed=42, ids=test.ids)
+    expected = tg.evaluate(model, found, metrics=["cpd", "aup"], k=0.1, truth=test.truth)
+    torch.testing.assert_close(record.scores["cpd_zero"], expected["cpd"])
+    torch.testing.assert_close(record.scores["aup"], expected["aup"])
+    removed = tg.evaluate(model, found, metrics=["accuracy"], k=0.2)["accuracy"]
+    torch.testing.assert_close(record.scores["accuracy"], removed)
+    assert record.facts["chosen"] is None
+
+
+def test_fair_settings_are_those_with_the_highest_validation_cpd(folder):
+    (cell,) = plan("fair", ("rand_ig",)).cells()
+    record = record_of(cell, folder)
+    data, model, _ = by_hand("fair")
+    sample = evenly(data.validation, 100)
+    scores = {}
+    for p in (0.3, 0.5, 0.7):
+        found = tg.explain(model, sample.x, "rand_ig", p=p, seed=42, ids=sample.ids)
+        scores[p] = float(tg.evaluate(model, found, metrics=["cpd"])["cpd"].mean())
+    assert record.facts["chosen"] == {"p": max(scores, key=scores.get)}
+    assert len(set(scores.values())) > 1
+
+
+def test_settings_of_the_plan_are_not_chosen_again(folder):
+    (cell,) = plan("fair", ("rand_ig",)).cells()
+    record = record_of(replace(cell, settings=(("p", 0.9),)), folder)
+    assert record.facts["chosen"] is None
+    assert record.facts["parameters"]["p"] == 0.9
+
+
+def test_the_learning_rate_is_the_one_with_the_lowest_validation_loss(folder):
+    (cell,) = plan("fair", ("random",), training=(("epochs", 1),)).cells()
+    record = record_of(cell, folder)
+    data = DATASETS["toy"](fold=0)
+    losses = {
+        rate: tg.train("gru", data, seed=42, options={"hidden": 4}, epochs=1, learning_rate=rate).facts[
+            "validation_loss"
+        ]
+        for rate in (5e-4, 2e-3, 8e-3)
+    }
+    assert record.facts["model"]["learning_rate"] == min(losses, key=losses.get)
+    assert record.facts["model"]["validation_loss"] == min(losses.values())
+
+
+def test_signed_rank_reaches_the_metrics(folder):
+    (cell,) = plan("fair", ("integrated_gradients",)).cells()
+    signed = record_of(replace(cell, rank="signed"), folder)
+    _, model, test = by_hand("fair")
+    found = tg.explain(model, test.x, "integrated_gradients", seed=42, ids=test.ids)
+    expected = tg.evaluate(model, found, metrics=[tg.METRICS["cpd"](rank="signed")], k=0.1)["cpd"]
+    torch.testing.assert_close(signed.scores["cpd_zero"], expected)
+    assert not torch.equal(signed.scores["cpd_zero"], record_of(cell, folder).scores["cpd_zero"])
+
+
+def test_published_deep_lift_on_real_data_is_scored_through_a_second_softmax():
+    """B4: probabilities became logits, which shrinks CPD."""
+    from tempograd.benchmark.execute import _scores
+
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
+    x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
+    (cell,) = plan("published", ("random",)).cells()
+    cell = replace(cell, measures=MEASURES[:1])
+    found = tg.explain(model, x, "integrated_gradients")
+    once = _scores(cell, model, found, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
+    found.parameters["quirks"] = ["B4"]
+    twice = _scores(cell, model, found, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
+
+    def chances(series):
+        return model(series).softmax(-1).softmax(-1)
+
+    strongest = found.values.abs().flatten(1).argmax(1, keepdim=True)  # k = 0.1 of 12 cells is one cell
+    without = x.flatten(1).scatter(1, strongest, 0.0).view_as(x)
+    torch.testing.assert_close(twice, (chances(without) - chances(x)).abs().mean(-1).detach())
+    assert bool((twice < 0.5 * once).all())
+
+
+@pytest.mark.parametrize(("series", "expected"), [(None, 10), (20, 10), (3, [0, 3, 6]), (10, 10)])
+def test_series_are_taken_evenly_because_files_are_sorted(series, expected):
+    split = Split(torch.zeros(10, 2, 1), torch.zeros(10, dtype=torch.long))
+    taken = evenly(split, series).ids.tolist()
+    assert taken == (list(range(expected)) if isinstance(expected, int) else expected)
+
+
+def test_an_explanation_made_before_is_used_again(folder, tmp_path):
+    (cell,) = plan("fair", ("random",)).cells()
+    run_cells([cell], tmp_path, root=None, device="cpu")
+    store = Store(tmp_path)
+    first = store.explanation_path(cell).stat().st_mtime_ns
+    other = replace(cell, measures=MEASURES[:1])
+    run_cells([other], tmp_path, root=None, device="cpu")
+    assert store.explanation_path(other).stat().st_mtime_ns == first
+    facts, _ = content(store.record_path(other))
+    assert [each["name"] for each in facts["cell"]["measures"]] == ["cpd_zero"]
+    torch.testing.assert_close(
+        Record.load(store.record_path(other)).scores["cpd_zero"],
+        Record.load(store.record_path(cell)).scores["cpd_zero"],
+    )
+
+
+def test_warnings_of_a_method_are_in_its_record(folder):
+    (cell,) = plan("fair", ("timing",)).cells()
+    record = record_of(replace(cell, settings=(("max_length", 6), ("min_length", 6), ("segments", 12))), folder)
+    assert any("expect large errors" in message for message in record.facts["warnings"])
