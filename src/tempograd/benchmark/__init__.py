@@ -2,6 +2,7 @@
 
 from tempograd.benchmark.cell import Cell, Measure
 from tempograd.benchmark.plan import Plan, Row
+from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.benchmark.record import Record
 
-__all__ = ["Cell", "Measure", "Plan", "Record", "Row"]
+__all__ = ["Cell", "Measure", "Plan", "Record", "Row", "load_plan", "packaged_plans"]
