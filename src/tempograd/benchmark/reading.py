@@ -58,7 +58,7 @@ def load_plan(source: str | Path, *, protocol: str | None = None, to_run: bool =
     --------
     >>> plan = load_plan("smoke")
     >>> plan.datasets, [row.label for row in plan.rows]
-    (('state',), ['IG', 'GradSHAP', 'TIMING', 'random'])
+    (('state',), ['FO', 'IG', 'TIMING', 'random'])
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise UnknownNameError("protocol", protocol, PROTOCOLS)

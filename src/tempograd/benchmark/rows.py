@@ -74,6 +74,8 @@ def _setting(entry: Entry, method: str, annotation: Any) -> Any:
     if entry.keys[-1] != "quirks":
         return entry.typed(annotation)
     known = EXPLAINERS[method].known_quirks
+    if entry.value == []:
+        return ()  # the published settings without their faults
     return tuple(sorted({item.choice(f"quirk of {method}", known) for item in entry.items()}))
 
 
