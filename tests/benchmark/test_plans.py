@@ -141,6 +141,13 @@ def test_series_may_depend_on_the_protocol(plan):
     assert plan(text, protocol="fair").series is None
 
 
+@pytest.mark.parametrize(
+    ("k", "name"), [("1", "cpd1"), ("1.0", "cpd100%"), ("0.125", "cpd12.5%"), ("0.29", "cpd29%")]
+)
+def test_names_of_metrics_tell_counts_from_shares(plan, k, name):
+    assert plan(GOOD.replace("k = 50", f"k = {k}")).measures[1].name == f"{name}_zero"
+
+
 def test_random_stays_where_it_is_written(plan):
     rows = plan(GOOD.replace('"timing",', '{ method = "random", label = "floor" }, "timing",')).rows
     assert [row.label for row in rows] == ["floor", "TIMING", "signed", "coarse"]
@@ -183,6 +190,13 @@ MISTAKES = [
         'stands_for = "mimic3"',
         13,
         "No data set of the paper is called 'mimic3'. Did you mean 'MIMIC-III'",
+    ),
+    ('table = "4"', 'stands_for = "PhysioNet 2012"', 13, "No data set of the paper is called 'PhysioNet 2012'."),
+    (
+        '"timing",',
+        '{ method = "gradient_shap", settings = { pool = 3 } },',
+        9,
+        "No setting of gradient_shap is called 'pool'.",
     ),
     ('table = "4"', 'based_on = "table9"', 13, "No packaged plan is called 'table9'. Did you mean 'table"),
     ('["state", {', '["stat", {', 3, "No dataset is called 'stat'. Did you mean 'state'?"),
@@ -287,6 +301,7 @@ MISTAKES = [
         "learning_rate must be positive and weight_decay not negative",
     ),
     ("learning_rate = 1", "learning_rate = inf", 30, "learning_rate must be a finite number, got Infinity."),
+    ("learning_rate = 1", "learning_rate = true", 30, "learning_rate must be a number, got true."),
     ("learning_rate = 1", "learning_rate = '1'", 30, 'learning_rate must be a number, got "1".'),
     ("hidden = 8", "hiden = 8", 33, "No size of gru is called 'hiden'. Did you mean 'hidden'?"),
     ("hidden = 8", "channels = 8", 33, "No size of gru is called 'channels'."),

@@ -110,6 +110,11 @@ class Entry:
                 raise self.wrong(f"{key} is missing: write it here.")
         return {key: self._inner(key, value) for key, value in self.value.items()}
 
+    def spelt_out(self, key: str) -> "Entry":
+        """Return the table that a mere name is short for."""
+        value = {key: self.value} if isinstance(self.value, str) else self.value
+        return Entry(value, self.path, self.keys, self.lines)
+
     def typed(self, annotation: Any) -> Any:
         """Return the value if it fits the type of a field, lists as tuples."""
         kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)

@@ -33,7 +33,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     >>> lines["seed",], lines["explainers", 1, "method"]
     (1, 5)
     """
-    return _Walk(text.replace("\r\n", "\n")).lines
+    return _Walk(text).lines
 
 
 class _Walk:

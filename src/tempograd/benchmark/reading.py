@@ -151,10 +151,7 @@ def _datasets(entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the names, and the variants that are no protocol's choice."""
     names, variants = [], {}
     for item in entry.items():
-        if isinstance(item.value, str):
-            names.append((item, item.choice("dataset", DATASETS)))
-            continue
-        keys = item.table("key of a dataset", ("name", "variant"), ("name",))
+        keys = item.spelt_out("name").table("key of a dataset", ("name", "variant"), ("name",))
         name = keys["name"].choice("dataset", DATASETS)
         names.append((item, name))
         if "variant" in keys:

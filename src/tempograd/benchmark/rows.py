@@ -40,9 +40,9 @@ def read_rows(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: b
 
 
 def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) -> Row:
-    whole = Entry({"method": entry.value}, entry.path, entry.keys, entry.lines)
-    entry = whole if isinstance(entry.value, str) else entry
-    keys = entry.table("key of an explainer", ("method", "label", "settings", "rank"), ("method",))
+    keys = entry.spelt_out("method").table(
+        "key of an explainer", ("method", "label", "settings", "rank"), ("method",)
+    )
     method = keys["method"].choice("explainer", EXPLAINERS)
     if to_run and method in PACKAGES and find_spec(PACKAGES[method]) is None:
         raise entry.wrong(
@@ -95,9 +95,9 @@ def read_measures(entry: Entry, datasets: Sequence[str], protocol: str) -> tuple
 
 
 def _measure(entry: Entry, datasets: Sequence[str]) -> tuple[Measure, str | None]:
-    whole = Entry({"metric": entry.value}, entry.path, entry.keys, entry.lines)
-    entry = whole if isinstance(entry.value, str) else entry
-    keys = entry.table("key of a metric", ("metric", "k", "substitute", "name", "protocol"), ("metric",))
+    keys = entry.spelt_out("metric").table(
+        "key of a metric", ("metric", "k", "substitute", "name", "protocol"), ("metric",)
+    )
     metric = keys["metric"].choice("metric", METRICS)
     only = keys["protocol"].choice("protocol", PROTOCOLS) if "protocol" in keys else None
     if issubclass(METRICS[metric], Localisation):
