@@ -16,7 +16,7 @@ from tempograd.benchmark.cell import cell_from
 from tempograd.benchmark.entry import Entry
 from tempograd.benchmark.labels import DATASET_LABELS, METHOD_LABELS, MODEL_LABELS
 from tempograd.benchmark.reading import plan_line, where
-from tempograd.benchmark.settings import make_explainer
+from tempograd.benchmark.settings import configured
 from tempograd.data import DATASETS, Loader
 from tempograd.errors import DataError, UnknownNameError
 
@@ -519,7 +519,7 @@ def test_the_labels_of_table_6_say_their_settings():
 def test_the_labels_of_table_5_say_their_settings():
     for row in load_plan("table5").rows[1:4]:
         assert row.label == f"RandIG (p={dict(row.settings)['p']})"
-        assert make_explainer("rand_ig", "mimic3", "published", row.settings).moves == 1 - dict(row.settings)["p"]
+        assert configured("rand_ig", "mimic3", "published", row.settings).moves == 1 - dict(row.settings)["p"]
 
 
 def test_only_one_row_of_table_1_is_ranked_by_sign():
@@ -619,16 +619,16 @@ def test_keys_stay_what_they_are():
 
 def test_explainers_of_both_protocols():
     paper = tg.Timing.published("mimic3")
-    assert make_explainer("timing", "physionet2012", "published") == paper
-    changed = make_explainer("timing", "mimic3", "published", (("points", 7), ("quirks", ("A3",))))
+    assert configured("timing", "physionet2012", "published") == paper
+    changed = configured("timing", "mimic3", "published", (("points", 7), ("quirks", ("A3",))))
     assert changed == dataclasses.replace(paper, points=7, quirks=frozenset({"A3"}))
-    assert make_explainer("timing", "mimic3", "fair", (("points", 7),)) == tg.Timing(points=7)
-    assert make_explainer("random", "mimic3", "published") == tg.EXPLAINERS["random"]()
+    assert configured("timing", "mimic3", "fair", (("points", 7),)) == tg.Timing(points=7)
+    assert configured("random", "mimic3", "published") == tg.EXPLAINERS["random"]()
     with pytest.raises(UnknownNameError, match=r"No published setting of WinIT is called 'wafer'"):
-        make_explainer("winit", "wafer", "published")
+        configured("winit", "wafer", "published")
 
 
 def test_published_settings_can_run_without_their_faults(plan):
     row = plan(CLINIC.replace('"timing"', '{ method = "timing", settings = { quirks = [] } }')).rows[0]
-    found = make_explainer(row.method, "physionet2012", "published", row.settings)
+    found = configured(row.method, "physionet2012", "published", row.settings)
     assert found == dataclasses.replace(tg.Timing.published("mimic3"), quirks=frozenset())

@@ -9,7 +9,7 @@ from tempograd.benchmark.cell import Measure, Pairs
 from tempograd.benchmark.entry import Entry
 from tempograd.benchmark.labels import METHOD_LABELS
 from tempograd.benchmark.plan import PROTOCOLS, Row
-from tempograd.benchmark.settings import make_explainer, settable
+from tempograd.benchmark.settings import configured, settable
 from tempograd.errors import TempogradError, UnknownNameError
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
@@ -58,13 +58,13 @@ def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) 
         settings = tuple((name, _setting(inner[name], method, types[name])) for name in sorted(inner))
     for dataset in datasets:
         try:
-            make_explainer(method, dataset, protocol)
+            configured(method, dataset, protocol)
         except UnknownNameError:
             raise keys["method"].wrong(
                 f"The paper has no setting of {method} for {dataset}: take it out, or run the fair protocol."
             ) from None
         try:
-            make_explainer(method, dataset, protocol, settings)
+            configured(method, dataset, protocol, settings)
         except (TempogradError, TypeError, ValueError) as error:
             raise keys["settings"].blamed(inner, error) from error
     return Row(method, label, settings, rank)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tempograd.explainers import EXPLAINERS, Explainer
 
-STAND_INS = {"physionet2012": "mimic3"}  # the same task on the same kind of data
+STAND_INS = {"physionet2012": "mimic3"}  # data that the paper does not have, and whose settings it gets
 UNPUBLISHED = frozenset({"random"})  # rows that the paper does not have, with nothing to set
 
 
@@ -20,10 +20,15 @@ def settable(method: str) -> dict[str, Any]:
     return {field.name: field.type for field in fields(EXPLAINERS[method]) if not field.metadata.get("fitted")}
 
 
-def make_explainer(
-    method: str, dataset: str, protocol: str, settings: Iterable[tuple[str, Any]] = ()
-) -> Explainer:
-    """Return the explainer of a cell, not fitted yet.
+def with_settings(explainer: Explainer, settings: Iterable[tuple[str, Any]]) -> Explainer:
+    """Replace some hyper-parameters by the values of a plan, where a set is a list."""
+    return replace(
+        explainer, **{name: frozenset(value) if name == "quirks" else value for name, value in settings}
+    )
+
+
+def configured(method: str, dataset: str, protocol: str, settings: Iterable[tuple[str, Any]] = ()) -> Explainer:
+    """Return the explainer that a row of a plan describes, not fitted yet.
 
     Parameters
     ----------
@@ -34,13 +39,11 @@ def make_explainer(
 
     Examples
     --------
-    >>> make_explainer("timing", "physionet2012", "published", [("segments", 10)]).parameters["segments"]
+    >>> configured("timing", "physionet2012", "published", [("segments", 10)]).parameters["segments"]
     10
-    >>> make_explainer("timing", "wafer", "fair").quirks
+    >>> configured("timing", "wafer", "fair").quirks
     frozenset()
     """
     kind = EXPLAINERS[method]
     as_published = protocol == "published" and method not in UNPUBLISHED
-    start = kind.published(published_name(dataset)) if as_published else kind()
-    changes = {name: frozenset(value) if name == "quirks" else value for name, value in settings}
-    return replace(start, **changes)
+    return with_settings(kind.published(published_name(dataset)) if as_published else kind(), settings)
