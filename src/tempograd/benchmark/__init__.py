@@ -2,7 +2,18 @@
 
 from tempograd.benchmark.cell import Cell, Measure
 from tempograd.benchmark.plan import Plan, Row
+from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.benchmark.record import Record
 from tempograd.benchmark.runner import Outcome, run_cells
 
-__all__ = ["Cell", "Measure", "Outcome", "Plan", "Record", "Row", "run_cells"]
+__all__ = [
+    "Cell",
+    "Measure",
+    "Outcome",
+    "Plan",
+    "Record",
+    "Row",
+    "load_plan",
+    "packaged_plans",
+    "run_cells",
+]

@@ -101,5 +101,9 @@ class Cell:
 def cell_from(plain: dict[str, Any]) -> Cell:
     """Rebuild a cell from ``dataclasses.asdict`` that went through JSON."""
     measures = tuple(Measure(**measure) for measure in plain["measures"])
-    pairs = {name: tuple((key, value) for key, value in plain[name]) for name in ("settings", "training", "sizes")}
+    pairs = {name: _frozen(plain[name]) for name in ("settings", "training", "sizes")}
     return Cell(**(plain | {"measures": measures} | pairs))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(part) for part in value) if isinstance(value, list | tuple) else value

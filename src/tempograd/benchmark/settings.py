@@ -1,0 +1,49 @@
+"""A method as a protocol runs it: the published or the plain one, with some settings replaced."""
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any
+
+from tempograd.explainers import EXPLAINERS, Explainer
+
+STAND_INS = {"physionet2012": "mimic3"}  # data that the paper does not have, and whose settings it gets
+UNPUBLISHED = frozenset({"random"})  # rows that the paper does not have, with nothing to set
+
+
+def published_name(dataset: str) -> str:
+    """Return the data set whose published settings are used for ``dataset``."""
+    return STAND_INS.get(dataset, dataset)
+
+
+def settable(method: str) -> dict[str, Any]:
+    """Return the hyper-parameters of a method and their types."""
+    return {field.name: field.type for field in fields(EXPLAINERS[method]) if not field.metadata.get("fitted")}
+
+
+def with_settings(explainer: Explainer, settings: Iterable[tuple[str, Any]]) -> Explainer:
+    """Replace some hyper-parameters by the values of a plan, where a set is a list."""
+    return replace(
+        explainer, **{name: frozenset(value) if name == "quirks" else value for name, value in settings}
+    )
+
+
+def configured(method: str, dataset: str, protocol: str, settings: Iterable[tuple[str, Any]] = ()) -> Explainer:
+    """Return the explainer that a row of a plan describes, not fitted yet.
+
+    Parameters
+    ----------
+    method, dataset, protocol : str
+        ``"published"`` starts from :meth:`Explainer.published`, ``"fair"`` from the method's defaults.
+    settings : pairs
+        Hyper-parameters that replace those.
+
+    Examples
+    --------
+    >>> configured("timing", "physionet2012", "published", [("segments", 10)]).parameters["segments"]
+    10
+    >>> configured("timing", "wafer", "fair").quirks
+    frozenset()
+    """
+    kind = EXPLAINERS[method]
+    as_published = protocol == "published" and method not in UNPUBLISHED
+    return with_settings(kind.published(published_name(dataset)) if as_published else kind(), settings)
