@@ -39,6 +39,9 @@ class Plan:
         Data set → variant, where it is not the protocol's.
     series, seed, training, sizes
         As in :class:`~tempograd.benchmark.cell.Cell`.
+    kind : {"scores", "sizes"}
+        What the table shows. A table of the sizes of data sets has nothing to run: no models, folds, rows and
+        measures, and so no cells.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Plan:
     seed: int = 42
     training: Pairs = ()
     sizes: Pairs = ()
+    kind: str = "scores"
 
     def cells(self) -> list[Cell]:
         """Return all cells, those of one model next to each other."""

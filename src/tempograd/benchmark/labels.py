@@ -1,0 +1,32 @@
+"""What methods, data sets and models are called in tables: the names that the paper prints."""
+
+METHOD_LABELS = {
+    "timing": "TIMING",
+    "rand_ig": "RandIG",
+    "integrated_gradients": "IG",
+    "gradient_shap": "GradSHAP",
+    "deep_lift": "DeepLIFT",
+    "lime": "LIME",
+    "occlusion": "FO",
+    "augmented_occlusion": "AFO",
+    "fit": "FIT",
+    "winit": "WinIT",
+    "dynamask": "Dynamask",
+    "extremal_mask": "Extrmask",
+    "contralsp": "ContraLSP",
+    "timex": "TimeX",
+    "timexpp": "TimeX++",
+    "random": "random",
+}
+DATASET_LABELS = {
+    "mimic3": "MIMIC-III",
+    "pam": "PAM",
+    "boiler": "Boiler",
+    "epilepsy": "Epilepsy",
+    "wafer": "Wafer",
+    "freezer": "Freezer",
+    "switch_feature": "Switch-Feature",
+    "state": "State",
+    "physionet2012": "PhysioNet 2012",
+}
+MODEL_LABELS = {"gru": "GRU", "cnn": "CNN", "transformer": "Transformer"}
