@@ -155,7 +155,7 @@ def test_other_errors_keep_their_traceback(monkeypatch):
         main(["train", "state"])
 
 
-@pytest.mark.parametrize("command", ["demo", "list", "train", "explain", "evaluate", "report"])
+@pytest.mark.parametrize("command", ["demo", "list", "train", "explain", "evaluate", "report", "table"])
 def test_every_command_shows_an_example(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

@@ -14,13 +14,14 @@ from tempograd.cli.evaluate import add_evaluate
 from tempograd.cli.explain import add_explain
 from tempograd.cli.listing import add_list
 from tempograd.cli.report import add_report
+from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS = (add_demo, add_list, add_train, add_explain, add_evaluate, add_bench, add_report)
+COMMANDS = (add_demo, add_list, add_train, add_explain, add_evaluate, add_bench, add_table, add_report)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -147,7 +147,8 @@ def _score(
 
 def _table(scores: "dict[str, dict[str, Tensor]]") -> str:
     """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
-    from tempograd.cli.table import score_rows, table
+    from tempograd.cli.scores import score_rows
+    from tempograd.markdown import table
     from tempograd.metrics import compare
 
     rows = score_rows(scores)

@@ -40,8 +40,9 @@ def add_evaluate(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.cli.arguments import device
-    from tempograd.cli.table import score_rows, table
+    from tempograd.cli.scores import score_rows
     from tempograd.explanation import Explanation
+    from tempograd.markdown import table
     from tempograd.metrics import evaluate
     from tempograd.models import load_model
 

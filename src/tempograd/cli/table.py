@@ -1,41 +1,69 @@
-"""Scores as a Markdown table that is readable as it is."""
+"""``tempograd table``: our numbers beside the published ones."""
 
-from collections.abc import Mapping, Sequence
+import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tempograd.pages.numbers import with_error
+from tempograd.cli.arguments import Commands, add_command
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from collections.abc import Sequence
+
+    from tempograd.benchmark.sizes import Size
+    from tempograd.benchmark.tables import Table
+
+SIZES = "table7"
+FORMATS = ("markdown", "latex", "csv")
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Align rows, the first of which is the head; the first column is text, the others are numbers.
+def add_table(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "table",
+        "print our numbers beside the published ones",
+        "tempograd table table3 --results RESULTS --format markdown",
+    )
+    parser.add_argument(
+        "plan", metavar="PLAN", help="a name such as table3, or a TOML file; table7: data set sizes"
+    )
+    parser.add_argument("--results", type=Path, metavar="DIR", help="what bench left, or an archive of it")
+    parser.add_argument("--format", default="markdown", choices=FORMATS)
+    parser.add_argument("--protocol", choices=("published", "fair"), help="in place of the plan's")
+    parser.add_argument("--root", type=Path, help="for table7: folder with the data sets' files")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing")
+    parser.add_argument(
+        "--archive", type=Path, metavar="DIR", help="also write the results in the small form for a repository"
+    )
+    parser.set_defaults(run=run, usage=parser.error)
 
-    Examples
-    --------
-    >>> print(table([["method", "CPD"], ["timing", "0.5"]]))
-    | method | CPD |
-    | :----- | --: |
-    | timing | 0.5 |
-    """
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        for row in rows
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+
+def run(args: argparse.Namespace) -> None:
+    from tempograd.benchmark.rendering import render
+    from tempograd.files import write_atomically
+
+    text = render(_table(args), args.format)
+    if args.out is None:
+        print(text, end="")
+    else:
+        write_atomically(args.out, lambda path: path.write_text(text, encoding="utf-8"))
+        print(f"Wrote {args.out}.")
 
 
-def score_rows(scores: Mapping[str, Mapping[str, "Tensor"]]) -> list[list[str]]:
-    """Return a head and one row per method: mean ± standard error of every metric."""
-    from tempograd.metrics import METRICS, summarise
+def _table(args: argparse.Namespace) -> "Table | Sequence[Size]":
+    from tempograd.benchmark.archive import load_records, write_archive
+    from tempograd.benchmark.sizes import sizes_table
+    from tempograd.benchmark.tables import tabulate
 
-    metrics = list(next(iter(scores.values())))
-    head = ["method", *(f"{name.upper()} {'↑' if METRICS[name].higher_is_better else '↓'}" for name in metrics)]
-    body = []
-    for method, found in scores.items():
-        summaries = [summarise(found[name]) for name in metrics]
-        body.append([method, *(with_error(s.mean, s.standard_error) for s in summaries)])
-    return [head, *body]
+    if args.plan == SIZES:
+        return sizes_table(args.root)
+    from tempograd.benchmark.reading import load_plan  # type: ignore[import-not-found, unused-ignore]
+
+    plan = load_plan(args.plan, protocol=args.protocol, to_run=False)
+    if plan.kind == "sizes":
+        return sizes_table(args.root, plan.datasets)
+    if args.results is None:
+        args.usage("tell where the results are: --results DIR")
+    records = load_records(args.results, plan)
+    if args.archive is not None:
+        write_archive(args.archive, plan, records)
+    return tabulate(plan, records)

@@ -1,0 +1,99 @@
+"""Results as files: the records of a run, or the compact form of them that a repository keeps."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tempograd.benchmark._score_file import Scores, database, read_scores, write_scores
+from tempograd.benchmark.cell import Cell, cell_from
+from tempograd.benchmark.plan import Plan
+from tempograd.benchmark.record import Record
+from tempograd.errors import DataError
+from tempograd.files import write_atomically
+from tempograd.metrics import summarise
+
+CELLS, SCORES = "cells.json", "scores.parquet"
+
+
+def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
+    """Return the records of a plan's cells, by key, from the folder of a run or from an archive.
+
+    Parameters
+    ----------
+    folder : path
+        Holds ``records/<key>.safetensors``, as ``tempograd bench`` leaves them, or what :func:`write_archive`
+        wrote.
+    plan : Plan
+        Records of other plans are left alone, and cells that were not run are not in the result.
+    """
+    folder, keys = Path(folder), [cell.key for cell in plan.cells()]
+    if (folder / CELLS).exists():
+        archived = _read_archive(folder)
+        return {key: archived[key] for key in keys if key in archived}
+    if not (folder / "records").is_dir():
+        raise DataError(
+            f"{folder} holds no results, neither records/ of a run nor {CELLS} of an archive: make some with "
+            f"tempograd bench {plan.name} --out {folder}."
+        )
+    paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
+    return {key: Record.load(path) for key, path in paths.items() if path.exists()}
+
+
+def write_archive(folder: str | Path, plan: Plan, records: Mapping[str, Record]) -> Path:
+    """Write the records of a plan as ``cells.json``, for people, and ``scores.parquet``, one line per score.
+
+    Both are in the order of the plan: the same records give the same files.
+    """
+    folder = Path(folder)
+    kept = [records[cell.key] for cell in plan.cells() if cell.key in records]
+    if not kept:
+        raise DataError(f"No cell of {plan.name} is there: nothing can be archived before it was run.")
+    connection = database()  # may be missing: asked for before anything is written
+    text = json.dumps([_entry(record) for record in kept], indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomically(folder / SCORES, lambda path: write_scores(connection, kept, path))
+    write_atomically(folder / CELLS, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+    return folder
+
+
+def _entry(record: Record) -> dict[str, Any]:
+    measures = {}
+    for measure in record.cell.measures:
+        summary = summarise(record.scores[measure.name])
+        measures[measure.name] = {
+            "mean": _finite(summary.mean),
+            "standard_error": _finite(summary.standard_error),
+            "count": summary.count,
+        }
+    return {"key": record.cell.key, "cell": asdict(record.cell), "measures": measures, "facts": record.facts}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _read_archive(folder: Path) -> dict[str, Record]:
+    path = folder / CELLS
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        cells = {entry["key"]: (cell_from(entry["cell"]), entry["facts"]) for entry in entries}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is no archive of a benchmark: write it again with --archive.") from error
+    scores = read_scores(folder / SCORES)
+    return {key: _record(cell, facts, scores.get(key, {}), folder) for key, (cell, facts) in cells.items()}
+
+
+def _record(cell: Cell, facts: dict[str, Any], scores: Mapping[str, Scores], folder: Path) -> Record:
+    absent = [measure.name for measure in cell.measures if measure.name not in scores]
+    if absent:
+        raise DataError(
+            f"{folder / SCORES} lacks {absent[0]} of {cell}: it does not belong to the {CELLS} beside it, write "
+            "both again with --archive."
+        )
+    ids = next(part.ids for part in scores.values() if not part.pooled)
+    named = {measure.name: torch.from_numpy(scores[measure.name].values) for measure in cell.measures}
+    return Record(cell, torch.from_numpy(ids), named, facts)

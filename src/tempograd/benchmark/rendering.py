@@ -1,0 +1,114 @@
+"""Tables as Markdown, LaTeX and CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+
+from tempograd.benchmark._captions import notes
+from tempograd.benchmark.long_table import FIELDS, lines
+from tempograd.benchmark.sheets import Sheet, Text, sheets
+from tempograd.benchmark.sizes import Size, size_fields, size_notes, size_sheet
+from tempograd.benchmark.tables import Table
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "×": r"$\times$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "Δ": r"$\Delta$",
+    "σ": r"$\sigma$",
+    "–": "--",
+    "†": r"\dag{}",
+}
+
+
+def render(table: Table | Sequence[Size], form: str) -> str:
+    """Write a table, or the sizes of data sets, as ``"markdown"``, ``"latex"`` or ``"csv"``."""
+    return FORMATS[form](table)
+
+
+def _markdown(table: Table | Sequence[Size]) -> str:
+    title, parts, remarks = _parts(table, "in italics")
+    blocks = [f"# {title}"]
+    for sheet in parts:
+        blocks.append(f"## {sheet.title}")
+        blocks += sheet.lines
+        blocks.append(sheet.markdown)
+    if remarks:
+        blocks.append("\n".join(f"- {remark}" for remark in remarks))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _latex(table: Table | Sequence[Size]) -> str:
+    title, parts, remarks = _parts(table, "underlined")
+    blocks = [f"\\paragraph{{{escaped(title)}.}}"]
+    for sheet in parts:
+        rows = [[escaped(cell) for cell in sheet.head], *([_set(cell) for cell in row] for row in sheet.body)]
+        text = [" & ".join(row) + r" \\" for row in rows]
+        caption = " ".join([f"{sheet.title}.", *sheet.lines])
+        blocks.append(
+            "\n".join(
+                [
+                    r"\begin{table}[htbp]",
+                    r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+                    f"\\caption{{{escaped(caption)}}}",
+                    f"\\begin{{tabular}}{{l{'r' * (len(sheet.head) - 1)}}}",
+                    r"\hline",
+                    text[0],
+                    r"\hline",
+                    *text[1:],
+                    r"\hline",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    blocks += [escaped(remark) for remark in remarks]
+    return "\n\n".join(blocks) + "\n"
+
+
+def escaped(text: str) -> str:
+    r"""Write text so that LaTeX prints it as it is.
+
+    Examples
+    --------
+    >>> print(escaped("0.1 ± 0.02 (10%, a_b)"))
+    0.1 $\pm$ 0.02 (10\%, a\_b)
+    """
+    parts = ["".join(LATEX.get(letter, letter) for letter in part) for part in text.split("--")]
+    return "-{}-".join(parts)  # two hyphens would become a dash
+
+
+def _set(cell: Text) -> str:
+    command = {"best": r"\textbf", "second": r"\underline"}.get(cell.mark)
+    return escaped(cell.text) if command is None else f"{command}{{{escaped(cell.text)}}}"
+
+
+def _csv(table: Table | Sequence[Size]) -> str:
+    """Write one line per row and measure, with all there is to know of it."""
+    fields, found = (FIELDS, lines(table)) if isinstance(table, Table) else size_fields(table)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return file.getvalue()
+
+
+def _parts(table: Table | Sequence[Size], second: str) -> tuple[str, list[Sheet], list[str]]:
+    if isinstance(table, Table):
+        return f"{table.plan.title} ({table.plan.protocol} protocol)", sheets(table), notes(table, second)
+    return "Sizes of the data sets", [size_sheet(table)], size_notes(table)
+
+
+FORMATS: dict[str, Callable[[Table | Sequence[Size]], str]] = {"markdown": _markdown, "latex": _latex, "csv": _csv}
