@@ -3,6 +3,7 @@
 from tempograd.data.base import Dataset, Split
 from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
+from tempograd.data.pam import load_pam
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
 
@@ -13,6 +14,7 @@ __all__ = [
     "Split",
     "fold_indices",
     "load_dataset",
+    "load_pam",
     "load_state",
     "load_switch_feature",
 ]
