@@ -4,6 +4,8 @@ from tempograd.data.base import Dataset, Split
 from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.prepared import load_prepared, save_prepared
+from tempograd.data.pam import load_pam
+from tempograd.data.physionet2012 import load_physionet2012
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
 
@@ -15,6 +17,8 @@ __all__ = [
     "fold_indices",
     "load_dataset",
     "load_prepared",
+    "load_pam",
+    "load_physionet2012",
     "load_state",
     "load_switch_feature",
     "save_prepared",

@@ -1,0 +1,249 @@
+"""PhysioNet 2012: two days in intensive care, and whether the patient leaves the hospital alive."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tempograd.data._files import locate, open_text
+from tempograd.data._physionet_records import HOURS, Records, read_records
+from tempograd.data.base import Dataset, Split
+from tempograd.data.loading import choose_variant, dataset
+from tempograd.errors import DataError
+
+VARIANTS = ("hourly", "with_static", "published")
+ENDINGS = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar", ".zip")
+SOURCE = (
+    "PhysioNet (Computing in Cardiology Challenge 2012, open to everyone: "
+    "https://physionet.org/content/challenge-2012/1.0.0/)"
+)
+OUTCOME_HEADER = "RecordID,SAPS-I,SOFA,Length_of_stay,Survival,In-hospital_death"
+SMALL = 1e-5
+ABOVE_0 = float(np.nextafter(0.0, 1.0))
+
+# What a living adult can have, ends included; where the MIMIC-III protocol has a limit (4.4), that one.
+RANGES = {
+    "Albumin": (ABOVE_0, 10.0),
+    "ALP": (ABOVE_0, 10_000.0),
+    "ALT": (ABOVE_0, 50_000.0),
+    "AST": (ABOVE_0, 50_000.0),
+    "Bilirubin": (ABOVE_0, 150.0),
+    "BUN": (ABOVE_0, 300.0),
+    "Cholesterol": (ABOVE_0, 2_000.0),
+    "Creatinine": (ABOVE_0, 150.0),
+    "DiasABP": (ABOVE_0, 300.0),
+    "FiO2": (0.21, 1.0),
+    "GCS": (3.0, 15.0),
+    "Glucose": (ABOVE_0, 10_000.0),
+    "HCO3": (ABOVE_0, 100.0),
+    "HCT": (ABOVE_0, 100.0),
+    "HR": (ABOVE_0, 300.0),
+    "K": (ABOVE_0, 30.0),
+    "Lactate": (ABOVE_0, 50.0),
+    "Mg": (ABOVE_0, 60.0),
+    "MAP": (ABOVE_0, 300.0),
+    "MechVent": (0.0, 1.0),
+    "Na": (ABOVE_0, 200.0),
+    "NIDiasABP": (ABOVE_0, 300.0),
+    "NIMAP": (ABOVE_0, 300.0),
+    "NISysABP": (ABOVE_0, 400.0),
+    "PaCO2": (ABOVE_0, 250.0),
+    "PaO2": (ABOVE_0, 800.0),
+    "pH": (6.5, 8.0),
+    "Platelets": (ABOVE_0, 10_000.0),
+    "RespRate": (ABOVE_0, 70.0),
+    "SaO2": (ABOVE_0, 100.0),
+    "SysABP": (ABOVE_0, 400.0),
+    "Temp": (10.0, 50.0),
+    "TroponinI": (ABOVE_0, 1_000.0),
+    "TroponinT": (ABOVE_0, 1_000.0),
+    "Urine": (0.0, 10_000.0),
+    "WBC": (ABOVE_0, 1_000.0),
+    "Weight": (20.0, 500.0),
+    "Age": (0.0, 120.0),
+    "Gender": (0.0, 1.0),
+    "Height": (100.0, 250.0),
+    "ICUType": (1.0, 4.0),
+}
+STATIC = ("Age", "Gender", "Height", "ICUType")
+MEASURED = tuple(name for name in RANGES if name not in STATIC)
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Stays of one or more sets, not yet scaled: arrays (N,), (N,), (N, 48, 41) and (N, 48, 41)."""
+
+    ids: NDArray[np.int64]
+    y: NDArray[np.int64]
+    x: NDArray[np.float64]
+    observed: NDArray[np.bool_]
+
+
+@dataset("physionet2012", VARIANTS, needs_files=True)
+def load_physionet2012(
+    *, root: Path | None = None, variant: str | None = None, fold: int | None = None
+) -> Dataset:
+    r"""48 hours of 12,000 stays in intensive care; class 1 is death in the hospital.
+
+    The open stand-in for MIMIC-III: the same task on the same kind of data, which anyone may have. Sets a and b
+    train (8,000 stays, 554 + 568 deaths), set c tests (4,000, 585 deaths).
+
+    A record lists measurements of 37 parameters at irregular times. A cell of ``x``, (48, 37), is the mean
+    :math:`v` of the values of one parameter in one hour after admission, 48:00 being part of the last.
+    With mean :math:`\mu` and deviation :math:`\sigma` (divisor :math:`n - 1`) of the parameter over the observed
+    cells of all training stays it becomes :math:`(v - \mu) / (\sigma + 10^{-5})`; a cell without a value is 0,
+    and ``mask`` is False there.
+
+    Parameters
+    ----------
+    root : path
+        The folder with ``PhysioNet2012``: ``Outcomes-a.txt`` and the records as the folder ``set-a`` or as
+        ``set-a.tar.xz``, ``.tar.gz``, ``.tgz``, ``.tar`` or ``.zip``, which are read without unpacking; b and c
+        alike.
+    variant : {"hourly", "with_static", "published"}, optional
+        ``"hourly"`` (the default) as above. ``"with_static"`` has four channels more, 41 in all: age, gender (1:
+        male), height and type of unit (1 coronary, 2 cardiac surgery, 3 medical, 4 surgical; one channel, as
+        the MIMIC-III protocol codes ethnicity), the same in all hours and not observed where unknown.
+        ``"published"`` is ``"hourly"`` with the fault of the released MIMIC-III processing (protocol, section
+        4.4): a parameter that was never measured in a stay counts as observed 48 times with the value 0, which
+        enters :math:`\mu` and :math:`\sigma` and gives the cell :math:`(0 - \mu) / (\sigma + 10^{-5})`.
+    fold : int, optional
+        0 … 4: cut the training series by the published rule.
+
+    Notes
+    -----
+    Nothing is imputed or repaired. Not taken for observations, in any variant:
+
+    * values outside of ``RANGES``, such as -1 for an unknown weight or height, a pressure of 0 or a pH of 735:
+      6,955 of 5,223,415 measurements;
+    * the 2,403 rows of set c that name no parameter. They repeat the albumin of the same stay, many of them an
+      hour off.
+
+    Ten stays have no measurement at all and are kept: ``mask`` is False throughout. ``MechVent`` is 1
+    whenever it is recorded, so that it becomes 0 and only ``mask`` tells of it, except in ``"published"``.
+    ``ids`` are the record numbers; series are in their order.
+
+    References
+    ----------
+    .. [1] I. Silva, G. Moody, D. J. Scott, L. A. Celi and R. G. Mark, "Predicting in-hospital mortality of ICU
+       patients: the PhysioNet/Computing in Cardiology challenge 2012", Computing in Cardiology 39, 2012.
+
+    Examples
+    --------
+    >>> data = load_physionet2012(root=Path("data"))  # doctest: +SKIP
+    >>> data.train.x.shape, int(data.test.y.sum())  # doctest: +SKIP
+    (torch.Size([8000, 48, 37]), 585)
+    """
+    variant = choose_variant("physionet2012", variant, VARIANTS)
+    train, test = read_stays(root, "ab"), read_stays(root, "c")
+    return assemble(train, test, variant).fold(fold)
+
+
+def read_stays(root: Path | None, sets: str) -> Stays:
+    """Read the sets with the given letters, one after the other."""
+    parts = [_read_set(root, letter) for letter in sets]
+    return Stays(*(np.concatenate([getattr(part, name) for part in parts]) for name in Stays.__dataclass_fields__))
+
+
+def _read_set(root: Path | None, letter: str) -> Stays:
+    name = f"PhysioNet2012/set-{letter}"
+    path = locate(root, f"Set {letter} of PhysioNet 2012", [name + ending for ending in ENDINGS], SOURCE)
+    outcomes = locate(
+        root, f"The outcome of set {letter} of PhysioNet 2012", [f"PhysioNet2012/Outcomes-{letter}.txt"], SOURCE
+    )
+    died = read_outcomes(outcomes)
+    records = read_records(path, tuple(RANGES))
+    _check_same_stays(path, records.ids, outcomes, np.array(list(died)))
+    x, observed = hourly_means(records)
+    return Stays(records.ids, np.array([died[number] for number in records.ids]), x, observed)
+
+
+def read_outcomes(path: Path) -> dict[int, int]:
+    """Which records died in the hospital: 1, else 0."""
+    died: dict[int, int] = {}
+    with open_text(path) as file:
+        for line, text in enumerate(file, start=1):
+            row = text.strip()
+            if line == 1:
+                if row != OUTCOME_HEADER:
+                    raise DataError(f"Line 1 of {path} is {row[:80]!r}, expected {OUTCOME_HEADER!r}.")
+                continue
+            fields = row.split(",")
+            if (
+                len(fields) != 6
+                or not (fields[0].isascii() and fields[0].isdigit())
+                or fields[5] not in {"0", "1"}
+            ):
+                raise DataError(
+                    f"Line {line} of {path} is {row[:80]!r}, expected six numbers with the record first and 0 "
+                    "or 1 (In-hospital_death) last."
+                )
+            if int(fields[0]) in died:
+                raise DataError(f"Line {line} of {path} is a second one for record {fields[0]}: fetch it again.")
+            died[int(fields[0])] = int(fields[5])
+    return died
+
+
+def _check_same_stays(
+    path: Path, records: NDArray[np.int64], outcomes: Path, with_outcome: NDArray[np.int64]
+) -> None:
+    for left, right, text in (
+        (records, with_outcome, f"are in {path} and have no line in {outcomes}"),
+        (with_outcome, records, f"have a line in {outcomes} and are not in {path}"),
+    ):
+        alone = np.setdiff1d(left, right)
+        if len(alone):
+            raise DataError(f"{len(alone)} records, the first of them {alone[0]}, {text}: fetch both again.")
+
+
+def hourly_means(records: Records) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Mean of the possible values in each (stay, hour, parameter), and whether there was one."""
+    low, high = np.array(list(RANGES.values())).T[:, records.parameter]
+    possible = (low <= records.value) & (records.value <= high)
+    shape = (len(records.ids), HOURS, len(RANGES))
+    cell = np.ravel_multi_index((records.record, records.hour, records.parameter), shape)[possible]
+    count = np.bincount(cell, minlength=np.prod(shape))
+    total = np.bincount(cell, weights=records.value[possible], minlength=np.prod(shape))
+    x, observed = (total / np.maximum(count, 1)).reshape(shape), (count > 0).reshape(shape)
+    static = np.isin(list(RANGES), STATIC)  # told once, at admission
+    x[:, :, static], observed[:, :, static] = x[:, :1, static], observed[:, :1, static]
+    return x, observed
+
+
+def assemble(train: Stays, test: Stays, variant: str) -> Dataset:
+    """Choose the channels, decide what counts as observed, and scale both splits by the training stays."""
+    names = tuple(RANGES) if variant == "with_static" else MEASURED
+    chosen = np.isin(list(RANGES), names)
+    observed = [stays.observed[..., chosen] for stays in (train, test)]
+    if variant == "published":
+        observed = [cells | ~cells.any(axis=1, keepdims=True) for cells in observed]
+    mean, deviation = _moments(train.x[..., chosen], observed[0])
+    unknown = observed[1].any(axis=(0, 1)) & np.isnan(deviation)
+    if unknown.any():
+        raise DataError(
+            f"{names[int(unknown.argmax())]} of PhysioNet 2012 is in the test set, but fewer than two cells of "
+            "the training sets have it: it cannot be scaled. Are sets a and b whole?"
+        )
+    splits = [
+        Split(
+            x=torch.from_numpy(np.where(cells, (stays.x[..., chosen] - mean) / (deviation + SMALL), 0)).float(),
+            y=torch.from_numpy(stays.y),
+            mask=torch.from_numpy(cells),
+            ids=torch.from_numpy(stays.ids),
+        )
+        for stays, cells in zip((train, test), observed, strict=True)
+    ]
+    return Dataset("physionet2012", splits[0], None, splits[1], classes=2, channels=names, variant=variant)
+
+
+def _moments(
+    x: NDArray[np.float64], observed: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of each channel's observed cells; nan where there are too few."""
+    count = observed.sum(axis=(0, 1))
+    with np.errstate(invalid="ignore"):
+        mean = x.sum(axis=(0, 1), where=observed) / count
+        squares = ((x - mean) ** 2).sum(axis=(0, 1), where=observed)
+        return mean, np.sqrt(squares / np.where(count > 1, count - 1, 0))

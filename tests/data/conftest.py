@@ -1,0 +1,14 @@
+"""What the tests of the data sets share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_root():
+    folder = os.environ.get("TEMPOGRAD_DATA")
+    if not folder:
+        pytest.skip("needs the real data sets: set TEMPOGRAD_DATA")
+    return Path(folder)
