@@ -5,6 +5,7 @@ from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
+from tempograd.data.ucr import load_freezer, load_wafer
 
 __all__ = [
     "DATASETS",
@@ -13,6 +14,8 @@ __all__ = [
     "Split",
     "fold_indices",
     "load_dataset",
+    "load_freezer",
     "load_state",
     "load_switch_feature",
+    "load_wafer",
 ]
