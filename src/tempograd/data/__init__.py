@@ -1,6 +1,7 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
 from tempograd.data.base import Dataset, Split
+from tempograd.data.boiler import load_boiler
 from tempograd.data.epilepsy import load_epilepsy
 from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
@@ -14,6 +15,7 @@ __all__ = [
     "Loader",
     "Split",
     "fold_indices",
+    "load_boiler",
     "load_dataset",
     "load_epilepsy",
     "load_freezer",
