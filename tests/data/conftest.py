@@ -1,4 +1,5 @@
 """What the tests of the data sets share."""
+"""Where the real data sets are, for the tests that need them."""
 
 import os
 from pathlib import Path

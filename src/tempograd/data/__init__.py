@@ -1,6 +1,8 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
 from tempograd.data.base import Dataset, Split
+from tempograd.data.boiler import load_boiler
+from tempograd.data.epilepsy import load_epilepsy
 from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.prepared import load_prepared, save_prepared
@@ -8,6 +10,7 @@ from tempograd.data.pam import load_pam
 from tempograd.data.physionet2012 import load_physionet2012
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
+from tempograd.data.ucr import load_freezer, load_wafer
 
 __all__ = [
     "DATASETS",
@@ -15,6 +18,7 @@ __all__ = [
     "Loader",
     "Split",
     "fold_indices",
+    "load_boiler",
     "load_dataset",
     "load_prepared",
     "load_pam",
@@ -22,4 +26,9 @@ __all__ = [
     "load_state",
     "load_switch_feature",
     "save_prepared",
+    "load_epilepsy",
+    "load_freezer",
+    "load_state",
+    "load_switch_feature",
+    "load_wafer",
 ]
