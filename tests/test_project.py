@@ -54,7 +54,7 @@ def test_importing_needs_torch_numpy_and_safetensors_only():
     """No extra and no oracle is imported before it is used."""
     code = "import sys, tempograd; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"pandas", "captum", "sklearn", "scipy", "matplotlib"} & set(done.stdout.split())
+    assert not {"pandas", "duckdb", "captum", "sklearn", "scipy", "matplotlib"} & set(done.stdout.split())
 
 
 def test_nothing_unpickles_or_evaluates():
