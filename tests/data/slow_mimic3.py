@@ -59,7 +59,7 @@ def table(folder, name):
 
 
 def when(text):
-    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S") if text else None
+    return datetime.fromisoformat(text) if text else None
 
 
 def cohort(folder):
@@ -124,9 +124,9 @@ def measurements(folder, stays):
 def raw_series(stay, *, strictly_inside):
     """48 rows of 32 means, None where there is none, and the names of all that was ever measured."""
     gathered = defaultdict(list)
+    starts = [stay["start"] + hour * HOUR for hour in range(48)]
     for name, time, value in stay["measured"]:
-        for hour in range(48):
-            start = stay["start"] + hour * HOUR
+        for hour, start in enumerate(starts):
             if (start < time if strictly_inside else start <= time) and time < start + HOUR and value is not None:
                 gathered[hour, name].append(value)
     series = [[None] * 28 + stay["static"] for _ in range(48)]
@@ -135,10 +135,10 @@ def raw_series(stay, *, strictly_inside):
     return series, {name for name, _, _ in stay["measured"]}
 
 
-def series_of(folder, *, published):
+def series_of(stays, *, published):
     """Every kept stay with its raw series, by the published rules or by ours."""
     kept = []
-    for stay in measurements(folder, cohort(folder)):
+    for stay in stays:
         series, occurring = raw_series(stay, strictly_inside=published)
         if published:
             seen = {name for row in series for name, value in zip(NAMES, row, strict=True) if value is not None}
