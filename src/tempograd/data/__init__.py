@@ -1,5 +1,6 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
+from tempograd.data._mimic3_tables import PreparedMimic3, prepare_mimic3
 from tempograd.data.base import Dataset, Split
 from tempograd.data.boiler import load_boiler
 from tempograd.data.epilepsy import load_epilepsy
@@ -8,6 +9,7 @@ from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.prepared import load_prepared, save_prepared
 from tempograd.data.pam import load_pam
 from tempograd.data.physionet2012 import load_physionet2012
+from tempograd.data.mimic3 import load_mimic3
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
 from tempograd.data.ucr import load_freezer, load_wafer
@@ -16,6 +18,7 @@ __all__ = [
     "DATASETS",
     "Dataset",
     "Loader",
+    "PreparedMimic3",
     "Split",
     "fold_indices",
     "load_boiler",
@@ -31,4 +34,8 @@ __all__ = [
     "load_state",
     "load_switch_feature",
     "load_wafer",
+    "load_mimic3",
+    "load_state",
+    "load_switch_feature",
+    "prepare_mimic3",
 ]
