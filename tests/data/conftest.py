@@ -1,5 +1,3 @@
-"""What the tests of the data sets share."""
-"""Where the real data sets are, for the tests that need them."""
 """Where the real data sets are, for those who have them."""
 
 import os

@@ -6,10 +6,10 @@ from tempograd.data.boiler import load_boiler
 from tempograd.data.epilepsy import load_epilepsy
 from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
-from tempograd.data.prepared import load_prepared, save_prepared
+from tempograd.data.mimic3 import load_mimic3
 from tempograd.data.pam import load_pam
 from tempograd.data.physionet2012 import load_physionet2012
-from tempograd.data.mimic3 import load_mimic3
+from tempograd.data.prepared import load_prepared, save_prepared
 from tempograd.data.state import load_state
 from tempograd.data.switch_feature import load_switch_feature
 from tempograd.data.ucr import load_freezer, load_wafer
@@ -23,19 +23,15 @@ __all__ = [
     "fold_indices",
     "load_boiler",
     "load_dataset",
-    "load_prepared",
-    "load_pam",
-    "load_physionet2012",
-    "load_state",
-    "load_switch_feature",
-    "save_prepared",
     "load_epilepsy",
     "load_freezer",
+    "load_mimic3",
+    "load_pam",
+    "load_physionet2012",
+    "load_prepared",
     "load_state",
     "load_switch_feature",
     "load_wafer",
-    "load_mimic3",
-    "load_state",
-    "load_switch_feature",
     "prepare_mimic3",
+    "save_prepared",
 ]
