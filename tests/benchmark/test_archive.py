@@ -17,7 +17,7 @@ from tempograd.errors import DataError, MissingExtraError
 
 def mixed():
     """A plan with pooled scores, undefined ones, settings, and a cell that was not run."""
-    settings = (("areas", [0.1, 0.2]), ("points", 5))
+    settings = (("areas", (0.1, 0.2)), ("points", 5))
     measures = (CPD, AUP, Measure("cpd50", "cpd", 50, "average"))
     plan = toy_plan(rows=(IG, TIMING.__class__("timing", "TIMING", settings), RANDOM), measures=measures)
     records = {}

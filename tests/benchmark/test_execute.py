@@ -7,7 +7,7 @@ import torch
 from small import MEASURES, content, plan
 
 import tempograd as tg
-from tempograd.benchmark import Record, published, run_cells
+from tempograd.benchmark import Record, run_cells, settings
 from tempograd.benchmark.execute import evenly
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Split
@@ -33,7 +33,7 @@ def by_hand(protocol):
 
 
 def test_published_cells_use_the_paper_s_settings_and_measures(folder, monkeypatch):
-    monkeypatch.setitem(published.STAND_INS, "toy", "state")
+    monkeypatch.setitem(settings.STAND_INS, "toy", "state")
     (cell,) = plan("published", ("integrated_gradients",)).cells()
     record = record_of(cell, folder)
     _, model, test = by_hand("published")

@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from tempograd.benchmark.cell import Cell
+from tempograd.benchmark.settings import configured
 from tempograd.data import Dataset, Split
 from tempograd.errors import SettingError
-from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.explainers import Explainer
 from tempograd.metrics import METRICS, summarise
 from tempograd.metrics.evaluate import measure
 from tempograd.models import train
@@ -97,7 +98,7 @@ def fitted(cell: Cell, settings: dict[str, Any], model: nn.Module, data: Dataset
     """Make an explainer and let it learn from the training series if it must, or if ``pool`` says so."""
     settings = dict(settings)
     pool = settings.pop("pool", False)
-    explainer = EXPLAINERS[cell.method](**settings)
+    explainer = configured(cell.method, cell.dataset, cell.protocol, settings.items())
     return explainer.fit(model, data.train.x, seed=cell.seed) if explainer.needs_fit or pool else explainer
 
 

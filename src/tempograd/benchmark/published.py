@@ -5,28 +5,19 @@ do; CPD and CPP are means over the classes; AUP and AUR are pooled over all seri
 documentation of the explainer that shows it.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
 from tempograd.benchmark.cell import Cell
+from tempograd.benchmark.settings import configured
 from tempograd.data import Dataset, Split
-from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.explainers import Explainer
 from tempograd.models import train
 
-STAND_INS = {"physionet2012": "mimic3"}  # data that the paper does not have, and whose settings it gets
 LEARNS_FROM_ALL = {"timex", "timexpp"}  # B10: also from the fold's held-out series
 METRIC_SETTINGS = {"cpd": {"scale": "published"}, "cpp": {"scale": "published"}} | {
     name: {"pooled": True} for name in ("aup", "aur", "auroc", "auprc")
 }
-
-
-def preset(method: str, dataset: str) -> Explainer:
-    """Return a method with the paper's settings and faults for a data set; ``random`` has neither."""
-    if method == "random":
-        return EXPLAINERS[method]()
-    return EXPLAINERS[method].published(STAND_INS.get(dataset, dataset))
 
 
 def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
@@ -39,7 +30,7 @@ def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
 
 def make_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Split) -> Explainer:
     """Return the paper's explainer, fitted to what it was fitted to there."""
-    explainer = replace(preset(cell.method, cell.dataset), **dict(cell.settings))
+    explainer = configured(cell.method, cell.dataset, cell.protocol, cell.settings)
     if not explainer.needs_fit and cell.method != "occlusion":
         return explainer
     return explainer.fit(model, _training_series(cell, data, test), seed=cell.seed)

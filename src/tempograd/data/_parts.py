@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.data.base import Dataset, Split
-from tempograd.data.folds import TEST, TRAIN, VALIDATION
+from tempograd.data.folds import SEED, TEST, TRAIN, VALIDATION
 
 Parts = NDArray[np.int8]
 Real = NDArray[np.floating[Any]]
@@ -43,11 +43,18 @@ def standardise(x: Real, train: NDArray[np.bool_], axes: tuple[int, ...], *, flo
 def divide(
     name: str, variant: str, whole: Split, part: Parts, fold: int | None, channels: tuple[str, ...]
 ) -> Dataset:
-    """Hand every series to its part; those of no part are left out."""
+    """Hand every series to its part; those of no part are left out.
+
+    The published training never shuffles, and takes series in the random order of its split files, which cannot be
+    had: the published variants have their training series in a seeded random order.
+    """
+    training = np.flatnonzero(is_training(part, fold))
+    if variant == "published":
+        np.random.RandomState(SEED).shuffle(training)
     validation = None if fold is None else whole.take(torch.from_numpy(part == VALIDATION))
     return Dataset(
         name=name,
-        train=whole.take(torch.from_numpy(is_training(part, fold))),
+        train=whole.take(torch.from_numpy(training)),
         validation=validation,
         test=whole.take(torch.from_numpy(part == TEST)),
         classes=2,
