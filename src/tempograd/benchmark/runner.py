@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor
 from concurrent.futures import wait as futures_wait
@@ -70,41 +69,48 @@ def _prepare(cells: Sequence[Cell], store: Store, root: Path | None) -> None:
 
 
 class _Task(NamedTuple):
-    """A job for a cell, and the cells that wait for it."""
+    """A job for the cell at some place of the list, and the tasks that wait for it."""
 
+    place: int
     job: Job
     cell: Cell
-    group: tuple[Cell, ...] = ()
+    waiting: "tuple[_Task, ...]" = ()
 
 
 def _tasks(cells: Sequence[Cell], store: Store) -> list[_Task]:
-    """Return what can start now: models that are missing, and cells whose model is there."""
-    groups: dict[str, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(cell.model_key, []).append(cell)
-    missing = [group for group in groups.values() if not store.has_model(group[0])]
-    trained = [cell for group in groups.values() if store.has_model(group[0]) for cell in group]
-    first = [_Task(train_model, group[0], tuple(group)) for group in missing]
-    return first + [_Task(run_cell, cell) for cell in trained]
+    """Return what can start now: cells whose model is there, and models that are missing."""
+    groups: dict[str, list[_Task]] = {}
+    for place, cell in enumerate(cells):
+        groups.setdefault(cell.model_key, []).append(_Task(place, run_cell, cell))
+    tasks: list[_Task] = []
+    for group in groups.values():
+        first = group[0]
+        trained = store.has_model(first.cell)
+        tasks += group if trained else [_Task(first.place, train_model, first.cell, tuple(group))]
+    return tasks
 
 
 def _work(tasks: Sequence[_Task], hands: Executor, workers: int, store: Store, device: str) -> dict[Cell, str]:
     """Run all tasks and return why some cells failed; a failure stops nothing but what waits for it."""
     failed: dict[Cell, str] = {}
-    ready, running = deque(tasks), dict[Future[str], _Task]()
-    with progress(sum(1 + len(task.group) for task in tasks), "bench") as advance:
+    ready, running = sorted(tasks, key=_place), dict[Future[str], _Task]()
+    with progress(sum(1 + len(task.waiting) for task in tasks), "bench") as advance:
         while ready or running:
             while ready and len(running) < workers:
-                task = ready.popleft()
+                task = ready.pop(0)
                 running[hands.submit(_try, task.job, task.cell, store, device)] = task
             for future in futures_wait(running, return_when=FIRST_COMPLETED).done:
                 task, reason = running.pop(future), _result(future)
-                advance(1 + (len(task.group) if reason else 0), str(task.cell))
                 if reason:
-                    failed |= dict.fromkeys(task.group or [task.cell], reason)
+                    failed |= dict.fromkeys([each.cell for each in task.waiting or (task,)], reason)
                 else:
-                    ready.extend(_Task(run_cell, cell) for cell in task.group)
+                    ready = sorted([*ready, *task.waiting], key=_place)  # cells run in the order of the list
+                advance(1 + (len(task.waiting) if reason else 0), str(task.cell))
     return failed
+
+
+def _place(task: _Task) -> int:
+    return task.place
 
 
 def _result(future: "Future[str]") -> str:
