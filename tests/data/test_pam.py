@@ -202,9 +202,7 @@ def test_a_file_that_would_run_code_is_refused_and_runs_nothing(tree, tmp_path):
     np.load(path, allow_pickle=True)  # what the file does to those who trust it
     assert flag.exists()
     flag.rmdir()
-    with pytest.raises(
-        DataError, match=rf"PAMAP2_split_1.npy asks for {os.mkdir.__module__}.mkdir, but only plain"
-    ):
+    with pytest.raises(DataError, match=rf"^{path} asks for {os.mkdir.__module__}.mkdir, but only plain"):
         load_pam(root=tree, fold=0)
     assert not flag.exists()
 
@@ -220,7 +218,8 @@ def test_a_file_that_would_run_code_is_refused_and_runs_nothing(tree, tmp_path):
             "asks for numpy.core.multiarray._reconstruct.__gl",
         ),
         (b"cnumpy\ndtype\n(VV16\ntR.", "arrays of type 'V16' are not read"),
-        (b"cnumpy.core.multiarray\n_reconstruct\n}Vx\nI1\nsb.", "no array that can be read"),
+        (b"cnumpy.core.multiarray\n_reconstruct\n}Vx\nI1\nsb.", "no array that can be read .*no attribute"),
+        (b"cnumpy.core.multiarray\nscalar\n}Vx\nI1\nsb.", "no array that can be read .*no attribute"),
         (b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(VO8\ntRC\x08abcdefghtR.", "no array that can be read"),
         (b"Pname\n.", "no array that can be read"),
         (b"I1\n.", "its header and its contents disagree"),

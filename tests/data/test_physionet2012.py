@@ -3,6 +3,7 @@
 import io
 import math
 import shutil
+import sys
 import tarfile
 import zipfile
 
@@ -199,18 +200,31 @@ def test_a_truncated_archive_is_refused(tree, ending, keep):
         load_physionet2012(root=tree)
 
 
-def test_other_damage_to_archives_is_refused(tree):
-    path = pack(tree / "PhysioNet2012/set-a", ".tar.gz")
-    path.write_bytes(b"this is no archive")
-    with pytest.raises(DataError, match=r"set-a.tar.gz is damaged and cannot be unpacked \(.*\): fetch it again"):
+@pytest.mark.parametrize("ending", [".tar.xz", ".tar.gz", ".tar", ".zip"])
+def test_what_is_no_archive_is_refused(tree, ending):
+    path = pack(tree / "PhysioNet2012/set-a", ending)
+    path.write_bytes(b"this is no archive" * 100)
+    with pytest.raises(
+        DataError, match=rf"set-a{ending} is damaged and cannot be unpacked \(.*\): fetch it again"
+    ):
         load_physionet2012(root=tree)
-    path.unlink()
+
+
+def test_a_changed_byte_in_an_archive_is_noticed(tree):
+    shutil.rmtree(tree / "PhysioNet2012/set-a")
     with zipfile.ZipFile(tree / "PhysioNet2012/set-a.zip", "w") as archive:
         archive.writestr("101.txt", SETS["a"][101])
     text = bytearray((tree / "PhysioNet2012/set-a.zip").read_bytes())
     text[60] ^= 1
     (tree / "PhysioNet2012/set-a.zip").write_bytes(text)
     with pytest.raises(DataError, match=r"set-a.zip is damaged and cannot be unpacked \(Bad CRC"):
+        load_physionet2012(root=tree)
+
+
+def test_a_python_without_xz_says_what_to_do(tree, monkeypatch):
+    pack(tree / "PhysioNet2012/set-a", ".tar.xz")
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    with pytest.raises(DataError, match=r"This Python cannot unpack xz: unpack .*set-a.tar.xz to .*set-a.tar\.$"):
         load_physionet2012(root=tree)
 
 
@@ -236,6 +250,7 @@ def test_a_record_that_is_too_large_or_there_twice_is_refused(tree, monkeypatch)
         ("00:07,HRs,80", "a parameter of the challenge"),
         ("00:07,Zinc,80", "a parameter of the challenge"),
         ("00:07,NIDiasABPandmore,80", "a parameter of the challenge"),
+        ("00:07,Cholesterols,80", "a parameter of the challenge"),
         ("00:07,HR,", "a number after it"),
         ("00:07,HR,8o", "a number after it"),
         ("00:07,HR,nan", "a number after it"),
@@ -247,6 +262,7 @@ def test_a_record_that_is_too_large_or_there_twice_is_refused(tree, monkeypatch)
         ("00:07,HR,8" + 30 * "0", "a number after it"),
         ("0:07,HR,80", "a time from 00:00 to 48:00"),
         ("000:07,HR,80", "a time from 00:00 to 48:00"),
+        ("00:071,HR,80", "a time from 00:00 to 48:00"),
         ("00-07,HR,80", "a time from 00:00 to 48:00"),
         ("00:60,HR,80", "a time from 00:00 to 48:00"),
         ("48:01,HR,80", "a time from 00:00 to 48:00"),

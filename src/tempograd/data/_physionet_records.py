@@ -1,8 +1,8 @@
 """The text files of the PhysioNet 2012 challenge, out of a folder or an archive, as columns of numbers."""
 
 import gzip
-import lzma
 import re
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,8 @@ LARGEST = 10_000_000  # bytes; the records have some ten thousand
 CHUNK = 1 << 20
 LONGEST = 24  # characters of a number
 HOURS = 48
-UNPACKERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".tgz": gzip.open, ".xz": lzma.open}
 DAMAGES = (
     gzip.BadGzipFile,
-    lzma.LZMAError,
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
@@ -94,7 +92,7 @@ def _texts(path: Path) -> Iterator[tuple[int, bytes]]:
             seen.add(int(number[1]))
             with file() as opened:
                 yield int(number[1]), opened.read().replace(b"\r\n", b"\n").rstrip() + b"\n"
-    except DAMAGES as error:
+    except (*DAMAGES, getattr(sys.modules.get("lzma"), "LZMAError", EOFError)) as error:
         raise DataError(f"{path} is damaged and cannot be unpacked ({error}): fetch it again.") from error
 
 
@@ -117,6 +115,17 @@ def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
                     yield member.name, member.size, partial(tape.extractfile, member)
             while stream.read(CHUNK):  # checksums are at the end
                 pass
+
+
+def _open_xz(path: Path, mode: Literal["rb"]) -> IO[bytes]:
+    try:
+        import lzma  # noqa: PLC0415  # Python may have been built without it
+    except ImportError as error:
+        raise DataError(f"This Python cannot unpack xz: unpack {path} to {path.with_suffix('')}.") from error
+    return lzma.open(path, mode)
+
+
+UNPACKERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".tgz": gzip.open, ".xz": _open_xz}
 
 
 class Rows:
@@ -192,7 +201,7 @@ class Rows:
         width = int(np.clip(length.max(initial=1), 1, LONGEST))
         characters = self.field(self.second_comma + 1, self.end, width)
         expected = "a number after it"
-        self.check((length > 0) & (NUMERIC[characters].sum(axis=1) == length), expected)
+        self.check(NUMERIC[characters].sum(axis=1) == length, expected)
         cells = characters.view(f"S{width}")[:, 0]
         try:
             value = cells.astype(np.float64)
