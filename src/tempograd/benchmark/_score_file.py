@@ -74,12 +74,12 @@ def read_scores(path: Path) -> dict[str, dict[str, Scores]]:
 
 
 def database() -> "DuckDBPyConnection":
-    """Open a database in memory; one thread, so that the same scores give the same file."""
+    """Open a database in memory."""
     try:
         import duckdb  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtraError("duckdb", "data") from None
-    return duckdb.connect(config={"threads": 1})
+    return duckdb.connect()
 
 
 def _parts(record: Record) -> Iterator[Scores]:
