@@ -8,7 +8,7 @@ import pytest
 import torch
 from toy_results import AUP, CPD, IG, NAN, RANDOM, SCORES, TIMING, toy_plan, toy_record, toy_records
 
-from tempograd.benchmark import Measure
+from tempograd.benchmark import Measure, Row
 from tempograd.benchmark.archive import load_records, write_archive
 from tempograd.benchmark.rendering import render
 from tempograd.benchmark.tables import tabulate
@@ -17,9 +17,9 @@ from tempograd.errors import DataError, MissingExtraError
 
 def mixed():
     """A plan with pooled scores, undefined ones, settings, and a cell that was not run."""
-    settings = (("areas", (0.1, 0.2)), ("points", 5))
+    settings = (("points", 5), ("rule", "midpoint"))
     measures = (CPD, AUP, Measure("cpd50", "cpd", 50, "average"))
-    plan = toy_plan(rows=(IG, TIMING.__class__("timing", "TIMING", settings), RANDOM), measures=measures)
+    plan = toy_plan(rows=(IG, Row("timing", "TIMING", settings), RANDOM), measures=measures)
     records = {}
     for number, cell in enumerate(plan.cells()[:-1]):
         scores = {"cpd10": [number, NAN, 1 / 3], "aup": [number / 7], "cpd50": [0.1, -number, 1e-8]}

@@ -219,6 +219,9 @@ def test_sufficiency_comes_times_a_hundred_with_errors_and_differences():
     assert found["TIMING"].summary.standard_error == pytest.approx(100 * math.sqrt(13 / 9))
     assert found["IG"].difference.mean == pytest.approx(-1100 / 6)
     assert found["TIMING"].published == (0.242, 0.136)
+    one = toy_plan(measures=plan.measures, folds=(0,))
+    single = entries(tabulate(one, toy_records(one, {"TIMING": {0: [0.25, 0.5]}})))["TIMING"]
+    assert (single.summary.mean, single.summary.standard_error) == (37.5, pytest.approx(12.5))
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,13 @@ class Scores(NamedTuple):
 def write_scores(connection: "DuckDBPyConnection", records: Sequence[Record], path: Path) -> None:
     """Write key, id, measure and score of every record; a pooled score has no id, an undefined score is NULL."""
     parts = [part for record in records for part in _parts(record)]
+    lengths = [len(part.ids) for part in parts]
     columns = {
-        "key": np.array([part.key for part in parts for _ in part.ids], dtype=object),
+        "key": np.repeat(np.array([part.key for part in parts], dtype=object), lengths),
         "id": np.concatenate([part.ids for part in parts]),
-        "measure": np.array([part.measure for part in parts for _ in part.ids], dtype=object),
+        "measure": np.repeat(np.array([part.measure for part in parts], dtype=object), lengths),
         "score": np.concatenate([part.values for part in parts]),
-        "pooled": np.array([part.pooled for part in parts for _ in part.ids]),
+        "pooled": np.repeat([part.pooled for part in parts], lengths),
     }
     connection.register("scores", columns)
     query = """
@@ -74,12 +75,12 @@ def read_scores(path: Path) -> dict[str, dict[str, Scores]]:
 
 
 def database() -> "DuckDBPyConnection":
-    """Open a database in memory; one thread, so that the same scores give the same file."""
+    """Open a database in memory."""
     try:
         import duckdb  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtraError("duckdb", "data") from None
-    return duckdb.connect(config={"threads": 1})
+    return duckdb.connect()
 
 
 def _parts(record: Record) -> Iterator[Scores]:

@@ -54,7 +54,7 @@ def write_archive(folder: str | Path, plan: Plan, records: Mapping[str, Record])
     if not kept:
         raise DataError(f"No cell of {plan.name} is there: nothing can be archived before it was run.")
     connection = database()  # may be missing: asked for before anything is written
-    text = json.dumps([_entry(record) for record in kept], indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps([_entry(record) for record in kept], indent=1, ensure_ascii=False)
     write_atomically(folder / SCORES, lambda path: write_scores(connection, kept, path))
     write_atomically(folder / CELLS, lambda path: path.write_text(text + "\n", encoding="utf-8"))
     return folder

@@ -56,7 +56,7 @@ def _table(args: argparse.Namespace) -> "Table | Sequence[Size]":
 
     if args.plan == SIZES:
         return sizes_table(args.root)
-    from tempograd.benchmark.reading import load_plan  # type: ignore[import-not-found, unused-ignore]
+    from tempograd.benchmark.reading import load_plan
 
     plan = load_plan(args.plan, protocol=args.protocol, to_run=False)
     if plan.kind == "sizes":
