@@ -552,7 +552,11 @@ def test_a_table_of_sizes_runs_nothing(plan, tmp_path):
 
 
 def test_every_method_data_set_and_model_has_a_label_of_its_own():
-    for known, labels in ((tg.EXPLAINERS, METHOD_LABELS), (set(DATASETS) - {"toy"}, DATASET_LABELS), (tg.MODELS, MODEL_LABELS)):
+    for known, labels in (
+        (tg.EXPLAINERS, METHOD_LABELS),
+        (set(DATASETS) - {"toy"}, DATASET_LABELS),
+        (tg.MODELS, MODEL_LABELS),
+    ):
         assert set(known) == set(labels)
         assert max(Counter(labels.values()).values()) == 1
 
