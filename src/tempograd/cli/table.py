@@ -9,8 +9,8 @@ from tempograd.cli.arguments import Commands, add_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tempograd.benchmark.sizes import Size
-    from tempograd.benchmark.tables import Table
+    from tempograd.tables.sizes import Size
+    from tempograd.tables.tabulate import Table
 
 SIZES = "table7"
 FORMATS = ("markdown", "latex", "csv")
@@ -38,8 +38,8 @@ def add_table(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.benchmark.rendering import render
     from tempograd.files import write_atomically
+    from tempograd.tables.rendering import render
 
     text = render(_table(args), args.format)
     if args.out is None:
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _table(args: argparse.Namespace) -> "Table | Sequence[Size]":
-    from tempograd.benchmark.archive import load_records, write_archive
-    from tempograd.benchmark.sizes import sizes_table
-    from tempograd.benchmark.tables import tabulate
+    from tempograd.tables.archive import load_records, write_archive
+    from tempograd.tables.sizes import sizes_table
+    from tempograd.tables.tabulate import tabulate
 
     if args.plan == SIZES:
         return sizes_table(args.root)

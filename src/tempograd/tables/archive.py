@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from tempograd.benchmark._score_file import Scores, database, read_scores, write_scores
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
 from tempograd.benchmark.record import Record
 from tempograd.errors import DataError
 from tempograd.files import write_atomically
 from tempograd.metrics import summarise
+from tempograd.tables.score_file import Scores, database, read_scores, write_scores
 
 CELLS, SCORES = "cells.json", "scores.parquet"
 

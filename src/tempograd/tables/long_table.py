@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tempograd.benchmark._entries import Entry
 from tempograd.benchmark.cell import Measure
-from tempograd.benchmark.published_numbers import SCALES
-from tempograd.benchmark.tables import Panel, Table
 from tempograd.metrics import METRICS, Summary
+from tempograd.tables.entries import Entry
+from tempograd.tables.published_numbers import SCALES
+from tempograd.tables.tabulate import Panel, Table
 
 FIELDS = (
     "table", "protocol", "dataset", "model", "folds", "left_out", "label", "method", "rank", "measure", "metric",

@@ -9,10 +9,10 @@ import torch
 from toy_results import AUP, CPD, IG, NAN, RANDOM, SCORES, TIMING, toy_plan, toy_record, toy_records
 
 from tempograd.benchmark import Measure, Row
-from tempograd.benchmark.archive import load_records, write_archive
-from tempograd.benchmark.rendering import render
-from tempograd.benchmark.tables import tabulate
 from tempograd.errors import DataError, MissingExtraError
+from tempograd.tables.archive import load_records, write_archive
+from tempograd.tables.rendering import render
+from tempograd.tables.tabulate import tabulate
 
 
 def mixed():

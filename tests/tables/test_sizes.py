@@ -6,11 +6,11 @@ import io
 import pytest
 import torch
 
-from tempograd.benchmark.rendering import render
-from tempograd.benchmark.sizes import Size, sizes_table
 from tempograd.data import DATASETS, Dataset, Split
 from tempograd.data.loading import Loader
 from tempograd.errors import DataError, MissingExtraError
+from tempograd.tables.rendering import render
+from tempograd.tables.sizes import Size, sizes_table
 
 
 @pytest.fixture

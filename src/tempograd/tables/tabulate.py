@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tempograd.benchmark._entries import Entry, fill
-from tempograd.benchmark._quality import Grid, Quality, quality
-from tempograd.benchmark.outliers import outlier_folds
 from tempograd.benchmark.plan import Plan, Row
 from tempograd.benchmark.record import Record
+from tempograd.tables.entries import Entry, fill
+from tempograd.tables.model_quality import Grid, Quality, quality
+from tempograd.tables.outliers import outlier_folds
 
 REFERENCES = ("TIMING", "TIMING (50, 10, 48)")  # the rows that others are compared with, by label
 

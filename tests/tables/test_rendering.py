@@ -20,10 +20,10 @@ from toy_results import (
 )
 
 from tempograd.benchmark import Measure, Row
-from tempograd.benchmark.long_table import FIELDS
-from tempograd.benchmark.rendering import render
-from tempograd.benchmark.sheets import WIDTH, sheets
-from tempograd.benchmark.tables import tabulate
+from tempograd.tables.long_table import FIELDS
+from tempograd.tables.rendering import render
+from tempograd.tables.sheets import WIDTH, sheets
+from tempograd.tables.tabulate import tabulate
 
 
 def shown(plan, records, form="markdown"):

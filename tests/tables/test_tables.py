@@ -20,9 +20,9 @@ from toy_results import (
 )
 
 from tempograd.benchmark import Measure, Row
-from tempograd.benchmark.outliers import Outlier, outlier_folds
-from tempograd.benchmark.tables import tabulate
 from tempograd.errors import DataError
+from tempograd.tables.outliers import Outlier, outlier_folds
+from tempograd.tables.tabulate import tabulate
 
 T2 = 4.302652729696142  # Student's t, 97.5 %, two degrees of freedom
 

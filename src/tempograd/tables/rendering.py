@@ -4,11 +4,11 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
-from tempograd.benchmark._captions import notes
-from tempograd.benchmark.long_table import FIELDS, lines
-from tempograd.benchmark.sheets import Sheet, Text, sheets
-from tempograd.benchmark.sizes import Size, size_fields, size_notes, size_sheet
-from tempograd.benchmark.tables import Table
+from tempograd.tables.captions import notes
+from tempograd.tables.long_table import FIELDS, lines
+from tempograd.tables.sheets import Sheet, Text, sheets
+from tempograd.tables.sizes import Size, size_fields, size_notes, size_sheet
+from tempograd.tables.tabulate import Table
 
 LATEX = {
     "\\": r"\textbackslash{}",

@@ -6,10 +6,10 @@ from types import ModuleType
 import pytest
 from toy_results import toy_plan, toy_records
 
-from tempograd.benchmark.rendering import render
-from tempograd.benchmark.sizes import sizes_table
-from tempograd.benchmark.tables import tabulate
 from tempograd.cli import main
+from tempograd.tables.rendering import render
+from tempograd.tables.sizes import sizes_table
+from tempograd.tables.tabulate import tabulate
 
 
 @pytest.fixture
@@ -71,8 +71,6 @@ def test_results_must_be_named_and_be_there(plans, tmp_path, capsys):
 def test_sizes_need_no_results(plans, tmp_path, capsys, monkeypatch):
     assert main(["table", "sizes", "--root", str(tmp_path)]) == 0
     assert capsys.readouterr().out == render(sizes_table(tmp_path, ["state"]), "markdown")
-    monkeypatch.setattr(
-        "tempograd.benchmark.sizes.sizes_table", lambda root: sizes_table(root, ["switch_feature"])
-    )
+    monkeypatch.setattr("tempograd.tables.sizes.sizes_table", lambda root: sizes_table(root, ["switch_feature"]))
     assert main(["table", "table7", "--root", str(tmp_path), "--format", "csv"]) == 0
     assert capsys.readouterr().out.split("\n")[1] == "switch_feature,1000,100,3,2,1000,100,3,2,"

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tempograd.benchmark._captions import ABSENT, INCOMPLETE, about_panel, panel_label
-from tempograd.benchmark._entries import Entry
 from tempograd.benchmark.cell import Measure
-from tempograd.benchmark.published_numbers import amount_label
-from tempograd.benchmark.tables import Panel, Table
 from tempograd.markdown import table as aligned
 from tempograd.metrics import METRICS
+from tempograd.tables.captions import ABSENT, INCOMPLETE, about_panel, panel_label
+from tempograd.tables.entries import Entry
+from tempograd.tables.published_numbers import amount_label
+from tempograd.tables.tabulate import Panel, Table
 
 EFFICIENCY = "Fig.efficiency"  # the one table that is about time
 WIDTH = 160  # characters of a terminal

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from tempograd.benchmark._entries import Entry
 from tempograd.benchmark.labels import DATASET_LABELS, MODEL_LABELS
-from tempograd.benchmark.published_numbers import substitution_is_stated
-from tempograd.benchmark.tables import Panel, Table
 from tempograd.metrics import Summary
+from tempograd.tables.entries import Entry
+from tempograd.tables.published_numbers import substitution_is_stated
+from tempograd.tables.tabulate import Panel, Table
 
 ABSENT, INCOMPLETE = "–", "†"
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.benchmark._quality import Grid
 from tempograd.benchmark.cell import Measure
 from tempograd.benchmark.labels import DATASET_LABELS, MODEL_LABELS
-from tempograd.benchmark.outliers import fold_value
 from tempograd.benchmark.plan import Plan, Row
-from tempograd.benchmark.published_numbers import SCALES, Published, published
 from tempograd.errors import DataError
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
+from tempograd.tables.model_quality import Grid
+from tempograd.tables.outliers import fold_value
+from tempograd.tables.published_numbers import SCALES, Published, published
 
 FLOOR = "random"  # no competitor: never marked, and nobody is second to it
 

@@ -103,7 +103,7 @@ def amount_label(k: int | float | None) -> str:
 
 @cache
 def _numbers() -> dict[tuple[str, ...], Published]:
-    text = files("tempograd.benchmark").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("tempograd.tables").joinpath("published.csv").read_text(encoding="utf-8")
     return {
         tuple(row[name] for name in ("table", "dataset", "model", "method", "substitution", "metric", "k")): (
             Published(float(row["mean"]), float(row["standard_error"] or "inf"))

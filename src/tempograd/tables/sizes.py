@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tempograd.benchmark._captions import ABSENT
 from tempograd.benchmark.labels import DATASET_LABELS
 from tempograd.benchmark.plan import variant_of
-from tempograd.benchmark.published_numbers import published_size
-from tempograd.benchmark.sheets import Sheet, Text
 from tempograd.data import DATASETS, load_dataset
 from tempograd.errors import DataError, MissingExtraError
+from tempograd.tables.captions import ABSENT
+from tempograd.tables.published_numbers import published_size
+from tempograd.tables.sheets import Sheet, Text
 
 PAPER = ("switch_feature", "state", "mimic3", "pam", "epilepsy", "boiler", "wafer", "freezer")
 ASPECTS = ("series", "length", "channels", "classes")
