@@ -209,7 +209,7 @@ def test_stand_ins_and_short_runs_are_told():
     assert (
         "The paper has no such data: the published numbers are those of MIMIC-III, for orientation only." in text
     )
-    assert "Only the first 20 test series are explained." in text
+    assert "20 test series, evenly spaced, are explained." in text
     assert "does not say what takes the place" not in text
     assert "Nothing was run here." in text
     assert "Best in bold" not in text

@@ -4,7 +4,7 @@ from tempograd.benchmark.cell import Cell, Measure
 from tempograd.benchmark.plan import Plan, Row
 from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.benchmark.record import Record
-from tempograd.benchmark.runner import Outcome, run_cells
+from tempograd.benchmark.runner import Outcome, prepare, run_cells
 
 __all__ = [
     "Cell",
@@ -15,5 +15,6 @@ __all__ = [
     "Row",
     "load_plan",
     "packaged_plans",
+    "prepare",
     "run_cells",
 ]

@@ -52,7 +52,7 @@ class Cell:
     rank : {"absolute", "signed"}
         How the metrics rank the scores.
     series : int, optional
-        Explain the first so many test series only.
+        Explain so many test series only, evenly spaced.
     seed : int
         Of training, fitting and explaining.
     training, sizes : pairs

@@ -53,17 +53,19 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device:
     store = Store(folder)
     with _alone(folder):
         waiting = [cell for cell in dict.fromkeys(cells) if not store.has_record(cell)]
-        _prepare(waiting, store, root)
+        prepare(waiting, folder, root)
         with _hands(workers) as hands:
             failed = _work(_tasks(waiting, store), hands, workers, store, device)
     return Outcome(len(set(cells)) - len(waiting), len(waiting) - len(failed), failed)
 
 
-def _prepare(cells: Sequence[Cell], store: Store, root: Path | None) -> None:
-    """Find out before anything runs whether all data is there."""
-    first = {store.data_path(cell): cell for cell in reversed(cells)}
-    with progress(len(first), "read the data") as advance:
-        for cell in reversed(first.values()):
+def prepare(cells: Sequence[Cell], folder: Path, root: Path | None) -> None:
+    """Read the data of cells that have no record yet, so that missing data is found before anything runs."""
+    store = Store(folder)
+    waiting = [cell for cell in cells if not store.has_record(cell)]
+    files = {store.data_path(cell): cell for cell in waiting}
+    with progress(len(files), "read the data") as advance:
+        for cell in files.values():
             store.prepare(cell, root)
             advance(1, cell.dataset)
 

@@ -35,16 +35,22 @@ def add_bench(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.benchmark import load_plan, run_cells
+    from tempograd.benchmark import load_plan, prepare, run_cells
+    from tempograd.benchmark.reading import where
     from tempograd.checks import whole
     from tempograd.cli.arguments import device
-    from tempograd.errors import TempogradError
+    from tempograd.errors import DataError, TempogradError
 
     plan = load_plan(args.plan, protocol=args.protocol)
     cells = [cell for cell in plan.cells() if _wanted(cell, args)]
     if not cells:
         raise TempogradError(f"No cell of {plan.name} is left: look at --datasets, --methods and --folds.")
     workers = whole(args.workers, "--workers", 1)
+    for number, dataset in enumerate(plan.datasets):
+        try:
+            prepare([cell for cell in cells if cell.dataset == dataset], args.out, args.root)
+        except DataError as error:
+            raise DataError(f"{where(args.plan, 'datasets', number)}: {error}") from None
     outcome = run_cells(cells, args.out, root=args.root, device=device(args.device), workers=workers)
     print(f"{len(cells)} cells: {outcome.there} were there, {outcome.done} done, {len(outcome.failed)} failed.")
     for cell, reason in outcome.failed.items():

@@ -52,7 +52,7 @@ def notes(table: Table, second: str) -> list[str]:
         found.append(f"Intervals are Student's t over paired {' or '.join(sorted(set(overs)))}.")
     found += _about_published(table)
     if plan.series is not None:
-        found.append(f"Only the first {plan.series} test series are explained.")
+        found.append(f"{plan.series} test series, evenly spaced, are explained.")
     if any(entry.summary is not None and not entry.complete for entry in entries):
         found.append(f"{INCOMPLETE} Fewer folds than other rows have: not ranked.")
     if table.missing:

@@ -1,0 +1,98 @@
+"""``tempograd bench`` from a plan file to records, and every way it can end."""
+
+import pytest
+from small import contents
+
+from tempograd.benchmark import settings
+from tempograd.cli import main
+
+PLAN = """title = "A plan"
+datasets = ["toy"]
+models = ["gru"]
+folds = [0, 1]
+series = 3
+protocol = "fair"
+explainers = ["integrated_gradients", "occlusion"]
+metrics = [{ metric = "cpd", k = 0.1 }]
+
+[training]
+epochs = 1
+learning_rate = 0.01
+
+[sizes]
+hidden = 4
+"""
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy"})
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def cells(folder):
+    found = [header["cell"] for header, _ in contents(folder).values()]
+    return sorted((cell["method"], cell["fold"]) for cell in found)
+
+
+def test_a_plan_runs_and_goes_on_where_it_was(plan, tmp_path, capsys):
+    out = tmp_path / "out"
+    only = ["--folds", "1", "--methods", "occlusion"]
+    assert main(["bench", str(plan), "--out", str(out), "--device", "cpu", *only]) == 0
+    assert cells(out) == [("occlusion", 1)]
+    assert "1 cells: 0 were there, 1 done, 0 failed." in capsys.readouterr().out
+    assert main(["bench", str(plan), "--out", str(out), "--device", "cpu"]) == 0
+    methods = ("integrated_gradients", "occlusion", "random")
+    assert cells(out) == [(method, fold) for method in methods for fold in (0, 1)]
+    printed = capsys.readouterr().out
+    assert "6 cells: 1 were there, 5 done, 0 failed." in printed
+    assert f"Now: tempograd table {plan} --results {out} --protocol fair" in printed
+
+
+def test_the_protocol_of_the_command_wins(plan, tmp_path, monkeypatch):
+    monkeypatch.setitem(settings.STAND_INS, "toy", "state")
+    out = tmp_path / "out"
+    arguments = ["--protocol", "published", "--methods", "random", "--folds", "0", "--device", "cpu"]
+    assert main(["bench", str(plan), "--out", str(out), *arguments]) == 0
+    ((header, _),) = contents(out).values()
+    assert header["cell"]["protocol"] == "published"
+    assert header["facts"]["model"]["learning_rate"] == 0.01
+
+
+def test_a_missing_data_set_is_named_with_its_line(plan, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("TEMPOGRAD_DATA", raising=False)
+    monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy", "wafer": "Wafer"})
+    plan.write_text(PLAN.replace('["toy"]', '[\n  "toy",\n  "wafer",\n]'))
+    assert main(["bench", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 1
+    assert f"{plan}, line 4: wafer is read from files" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "models").exists()
+
+
+def test_a_misspelt_method_stops_everything_before_it_starts(plan, tmp_path, capsys):
+    plan.write_text(PLAN.replace("occlusion", "oclusion"))
+    assert main(["bench", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 1
+    error = capsys.readouterr().err
+    assert f"{plan}, line 7:" in error
+    assert "Did you mean 'occlusion'?" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_cell_left_is_an_error(plan, tmp_path, capsys):
+    assert main(["bench", str(plan), "--out", str(tmp_path / "out"), "--folds", "7", "--device", "cpu"]) == 1
+    assert "No cell of plan is left: look at --datasets, --methods and --folds." in capsys.readouterr().err
+
+
+def test_failed_cells_are_listed_and_the_exit_code_says_so(plan, tmp_path, capsys, monkeypatch):
+    def broken(*arguments, **named):
+        raise ZeroDivisionError("made for the test")
+
+    monkeypatch.setattr("tempograd.explainers.Occlusion.attribute", broken)
+    out = tmp_path / "out"
+    assert main(["bench", str(plan), "--out", str(out), "--folds", "0", "--device", "cpu"]) == 1
+    printed = capsys.readouterr()
+    assert "3 cells: 0 were there, 2 done, 1 failed." in printed.out
+    assert "occlusion on toy/only, gru, fold 0: ZeroDivisionError: made for the test" in printed.out
+    assert f"Some cells failed; their tracebacks are in {out / 'failures'}." in printed.err
+    assert cells(out) == [("integrated_gradients", 0), ("random", 0)]
