@@ -1,6 +1,8 @@
 """MIMIC-III by hand: section 4.4 of the protocol in plain loops, without a database and without arrays.
 
-Written from the protocol's text, not from the SQL: where the two agree, both are right or both misread it.
+Written from the protocol's text, not from the SQL: where the two agree, both are right or both misread it. The
+text leaves three things open, which both take from the released code: age in whole years of 365 days, ethnicity by
+the first letters of its entry, and windows of 48 hours that include both ends.
 """
 
 import csv

@@ -242,6 +242,7 @@ def clinic(tmp_path_factory):
         died = {9: after(ENTERED, hours=90), 10: after(ENTERED, hours=50)}.get(number)
         world.admission(2000 + number, 1000 + number, died=died)
     world.chart(3, 676, 37, hours=2, seconds=0)
+    world.chart(3, 618, 20, hours=48, seconds=0)  # in the 48 hours of the stay, after the 48 of the series
     world.lab(1, 50813, 4, hours=7)
     world.lab(2, 50813, 99, hours=7)  # measured, above the cap
     return world.write(tmp_path_factory.mktemp("clinic") / "MIMIC3").parent
@@ -285,6 +286,7 @@ def test_the_default_keeps_all_stays_and_what_was_never_measured_is_unobserved(c
     series = whole(load_dataset("mimic3", root=clinic))
     lactate, temperature, rate = (CHANNELS.index(name) for name in ("LACTATE", "Temp", "HeartRate"))
     assert sorted(series) == list(range(1, 11))
+    assert not any(series[number][1][:, CHANNELS.index("RespRate")].any() for number in series)
     assert [number for number in series if series[number][1][:, lactate].any()] == [1]
     assert [number for number in series if series[number][1][:, temperature].any()] == [3]
     assert series[3][1][:, temperature].tolist() == [hour == 2 for hour in range(48)]

@@ -60,10 +60,14 @@ def test_tables_are_found_in_every_folder_and_spelling(world, root, tmp_path, fo
     )
     base = tmp_path / "other" / folder.removesuffix("MIMIC3") if "/" in folder else tmp_path / "other"
     place = base / folder.rpartition("/")[2] if folder else base
+    sibling = World()
+    sibling.stay(9)
+    stands_for = tmp_path / "other" / "it's 5 x fine" / "MIMIC3"  # the last folder's name, read as a pattern
     for upper, zipped, newline in ((True, False, "\r\n"), (False, True, "\n")):
-        for old in place.glob("*"):
+        for old in place.glob("*.csv*"):
             old.unlink()
         world.write(place, upper=upper, zipped=zipped, newline=newline)
+        sibling.write(stands_for, upper=upper, zipped=zipped)
         assert contents(base) == expected
 
 
@@ -142,7 +146,9 @@ def test_a_damaged_table_says_where_and_what(root, cache, table, old, new, messa
     with pytest.raises(DataError, match=re.escape(f"{root}/MIMIC3/{table}.csv.gz{message}")) as caught:
         prepare_mimic3(root)
     assert "\n" not in str(caught.value)
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None  # no quoted line of a patient
+    error = caught.value  # with no cause to print: that would quote the line of a patient
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
     assert not cache.exists() or list(cache.iterdir()) == []
 
 
