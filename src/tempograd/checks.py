@@ -65,7 +65,7 @@ def identifiers(ids: Any, count: int) -> Tensor:
 
 
 def observed(mask: Any, x: Tensor) -> Tensor | None:
-    """Boolean tensor like ``x``, True where a value was measured."""
+    """Boolean tensor like ``x``, and beside it, True where a value was measured."""
     if mask is None:
         return None
     tensor = as_tensor(mask, "mask")
@@ -73,7 +73,7 @@ def observed(mask: Any, x: Tensor) -> Tensor | None:
         raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
         raise InputError("mask must hold 1 (observed) and 0 (missing) only.")
-    return tensor.bool()
+    return tensor.bool().to(x.device)
 
 
 def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:

@@ -207,7 +207,8 @@ def test_stand_ins_and_short_runs_are_told():
     plan = toy_plan(stands_for="MIMIC-III", table="2", measures=(Measure("m", "cpd", 50),), series=20)
     text = shown(plan, {})
     assert (
-        "The paper has no such data: the published numbers are those of MIMIC-III, for orientation only." in text
+        "The paper has no State: the published numbers beside it are those of MIMIC-III, for orientation only."
+        in text
     )
     assert "20 test series, evenly spaced, are explained." in text
     assert "does not say what takes the place" not in text

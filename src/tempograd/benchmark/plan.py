@@ -34,7 +34,8 @@ class Plan:
     table : str, optional
         Which table of the paper stands beside it: the key ``table`` of the published numbers.
     stands_for : str, optional
-        Whose published numbers stand beside ours, for a data set that the paper does not have.
+        Whose published numbers stand beside ours, for data sets that this table of the paper does not have; by
+        its label.
     variants : mapping
         Data set → variant, where it is not the protocol's.
     series, seed, training, sizes

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tempograd.benchmark.labels import DATASET_LABELS, MODEL_LABELS
 from tempograd.metrics import Summary
-from tempograd.tables.entries import Entry
+from tempograd.tables.entries import Entry, stands_in
 from tempograd.tables.published_numbers import substitution_is_stated
 from tempograd.tables.tabulate import Panel, Table
 
@@ -83,9 +83,12 @@ def _about_published(table: Table) -> Iterator[str]:
     if plan.table is None or not any(entry.published is not None for entry in _entries(table)):
         return
     metrics = {measure.metric for measure in plan.measures}
-    if plan.stands_for is not None:
-        name = DATASET_LABELS.get(plan.stands_for, plan.stands_for)
-        yield f"The paper has no such data: the published numbers are those of {name}, for orientation only."
+    absent = [DATASET_LABELS.get(dataset, dataset) for dataset in plan.datasets if stands_in(plan, dataset)]
+    if absent:
+        yield (
+            f"The paper has no {' and no '.join(absent)}: the published numbers beside it are those of "
+            f"{plan.stands_for}, for orientation only."
+        )
     if plan.protocol == "fair" and "cpd" in metrics:
         yield (
             "CPD is summed over the classes here, as the paper defines it; the published numbers are means over "

@@ -15,7 +15,7 @@ from tempograd.errors import DataError
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
 from tempograd.tables.model_quality import Grid
 from tempograd.tables.outliers import fold_value
-from tempograd.tables.published_numbers import SCALES, Published, published
+from tempograd.tables.published_numbers import SCALES, Published, has_data, published
 
 FLOOR = "random"  # no competitor: never marked, and nobody is second to it
 
@@ -109,7 +109,7 @@ def _entry(
         return Entry(None, theirs, complete=False)
     summary = summarise(values)
     deviation = None
-    if theirs is not None and plan.protocol == "published" and plan.stands_for is None:
+    if theirs is not None and plan.protocol == "published" and not stands_in(plan, where[0]):
         deviation = _deviation(summary, theirs, over_folds=len(folds) > 1)
     difference = None
     if paired is not None and len(paired) == len(values):
@@ -123,11 +123,18 @@ def _entry(
     )
 
 
+def stands_in(plan: Plan, dataset: str) -> bool:
+    """Tell whether the numbers of another data set stand beside ours, because the paper has none of this one."""
+    if plan.stands_for is None or plan.table is None:
+        return False
+    return not has_data(plan.table, DATASET_LABELS.get(dataset, dataset))
+
+
 def _published(plan: Plan, where: tuple[str, str], row: Row, measure: Measure) -> Published | None:
     if plan.table is None:
         return None
     dataset, model = where
-    name = plan.stands_for or dataset
+    name = str(plan.stands_for) if stands_in(plan, dataset) else dataset
     return published(
         plan.table,
         DATASET_LABELS.get(name, name),

@@ -83,6 +83,17 @@ def published_size(dataset: str) -> tuple[int, ...] | None:
     return tuple(int(number.mean) for number in found if number is not None) or None
 
 
+def has_data(table: str, dataset: str) -> bool:
+    """Tell whether a table of the paper has numbers of a data set.
+
+    Examples
+    --------
+    >>> has_data("3", "Wafer"), has_data("3", "PhysioNet 2012")
+    (True, False)
+    """
+    return any(key[:2] == (table, dataset) for key in _numbers())
+
+
 def substitution_is_stated(table: str) -> bool:
     """Tell whether a table says what takes the place of removed cells."""
     return not any(key[0] == table and key[4] == "unstated" for key in _numbers())
