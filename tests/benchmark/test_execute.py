@@ -8,9 +8,10 @@ from small import MEASURES, content, plan
 
 import tempograd as tg
 from tempograd.benchmark import Record, run_cells, settings
-from tempograd.benchmark.execute import evenly
+from tempograd.benchmark.execute import _scores, evenly
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Split
+from tempograd.models import build
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +109,6 @@ def test_signed_rank_reaches_the_metrics(folder):
 
 def test_published_deep_lift_on_real_data_is_scored_through_a_second_softmax():
     """B4: probabilities became logits, which shrinks CPD."""
-    from tempograd.benchmark.execute import _scores
-
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
     x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
     (cell,) = plan("published", ("random",)).cells()
@@ -155,3 +154,18 @@ def test_warnings_of_a_method_are_in_its_record(folder):
     (cell,) = plan("fair", ("timing",)).cells()
     record = record_of(replace(cell, settings=(("max_length", 6), ("min_length", 6), ("segments", 12))), folder)
     assert any("expect large errors" in message for message in record.facts["warnings"])
+
+
+def test_published_metrics_look_at_all_steps_whatever_was_explained():
+    """B6: the released masks of State explain the last step, and are scored on every step."""
+    model = build("gru", 2, 2, per_step=True, hidden=4)
+    x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
+    last = tg.explain(model, x, "integrated_gradients", steps=5)
+    split = Split(x, torch.zeros(4, 6, dtype=torch.long))
+    (cell,) = plan("published", ("random",)).cells()
+    cell = replace(cell, measures=MEASURES[:1])
+    everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[tg.METRICS["cpd"](scale="published")])
+    torch.testing.assert_close(_scores(cell, model, last, split)["cpd_zero"], everywhere["cpd"])
+    own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
+    torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])
+    assert not torch.allclose(own, 2 * everywhere["cpd"])
