@@ -148,7 +148,8 @@ def lose_a_worker(hands):
     hands.submit(torch.get_num_threads)
 
 
-def test_workers_use_one_core_and_the_end_of_one_is_told():
+def test_workers_use_one_core_and_the_end_of_one_is_told(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")  # what a worker would use if nobody told it
     sentence = r"^A worker was killed, perhaps .* What was recorded stays: .* again, with fewer --workers\.$"
     with pytest.raises(TempogradError, match=sentence), runner._hands(2) as hands:
         lose_a_worker(hands)
