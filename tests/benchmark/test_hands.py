@@ -61,6 +61,16 @@ def test_cells_run_in_the_order_of_the_list_and_each_model_is_trained_once(tmp_p
     assert (outcome.there, outcome.done, outcome.failed) == (0, 4, {})
 
 
+def test_several_workers_begin_with_what_comes_first_in_the_list(tmp_path, jobs):
+    cells, store = interleaved(), Store(tmp_path)
+    path = store.model_path(cells[0])
+    path.parent.mkdir()
+    path.touch()
+    with runner._hands(1) as hands:
+        assert runner._work(runner._tasks(cells, store), hands, 2, store, "cpu") == {}
+    assert jobs == [("run", cells[0]), ("train", cells[1]), *(("run", cell) for cell in cells[1:])]
+
+
 def test_a_cell_twice_in_the_list_runs_once(tmp_path, jobs):
     cells = interleaved()
     outcome = run_cells(cells * 2, tmp_path, root=None, device="cpu")

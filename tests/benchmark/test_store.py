@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from small import load_ward, plan
 
 import tempograd as tg
-from tempograd.benchmark import Record, run_cells
+from tempograd.benchmark import Record, prepare, run_cells
 from tempograd.benchmark.plan import variant_of
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Loader
@@ -73,6 +73,13 @@ def test_folds_of_a_data_set_that_brings_them_lie_apart(readings, tmp_path):
             store.data(cell_of("own", fold=fold)).validation.ids.tolist()
             == load_ward(fold=fold).validation.ids.tolist()
         )
+
+
+def test_data_of_recorded_cells_is_not_read_again(readings, tmp_path):
+    done, waiting = cell_of("own", fold=1), cell_of("own", fold=2)
+    Record(done, torch.arange(2), {}, {}).save(Store(tmp_path).record_path(done))
+    prepare([done, waiting], tmp_path, None)
+    assert readings == [(None, "right", 2)]
 
 
 def test_variants_lie_apart(readings, tmp_path):
