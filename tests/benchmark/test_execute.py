@@ -199,3 +199,34 @@ def test_the_seed_of_the_cell_is_that_of_the_explanation(folder):
 def test_all_series_are_taken_as_they_are():
     split = Split(torch.zeros(4, 2, 1), torch.zeros(4, dtype=torch.long))
     assert evenly(split, 4) is split
+
+
+@pytest.mark.parametrize("protocol", ["fair", "published"])
+def test_models_learn_and_series_are_explained_on_the_device(protocol, monkeypatch):
+    seen = []
+    of_protocol = getattr(execute, protocol)
+    monkeypatch.setattr(of_protocol, "train", lambda *_, device, **__: seen.append(device))
+    monkeypatch.setattr(of_protocol, "_validation_loss", lambda _: 0.0, raising=False)
+    (cell,) = plan(protocol, ("random",)).cells()
+    data = DATASETS["toy"](fold=0)
+    of_protocol.train_model(cell, data, "meta")
+
+    def explain(model, x, **options):
+        seen.append(x.device.type)
+
+    made = (explain, None) if protocol == "fair" else explain
+    monkeypatch.setattr(of_protocol, "make_explainer", lambda *_: made)
+    execute._explain(cell, None, data, data.test, "meta")
+    assert seen == ["meta", "meta"]
+
+
+def test_an_explanation_outlives_a_measure_that_fails(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("made for the test")
+
+    (cell,) = plan("fair", ("random",)).cells()
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "measure", broken)
+        assert run_cells([cell], tmp_path, root=None, device="cpu").failed
+    monkeypatch.setattr(execute, "_explain", None)  # it is not to be explained again
+    assert record_of(cell, tmp_path).facts["parameters"] == {"quirks": []}
