@@ -3,7 +3,7 @@ import io
 import pytest
 
 from tempograd import progress as module
-from tempograd.progress import progress, render
+from tempograd.progress import muted, progress, render
 
 
 class Terminal(io.StringIO):
@@ -38,6 +38,40 @@ def test_short_work_needs_no_line_and_long_work_is_announced_and_cleared(clock):
         assert line.startswith("\rwork [")
         assert "50 %  0:02 elapsed, 0:02 left  so far" in line
     assert stream.getvalue() == line + "\r" + " " * (len(line) - 1) + "\r"
+
+
+def shown(clock) -> bool:
+    stream = Terminal()
+    with progress(2, "work", stream) as advance:
+        clock[0] += 5
+        advance()
+    return "50 %" in stream.getvalue()
+
+
+def test_muted_work_shows_nothing_and_the_rest_goes_on(clock):
+    assert shown(clock)
+    with muted():
+        assert not shown(clock)
+        with muted():
+            assert not shown(clock)
+        assert not shown(clock)  # the inner block ends nothing
+    assert shown(clock)
+
+
+def test_an_error_in_muted_work_does_not_mute_what_follows(clock):
+    with pytest.raises(ZeroDivisionError), muted():
+        raise ZeroDivisionError
+    assert shown(clock)
+
+
+def test_a_line_that_began_before_stays(clock):
+    stream = Terminal()
+    with progress(2, "whole", stream) as advance:
+        with muted():
+            assert not shown(clock)
+        clock[0] += 5
+        advance()
+    assert "whole" in stream.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 
 from tempograd.benchmark import Measure, Plan, Row
 from tempograd.data import Dataset, Split
-from tempograd.data.loading import DATASETS, dataset
+from tempograd.data.loading import DATASETS, Loader, dataset
 
 MEASURES = (
     Measure("cpd_zero", "cpd", 0.1, "zero"),
@@ -28,6 +28,19 @@ if "toy" not in DATASETS:
         whole = Split(x, (x[..., 0] > 0).long(), truth=truth)
         parts = whole.take(slice(20)), whole.take(slice(20, None))
         return Dataset("toy", parts[0], None, parts[1], 2, ("a", "b")).fold(fold)
+
+
+def load_ward(*, root=None, variant=None, fold=None):
+    """Forty series of fifteen steps with gaps, whose one label is the sign of the sum of what was observed."""
+    random = torch.Generator().manual_seed(1)
+    x = torch.randn(40, 15, 2, generator=random)
+    mask = torch.rand(x.shape, generator=random) < 0.7
+    whole = Split(x, ((x * mask).sum((1, 2)) > 0).long(), mask=mask)
+    parts = whole.take(slice(30)), whole.take(slice(30, None))
+    return Dataset("ward", parts[0], None, parts[1], 2, ("a", "b")).fold(fold)
+
+
+WARD = Loader(load_ward, ("only",))  # cells hold numbers where nothing was observed, so that masks matter
 
 
 def plan(protocol="fair", methods=("integrated_gradients", "occlusion", "random"), **changes):

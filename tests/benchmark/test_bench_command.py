@@ -1,9 +1,12 @@
 """``tempograd bench`` from a plan file to records, and every way it can end."""
 
+from pathlib import Path
+
 import pytest
 from small import contents
 
 from tempograd.benchmark import settings
+from tempograd.benchmark.runner import Outcome
 from tempograd.cli import main
 
 PLAN = """title = "A plan"
@@ -96,3 +99,54 @@ def test_failed_cells_are_listed_and_the_exit_code_says_so(plan, tmp_path, capsy
     assert "occlusion on toy/only, gru, fold 0: ZeroDivisionError: made for the test" in printed.out
     assert f"Some cells failed; their tracebacks are in {out / 'failures'}." in printed.err
     assert cells(out) == [("integrated_gradients", 0), ("random", 0)]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Keep what the command asks for, and run nothing."""
+    seen = {}
+
+    def prepare(cells, out, root):
+        seen.setdefault("prepared", []).append((len(cells), out, root))
+
+    def run_cells(cells, out, **options):
+        seen["run"] = (len(cells), out, options)
+        return Outcome(1, len(cells) - 1, {})
+
+    monkeypatch.setattr("tempograd.benchmark.prepare", prepare)
+    monkeypatch.setattr("tempograd.benchmark.run_cells", run_cells)
+    return seen
+
+
+def test_every_option_reaches_the_run(plan, asked):
+    options = ["--root", "there", "--workers", "3", "--device", "meta"]
+    assert main(["bench", str(plan), "--out", "here", *options]) == 0
+    assert asked["prepared"] == [(6, Path("here"), Path("there"))]
+    assert asked["run"] == (6, Path("here"), {"root": Path("there"), "device": "meta", "workers": 3})
+
+
+def test_without_options_one_worker_runs_on_the_best_device(plan, asked, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["bench", str(plan), "--out", "here"]) == 0
+    assert asked["run"] == (6, Path("here"), {"root": None, "device": "cpu", "workers": 1})
+
+
+def test_some_data_sets_can_be_chosen(plan, asked, monkeypatch):
+    monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy", "wafer": "Wafer"})
+    plan.write_text(PLAN.replace('["toy"]', '["toy", "wafer"]'))
+    assert main(["bench", str(plan), "--out", "here", "--datasets", "wafer", "--methods", "random"]) == 0
+    assert [count for count, *_ in asked["prepared"]] == [0, 2]
+    assert asked["run"][0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--workers", "0"], "--workers must be at least 1, got 0."),
+        (["--device", "abacus"], "There is no device 'abacus' here: use cpu, or cuda:0 with a GPU."),
+    ],
+)
+def test_impossible_options_start_nothing(plan, asked, capsys, options, sentence):
+    assert main(["bench", str(plan), "--out", "here", *options]) == 1
+    assert sentence in capsys.readouterr().err
+    assert "run" not in asked

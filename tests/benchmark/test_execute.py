@@ -1,16 +1,21 @@
 """A cell against the same steps done by hand with the public functions."""
 
+import platform
+import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from small import MEASURES, content, plan
 
 import tempograd as tg
-from tempograd.benchmark import Record, run_cells, settings
+from tempograd.benchmark import Record, execute, run_cells, settings
 from tempograd.benchmark.execute import _scores, evenly
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Split
+from tempograd.errors import TempogradWarning
 from tempograd.models import build
 
 
@@ -169,3 +174,73 @@ def test_published_metrics_look_at_all_steps_whatever_was_explained():
     own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
     torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])
     assert not torch.allclose(own, 2 * everywhere["cpd"])
+
+
+def test_only_the_library_s_warnings_are_collected_each_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with execute._collected() as messages:
+            for text in ("b", "a", "b"):
+                warnings.warn(text, TempogradWarning, stacklevel=1)
+            warnings.warn("of somebody else", UserWarning, stacklevel=1)
+    assert messages == ["a", "b"]
+
+
+def test_times_are_told_apart(tmp_path, monkeypatch):
+    clock = iter([0, 1, 3, 7, 15, 31, 63])  # around training, fitting, explaining and evaluating
+    monkeypatch.setattr(execute, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    (cell,) = plan("fair", ("random",)).cells()
+    record = record_of(cell, tmp_path)
+    assert record.facts["seconds"] == {"train": 1, "fit": 7 - 3, "explain": 15 - 7, "evaluate": 63 - 31}
+    assert record.facts["device"] == f"cpu ({platform.machine()})"
+    assert record.facts["versions"] == {
+        "tempograd": tg.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def test_the_seed_of_the_cell_is_that_of_the_explanation(folder):
+    (cell,) = plan("fair", ("random",)).cells()
+    record_of(cell, folder)
+    _, model, test = by_hand("fair")
+    kept, _ = Store(folder).explanation(cell)
+    found = tg.explain(model, test.x, "random", seed=42, ids=test.ids)
+    assert torch.equal(kept.values, found.values)
+    assert (kept.seed, kept.ids.tolist()) == (42, test.ids.tolist())
+
+
+def test_all_series_are_taken_as_they_are():
+    split = Split(torch.zeros(4, 2, 1), torch.zeros(4, dtype=torch.long))
+    assert evenly(split, 4) is split
+
+
+@pytest.mark.parametrize("protocol", ["fair", "published"])
+def test_models_learn_and_series_are_explained_on_the_device(protocol, monkeypatch):
+    seen = []
+    of_protocol = getattr(execute, protocol)
+    monkeypatch.setattr(of_protocol, "train", lambda *_, device, **__: seen.append(device))
+    monkeypatch.setattr(of_protocol, "_validation_loss", lambda _: 0.0, raising=False)
+    (cell,) = plan(protocol, ("random",)).cells()
+    data = DATASETS["toy"](fold=0)
+    of_protocol.train_model(cell, data, "meta")
+
+    def explain(model, x, **options):
+        seen.append(x.device.type)
+
+    made = (explain, None) if protocol == "fair" else explain
+    monkeypatch.setattr(of_protocol, "make_explainer", lambda *_: made)
+    execute._explain(cell, None, data, data.test, "meta")
+    assert seen == ["meta", "meta"]
+
+
+def test_an_explanation_outlives_a_measure_that_fails(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("made for the test")
+
+    (cell,) = plan("fair", ("random",)).cells()
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "measure", broken)
+        assert run_cells([cell], tmp_path, root=None, device="cpu").failed
+    monkeypatch.setattr(execute, "_explain", None)  # it is not to be explained again
+    assert record_of(cell, tmp_path).facts["parameters"] == {"quirks": []}

@@ -1,6 +1,7 @@
 """A run can be killed at any moment, and ends with the records of one that was not."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -105,10 +106,15 @@ def test_workers_of_a_killed_run_end_with_it(program, tmp_path):
         children = [int(child) for child in listed.read_text().split()]
         time.sleep(0.05)
     process.kill()
-    process.communicate()
+    process.wait()
+    process.stdout.close()  # a worker that lived on would keep it open
     while any(_alive(child) for child in children) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(_alive(child) for child in children)
+    left = [child for child in children if _alive(child)]
+    for child in left:
+        os.kill(child, signal.SIGKILL)
+    assert len(children) == 3
+    assert not left
 
 
 def _alive(pid: int) -> bool:

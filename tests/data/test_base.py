@@ -1,13 +1,10 @@
 """Splits, data sets and loading by name."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from tempograd.data import DATASETS, Dataset, Loader, Split, load_dataset, loading
+from tempograd.data import Dataset, Split, load_dataset
 from tempograd.errors import InputError, UnknownNameError
-from tempograd.registry import Registry
 
 
 def make(series=6, time=4, channels=2, **changes):
@@ -107,21 +104,3 @@ def test_unknown_names_are_refused_with_a_hint():
         load_dataset("state", variant="papre")
     with pytest.raises(InputError, match="fold must be an integer from 0 to 4"):
         load_dataset("state", fold=5)
-
-
-def test_root_is_the_argument_then_the_environment_then_nothing(monkeypatch):
-    seen = []
-
-    def load(*, root=None, variant=None, fold=None):
-        seen.append((root, variant))
-        return DATASETS["switch_feature"]()
-
-    registry = Registry("dataset")
-    registry.register("probe")(Loader(load, ("v",)))
-    monkeypatch.setattr(loading, "DATASETS", registry)
-    monkeypatch.setenv("TEMPOGRAD_DATA", "/from/environment")
-    load_dataset("probe", root="/from/argument", variant="v")
-    load_dataset("probe")
-    monkeypatch.delenv("TEMPOGRAD_DATA")
-    load_dataset("probe")
-    assert seen == [(Path("/from/argument"), "v"), (Path("/from/environment"), None), (None, None)]

@@ -7,6 +7,7 @@ from torch import nn
 
 from conftest import linear, series, smooth
 from tempograd import checks
+from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing
 
 
@@ -153,3 +154,24 @@ def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_law():
 def test_counts_of_half_precision_models_are_exact():
     found = Timing(499, segments=0)(linear(4, 3).bfloat16(), series(2, 4, 3))
     assert (found.free_points == 499).all()
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.float64, torch.uint8])
+def test_a_mask_becomes_boolean_and_lies_beside_the_series(kind):
+    x, mask = series(1, 3, 2), torch.tensor([[[1, 0], [0, 0], [1, 1]]], dtype=kind)
+    found = checks.observed(mask, x)
+    assert found.dtype == torch.bool
+    assert found.tolist() == [[[True, False], [False, False], [True, True]]]
+    assert checks.observed(mask, x.to("meta")).device.type == "meta"
+    assert checks.observed(mask.numpy(), x).tolist() == found.tolist()
+    assert checks.observed(None, x) is None
+
+
+def test_a_mask_with_one_wrong_number_or_another_shape_is_refused():
+    x = series(2, 3, 2)
+    mask = torch.ones_like(x)
+    mask[1, 2, 0] = 0.5
+    with pytest.raises(InputError, match=r"^mask must hold 1 \(observed\) and 0 \(missing\) only\.$"):
+        checks.observed(mask, x)
+    with pytest.raises(InputError, match=r"^mask must have the shape of x, \(2, 3, 2\), got \(1, 3, 2\)\.$"):
+        checks.observed(torch.ones(1, 3, 2), x)

@@ -12,7 +12,7 @@ from tempograd.data import Dataset, Split
 from tempograd.errors import InputError, ModelError, UnknownNameError
 from tempograd.models import RECIPES, Recipe, accuracy, build, train
 from tempograd.models import training as training_file
-from tempograd.models.evaluation import mean_loss
+from tempograd.models.evaluation import mean_loss, predictions
 
 SMALL = {"hidden": 6, "dropout": 0.0}
 
@@ -263,3 +263,47 @@ def test_a_loss_that_is_no_number_ends_the_training():
     data.train.x[3, 2, 1] = torch.nan
     with pytest.raises(ModelError, match="The training loss became nan: look for NaN in the series"):
         train("gru", data, recipe="published", options=SMALL)
+
+
+def test_series_go_to_the_model_unless_they_are_too_many(monkeypatch):
+    split, away = toy(series=6).train, torch.device("meta")
+    size = 6 * 5 * 2 * 4  # bytes
+    split = Split(split.x, split.y, ids=split.ids + 7)
+    monkeypatch.setattr(training_file, "RESIDENT", size)
+    moved = training_file._near(split, away)
+    assert (moved.x.device, moved.y.device) == (away, away)
+    assert moved.ids.tolist() == split.ids.tolist()
+    monkeypatch.setattr(training_file, "RESIDENT", size - 1)
+    assert training_file._near(split, away) is split
+
+
+def test_where_the_series_stay_changes_no_weight(monkeypatch):
+    held_out = toy(seed=1).train
+    near = train("gru", toy(validation=held_out), options=SMALL, epochs=2)
+    monkeypatch.setattr(training_file, "RESIDENT", 0)
+    assert torch.equal(weights(train("gru", toy(validation=held_out), options=SMALL, epochs=2)), weights(near))
+
+
+def test_without_patience_the_validation_loss_is_that_of_the_last_epoch_and_computed_once(monkeypatch):
+    loss, calls = training_file.mean_loss, []
+    monkeypatch.setattr(training_file, "mean_loss", lambda *given: (calls.append(1), loss(*given))[1])
+    held_out = toy(seed=1).train
+    model = train("gru", toy(validation=held_out), recipe="published", epochs=3, options=SMALL)
+    assert calls == [1]
+    log_chances = model(held_out.x).detach().log_softmax(-1)[torch.arange(len(held_out)), held_out.y]
+    assert model.facts["validation_loss"] == pytest.approx(-float(log_chances.mean()), rel=1e-6)
+    assert "validation_loss" not in train("gru", toy(), recipe="published", epochs=3, options=SMALL).facts
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_predictions_are_one_row_per_label_in_order(per_step):
+    """More than one batch, of a model that dropout and training mode would change."""
+    split = toy(series=300, per_step=per_step).train
+    model = build("gru", 2, 2, per_step=per_step, hidden=6).train()
+    logits, y = predictions(model, split)
+    assert model.training
+    assert not logits.requires_grad
+    expected = model.eval()(split.x).detach()
+    rows = [row for series in expected for row in (series if per_step else [series])]
+    torch.testing.assert_close(logits, torch.stack(rows), rtol=1e-5, atol=1e-6)
+    assert y.tolist() == [label for labels in split.y.tolist() for label in (labels if per_step else [labels])]

@@ -19,7 +19,7 @@ def quality(model: nn.Module, split: Split) -> dict[str, Any]:
     at chance level if that area is not 1.96 standard errors above one half. Labels per step count one by one.
     """
     logits, y = predictions(model, split)
-    area, error = auroc(logits.softmax(-1), y)
+    area, error = auroc(logits.double().softmax(-1), y)
     return {
         "accuracy": float((logits.argmax(-1) == y).double().mean()),
         "majority": int(torch.bincount(y).max()) / len(y),

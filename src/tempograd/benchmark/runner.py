@@ -102,7 +102,7 @@ def _work(tasks: Sequence[_Task], hands: Executor, workers: int, store: Store, d
                 task = ready.pop(0)
                 running[hands.submit(_try, task.job, task.cell, store, device)] = task
             for future in futures_wait(running, return_when=FIRST_COMPLETED).done:
-                task, reason = running.pop(future), _result(future)
+                task, reason = running.pop(future), future.result()
                 if reason:
                     failed |= dict.fromkeys([each.cell for each in task.waiting or (task,)], reason)
                 else:
@@ -113,16 +113,6 @@ def _work(tasks: Sequence[_Task], hands: Executor, workers: int, store: Store, d
 
 def _place(task: _Task) -> int:
     return task.place
-
-
-def _result(future: "Future[str]") -> str:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        raise TempogradError(
-            "A worker was killed, perhaps for want of memory. What was recorded stays: start the same command "
-            "again, with fewer --workers."
-        ) from None
 
 
 def _try(job: Job, cell: Cell, store: Store, device: str) -> str:
@@ -160,6 +150,11 @@ def _hands(workers: int) -> Iterator[Executor]:
     pool = ProcessPoolExecutor(workers, context, initializer=_enter_worker, initargs=(workers,))
     try:
         yield pool
+    except BrokenProcessPool:  # a result tells, or the next job that is submitted
+        raise TempogradError(
+            "A worker was killed, perhaps for want of memory. What was recorded stays: start the same command "
+            "again, with fewer --workers."
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
