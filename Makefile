@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-methods clean
+.PHONY: demo test lint bench bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -22,6 +22,13 @@ bench: .venv/test
 
 bench-methods: .venv/peers
 	$(BIN)/python benchmarks/methods.py --out benchmarks/results/methods_cpu.json
+
+tables: .venv/core  # of the kept results, written anew
+	for folder in results/*-published results/*-fair; do \
+	  name=$$(basename $$folder); plan=$${name%-*}; \
+	  test -f results/plans/$$plan.toml && plan=results/plans/$$plan.toml; \
+	  $(BIN)/tempograd table $$plan --protocol $${name##*-} --results $$folder --out $$folder/table.md; \
+	done
 
 clean:
 	rm -rf .venv demo

@@ -1,5 +1,8 @@
 """Small models and series that many tests share."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -46,3 +49,11 @@ def series(batch: int, time: int, channels: int, seed: int = 0, dtype=torch.floa
 @pytest.fixture
 def recurrent() -> nn.Module:
     return Recurrent().eval()
+
+
+@pytest.fixture(scope="session")
+def data_root():
+    folder = os.environ.get("TEMPOGRAD_DATA")
+    if not folder:
+        pytest.skip("needs the real data sets: set TEMPOGRAD_DATA")
+    return Path(folder)

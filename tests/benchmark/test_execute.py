@@ -12,10 +12,11 @@ from small import MEASURES, content, plan
 
 import tempograd as tg
 from tempograd.benchmark import Record, execute, run_cells, settings
-from tempograd.benchmark.execute import evenly
+from tempograd.benchmark.execute import _scores, evenly
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Split
 from tempograd.errors import TempogradWarning
+from tempograd.models import build
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +114,6 @@ def test_signed_rank_reaches_the_metrics(folder):
 
 def test_published_deep_lift_on_real_data_is_scored_through_a_second_softmax():
     """B4: probabilities became logits, which shrinks CPD."""
-    from tempograd.benchmark.execute import _scores
-
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
     x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
     (cell,) = plan("published", ("random",)).cells()
@@ -230,3 +229,18 @@ def test_an_explanation_outlives_a_measure_that_fails(tmp_path, monkeypatch):
         assert run_cells([cell], tmp_path, root=None, device="cpu").failed
     monkeypatch.setattr(execute, "_explain", None)  # it is not to be explained again
     assert record_of(cell, tmp_path).facts["parameters"] == {"quirks": []}
+
+
+def test_published_metrics_look_at_all_steps_whatever_was_explained():
+    """B6: the released masks of State explain the last step, and are scored on every step."""
+    model = build("gru", 2, 2, per_step=True, hidden=4)
+    x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
+    last = tg.explain(model, x, "integrated_gradients", steps=5)
+    split = Split(x, torch.zeros(4, 6, dtype=torch.long))
+    (cell,) = plan("published", ("random",)).cells()
+    cell = replace(cell, measures=MEASURES[:1])
+    everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[tg.METRICS["cpd"](scale="published")])
+    torch.testing.assert_close(_scores(cell, model, last, split)["cpd_zero"], everywhere["cpd"])
+    own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
+    torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])
+    assert not torch.allclose(own, 2 * everywhere["cpd"])

@@ -154,6 +154,12 @@ def test_methods_without_a_grid_are_not_chosen(model, data):
     assert (explainer, chosen) == (tg.IntegratedGradients(), None)
 
 
+def test_a_grid_of_one_is_taken_without_a_choice(model, data):
+    explainer, chosen = fair.make_explainer(cell_of("winit"), model, data, data.validation)
+    assert (explainer.sampler, chosen) == ("marginal", None)
+    assert torch.equal(explainer.learnt, data.train.x)
+
+
 def test_every_candidate_is_a_setting_of_its_method():
     for method, grid in fair.GRIDS.items():
         for candidate in grid:
@@ -186,7 +192,7 @@ def test_what_is_tried_stays_what_it_is():
         "rand_ig": [{"p": 0.3}, {"p": 0.5}, {"p": 0.7}],
         "gradient_shap": [{"pool": True}, {"pool": False, "noise": 0.1}, {"pool": False, "noise": 0.5}],
         "lime": [{}, {"alpha": 0.001}],
-        "winit": [{}, {"sampler": "marginal"}],
+        "winit": [{"sampler": "marginal"}],
         "dynamask": [{}, {"deletion": True}],
         "extremal_mask": [{}, {"mask_weight": 1.0}, {"deletion": True}],
         "contralsp": [{}, {"mask_weight": 0.1}],

@@ -295,3 +295,14 @@ def test_the_efficiency_figure_shows_seconds():
     assert re.search(r"\| TIMING \| +3.667 ± 1.202 \| +0.0432 \|", text)
     assert re.search(r"\| IG +\| +– \| +– \|", text)
     assert "s per series" not in shown(toy_plan(), {})
+
+
+def test_data_that_was_not_run_is_named_and_takes_no_room():
+    plan = toy_plan(datasets=("state", "switch_feature"))
+    only = toy_plan()
+    text = shown(plan, toy_records(only))
+    assert "## State, GRU" in text
+    assert "## Switch-Feature, GRU" not in text
+    assert "- Nothing was run of Switch-Feature, GRU.\n" in text
+    assert "Nothing was run of" not in shown(only, toy_records(only))
+    assert "Switch-Feature, GRU: Nothing was run here." in shown(plan, {})

@@ -55,6 +55,9 @@ def notes(table: Table, second: str) -> list[str]:
         found.append(f"{plan.series} test series, evenly spaced, are explained.")
     if any(entry.summary is not None and not entry.complete for entry in entries):
         found.append(f"{INCOMPLETE} Fewer folds than other rows have: not ranked.")
+    idle = [panel_label(panel) for panel in table.panels if not panel.folds]
+    if idle and len(idle) < len(table.panels):
+        found.append(f"Nothing was run of {'; '.join(idle)}.")
     if table.missing:
         found.append(
             f"{table.missing} of {table.total} cells are not there ({ABSENT}): run "

@@ -75,7 +75,8 @@ def sheets(table: Table) -> list[Sheet]:
     All panels stand side by side if they fit into the width of a terminal, otherwise one below the other, and the
     measures of one that is still too wide on several sheets.
     """
-    everything = [(panel, index) for panel in table.panels for index in range(len(table.plan.measures))]
+    shown = [panel for panel in table.panels if panel.folds] or table.panels
+    everything = [(panel, index) for panel in shown for index in range(len(table.plan.measures))]
     found = _fit(everything, lambda columns: _numbers(table, columns))
     if any(entry.difference is not None for panel in table.panels for row in panel.entries for entry in row):
         found += _fit(everything, lambda columns: _differences(table, columns))
