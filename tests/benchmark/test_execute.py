@@ -161,21 +161,6 @@ def test_warnings_of_a_method_are_in_its_record(folder):
     assert any("expect large errors" in message for message in record.facts["warnings"])
 
 
-def test_published_metrics_look_at_all_steps_whatever_was_explained():
-    """B6: the released masks of State explain the last step, and are scored on every step."""
-    model = build("gru", 2, 2, per_step=True, hidden=4)
-    x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
-    last = tg.explain(model, x, "integrated_gradients", steps=5)
-    split = Split(x, torch.zeros(4, 6, dtype=torch.long))
-    (cell,) = plan("published", ("random",)).cells()
-    cell = replace(cell, measures=MEASURES[:1])
-    everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[tg.METRICS["cpd"](scale="published")])
-    torch.testing.assert_close(_scores(cell, model, last, split)["cpd_zero"], everywhere["cpd"])
-    own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
-    torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])
-    assert not torch.allclose(own, 2 * everywhere["cpd"])
-
-
 def test_only_the_library_s_warnings_are_collected_each_once():
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -244,3 +229,18 @@ def test_an_explanation_outlives_a_measure_that_fails(tmp_path, monkeypatch):
         assert run_cells([cell], tmp_path, root=None, device="cpu").failed
     monkeypatch.setattr(execute, "_explain", None)  # it is not to be explained again
     assert record_of(cell, tmp_path).facts["parameters"] == {"quirks": []}
+
+
+def test_published_metrics_look_at_all_steps_whatever_was_explained():
+    """B6: the released masks of State explain the last step, and are scored on every step."""
+    model = build("gru", 2, 2, per_step=True, hidden=4)
+    x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
+    last = tg.explain(model, x, "integrated_gradients", steps=5)
+    split = Split(x, torch.zeros(4, 6, dtype=torch.long))
+    (cell,) = plan("published", ("random",)).cells()
+    cell = replace(cell, measures=MEASURES[:1])
+    everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[tg.METRICS["cpd"](scale="published")])
+    torch.testing.assert_close(_scores(cell, model, last, split)["cpd_zero"], everywhere["cpd"])
+    own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
+    torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])
+    assert not torch.allclose(own, 2 * everywhere["cpd"])

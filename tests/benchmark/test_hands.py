@@ -73,7 +73,7 @@ def test_several_workers_begin_with_what_comes_first_in_the_list(tmp_path, jobs)
 
 def test_a_cell_twice_in_the_list_runs_once(tmp_path, jobs):
     cells = interleaved()
-    outcome = run_cells(cells * 2, tmp_path, root=None, device="cpu")
+    outcome = run_cells(cells * 2, tmp_path / "new" / "folder", root=None, device="cpu")
     assert [job for job, _ in jobs].count("run") == 4
     assert (outcome.there, outcome.done) == (0, 4)
 

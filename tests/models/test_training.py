@@ -278,10 +278,15 @@ def test_series_go_to_the_model_unless_they_are_too_many(monkeypatch):
 
 
 def test_where_the_series_stay_changes_no_weight(monkeypatch):
-    held_out = toy(seed=1).train
-    near = train("gru", toy(validation=held_out), options=SMALL, epochs=2)
+    near, asked = training_file._near, []
+    monkeypatch.setattr(
+        training_file, "_near", lambda split, device: (asked.append(len(split)), near(split, device))[1]
+    )
+    data = toy(series=66, validation=toy(series=12, seed=1).train)
+    moved = train("gru", data, options=SMALL, epochs=2)
+    assert asked == [66, 12]
     monkeypatch.setattr(training_file, "RESIDENT", 0)
-    assert torch.equal(weights(train("gru", toy(validation=held_out), options=SMALL, epochs=2)), weights(near))
+    assert torch.equal(weights(train("gru", data, options=SMALL, epochs=2)), weights(moved))
 
 
 def test_without_patience_the_validation_loss_is_that_of_the_last_epoch_and_computed_once(monkeypatch):
