@@ -10,7 +10,7 @@ import tempograd as tg
 from tempograd.benchmark import Record, execute, fair, run_cells
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS
-from tempograd.errors import SettingError
+from tempograd.errors import ModelError, SettingError
 from tempograd.models import build
 
 
@@ -220,3 +220,22 @@ def test_the_model_s_quality_is_that_on_the_test_series(tmp_path, data):
     assert share[10] not in {share[24], share[6]}
     ones = int(data.test.y.sum())
     assert facts["majority"] == max(ones, 10 - ones) / 10
+
+
+def test_a_learning_rate_that_diverges_is_left_out(monkeypatch):
+    (cell,) = plan("fair", ("random",), training=(("epochs", 1),)).cells()
+    data = DATASETS["toy"](fold=0)
+    whole = fair.train_model(cell, data, "cpu")
+    usual, best = fair.train, whole.facts["recipe"]["learning_rate"]
+
+    def train(*arguments, learning_rate, **named):
+        if learning_rate in broken:
+            raise ModelError("The training loss became nan.")
+        return usual(*arguments, learning_rate=learning_rate, **named)
+
+    monkeypatch.setattr(fair, "train", train)
+    broken = {best}
+    assert fair.train_model(cell, data, "cpu").facts["recipe"]["learning_rate"] != best
+    broken = set(fair.LEARNING_RATES)
+    with pytest.raises(ModelError, match=r"gru cannot be trained on toy at any rate of 0.0005, 0.002, 0.008\."):
+        fair.train_model(cell, data, "cpu")

@@ -8,7 +8,7 @@ from typing import Any
 Pairs = tuple[tuple[str, Any], ...]
 """Settings as (name, JSON value) pairs: like a dict, but frozen."""
 
-FORMAT = 1  # part of every key; raised when the meaning of a field changes
+FORMAT = 1  # part of every key; raised when the meaning of a field, or what a protocol does, changes
 
 
 @dataclass(frozen=True)

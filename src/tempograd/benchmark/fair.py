@@ -14,7 +14,7 @@ from torch import nn
 from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.settings import configured
 from tempograd.data import Dataset, Split
-from tempograd.errors import SettingError
+from tempograd.errors import ModelError, SettingError
 from tempograd.explainers import Explainer
 from tempograd.metrics import METRICS, summarise
 from tempograd.metrics.evaluate import measure
@@ -41,17 +41,19 @@ def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
     """Train at several learning rates and return the model with the lowest validation loss."""
     changes = dict(cell.training)
     rates = [changes.pop("learning_rate")] if "learning_rate" in changes else LEARNING_RATES
-    models = [
-        train(
-            cell.model,
-            data,
-            seed=cell.seed,
-            device=device,
-            options=dict(cell.sizes),
-            **(changes | {"learning_rate": rate}),
+    models: list[nn.Module] = []
+    for rate in rates:
+        settings = changes | {"learning_rate": rate}
+        try:
+            models.append(
+                train(cell.model, data, seed=cell.seed, device=device, options=dict(cell.sizes), **settings)
+            )
+        except ModelError:  # too high a rate for this data; the others are still there
+            continue
+    if not models:
+        raise ModelError(
+            f"{cell.model} cannot be trained on {cell.dataset} at any rate of {', '.join(map(str, rates))}."
         )
-        for rate in rates
-    ]
     return min(models, key=_validation_loss)
 
 
