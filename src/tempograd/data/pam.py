@@ -70,12 +70,6 @@ def load_pam(*, root: Path | None = None, variant: str | None = None, fold: int 
        https://arxiv.org/abs/2110.05357
     .. [3] O. Queen et al., "Encoding time-series explanations through self-supervised model behavior
        consistency", NeurIPS 2023. https://arxiv.org/abs/2306.02109
-
-    Examples
-    --------
-    >>> data = load_pam(root=Path("data"), fold=0)  # doctest: +SKIP
-    >>> len(data.train), len(data.validation), len(data.test)  # doctest: +SKIP
-    (4266, 533, 534)
     """
     variant = choose_variant("pam", variant, VARIANTS)
     if fold is not None and fold not in range(FOLDS):

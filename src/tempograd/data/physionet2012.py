@@ -129,12 +129,6 @@ def load_physionet2012(
     ----------
     .. [1] I. Silva, G. Moody, D. J. Scott, L. A. Celi and R. G. Mark, "Predicting in-hospital mortality of ICU
        patients: the PhysioNet/Computing in Cardiology challenge 2012", Computing in Cardiology 39, 2012.
-
-    Examples
-    --------
-    >>> data = load_physionet2012(root=Path("data"))  # doctest: +SKIP
-    >>> data.train.x.shape, int(data.test.y.sum())  # doctest: +SKIP
-    (torch.Size([8000, 48, 37]), 585)
     """
     variant = choose_variant("physionet2012", variant, VARIANTS)
     train, test = read_stays(root, "ab"), read_stays(root, "c")
