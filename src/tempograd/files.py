@@ -5,6 +5,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tempograd.errors import DataError
+
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     """Call ``write`` with a temporary path in the same folder, then rename it to ``path``.
@@ -28,6 +30,23 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+def writable(folder: str | Path) -> Path:
+    """Make a folder where there is none and return it; one sentence where that cannot be.
+
+    Examples
+    --------
+    >>> writable(__file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    tempograd.errors.DataError: ...files.py is no folder that can be written to: File exists.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} is no folder that can be written to: {error.strerror}.") from error
+    return Path(folder)
 
 
 def _umask() -> int:

@@ -82,9 +82,23 @@ def test_a_misspelt_method_stops_everything_before_it_starts(plan, tmp_path, cap
     assert not (tmp_path / "out").exists()
 
 
-def test_no_cell_left_is_an_error(plan, tmp_path, capsys):
-    assert main(["bench", str(plan), "--out", str(tmp_path / "out"), "--folds", "7", "--device", "cpu"]) == 1
-    assert "No cell of plan is left: look at --datasets, --methods and --folds." in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "name", "complaint"),
+    [
+        ("--folds", "7", "No fold of {plan} is called '7'. Known names: 0, 1."),
+        ("--methods", "oclusion", "No method of {plan} is called 'oclusion'. Did you mean 'occlusion'?"),
+        ("--datasets", "toy,wafer", "No dataset of {plan} is called 'wafer'. Known names: toy."),
+    ],
+)
+def test_a_name_that_the_plan_does_not_have_is_an_error(plan, tmp_path, capsys, option, name, complaint):
+    assert main(["bench", str(plan), "--out", str(tmp_path / "out"), option, name, "--device", "cpu"]) == 1
+    assert complaint.format(plan=plan) in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_out_that_is_no_folder_is_one_sentence(plan, capsys):
+    assert main(["bench", str(plan), "--out", str(plan), "--device", "cpu"]) == 1
+    assert f"{plan} is no folder that can be written to: File exists." in capsys.readouterr().err
 
 
 def test_failed_cells_are_listed_and_the_exit_code_says_so(plan, tmp_path, capsys, monkeypatch):

@@ -95,7 +95,12 @@ def complaint(plan, tmp_path, text, **options):
 
 def test_a_plan_says_what_runs(plan):
     loaded = plan(GOOD)
-    assert (loaded.name, loaded.title, loaded.protocol, loaded.table) == ("mine", "Mine", "published", "4")
+    assert (Path(loaded.name).name, loaded.title, loaded.protocol, loaded.table) == (
+        "mine.toml",
+        "Mine",
+        "published",
+        "4",
+    )
     assert loaded.datasets == ("state", "switch_feature")
     assert loaded.variants == {"switch_feature": "paper"}
     assert (loaded.models, loaded.folds, loaded.series, loaded.seed) == (("gru",), (0, 3), 7, 5)
@@ -399,7 +404,7 @@ def test_an_unknown_name_says_what_there_is():
 def test_a_base_lends_what_is_not_replaced(plan):
     loaded = plan('based_on = "table3"\ndatasets = ["wafer"]\nfolds = [2]\n[training]\nepochs = 3\n')
     base = load_plan("table3")
-    assert (loaded.name, loaded.title, loaded.table) == ("mine", base.title, "3")
+    assert (Path(loaded.name).name, loaded.title, loaded.table) == ("mine.toml", base.title, "3")
     assert (loaded.rows, loaded.measures, loaded.models) == (base.rows, base.measures, base.models)
     assert (loaded.datasets, loaded.folds, loaded.training) == (("wafer",), (2,), (("epochs", 3),))
 

@@ -70,7 +70,7 @@ def load_plan(source: str | Path, *, protocol: str | None = None, to_run: bool =
     written = keys["protocol"].choice("protocol", PROTOCOLS) if "protocol" in keys else PROTOCOLS[0]
     datasets, variants = _datasets(keys["datasets"])
     plan = Plan(
-        name=path.stem,
+        name=path.stem if path.parent == PLANS else str(path),  # what the command line takes
         title=keys["title"].text() if "title" in keys else path.stem,
         datasets=datasets,
         models=(),

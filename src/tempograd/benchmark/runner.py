@@ -21,6 +21,7 @@ from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.execute import run_cell, train_model
 from tempograd.benchmark.store import Store
 from tempograd.errors import DataError, TempogradError
+from tempograd.files import writable
 from tempograd.progress import muted, progress
 
 Job = Callable[[Cell, Store, str], None]
@@ -50,7 +51,7 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device:
     workers : int
         Cells that run at the same time, each in a process of its own.
     """
-    store = Store(folder)
+    store = Store(writable(folder))
     with _alone(folder):
         waiting = [cell for cell in dict.fromkeys(cells) if not store.has_record(cell)]
         prepare(waiting, folder, root)
@@ -61,7 +62,7 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device:
 
 def prepare(cells: Sequence[Cell], folder: Path, root: Path | None) -> None:
     """Read the data of cells that have no record yet, so that missing data is found before anything runs."""
-    store = Store(folder)
+    store = Store(writable(folder))
     waiting = [cell for cell in cells if not store.has_record(cell)]
     files = {store.data_path(cell): cell for cell in waiting}
     with progress(len(files), "read the data") as advance:
@@ -183,7 +184,6 @@ def _alone(folder: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

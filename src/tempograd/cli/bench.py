@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tempograd.cli.arguments import Commands, add_command, add_device, names
 
 if TYPE_CHECKING:
-    from tempograd.benchmark import Cell
+    from tempograd.benchmark import Cell, Plan
 
 NOTES = """A run can be stopped at any moment: the same command goes on where it was. On a CPU every cell uses one
 core, so give it as many workers as there are cores.
@@ -42,9 +42,8 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.errors import DataError, TempogradError
 
     plan = load_plan(args.plan, protocol=args.protocol)
+    _check_filters(plan, args)
     cells = [cell for cell in plan.cells() if _wanted(cell, args)]
-    if not cells:
-        raise TempogradError(f"No cell of {plan.name} is left: look at --datasets, --methods and --folds.")
     workers = whole(args.workers, "--workers", 1)
     for number, dataset in enumerate(plan.datasets):
         try:
@@ -58,6 +57,21 @@ def run(args: argparse.Namespace) -> None:
     if outcome.failed:
         raise TempogradError(f"Some cells failed; their tracebacks are in {args.out / 'failures'}.")
     print(f"Now: tempograd table {args.plan} --results {args.out} --protocol {plan.protocol}")
+
+
+def _check_filters(plan: "Plan", args: argparse.Namespace) -> None:
+    """Refuse names that the plan does not have, before they silently select nothing."""
+    from tempograd.errors import UnknownNameError
+
+    known = {
+        "dataset": (args.datasets, plan.datasets),
+        "method": (args.methods, [row.method for row in plan.rows]),
+        "fold": (args.folds, [str(fold) for fold in plan.folds]),
+    }
+    for kind, (only, there) in known.items():
+        for name in only or []:
+            if name not in there:
+                raise UnknownNameError(f"{kind} of {plan.name}", name, set(there))
 
 
 def _wanted(cell: "Cell", args: argparse.Namespace) -> bool:

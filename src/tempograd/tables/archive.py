@@ -13,7 +13,7 @@ from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
 from tempograd.benchmark.record import Record
 from tempograd.errors import DataError
-from tempograd.files import write_atomically
+from tempograd.files import writable, write_atomically
 from tempograd.metrics import summarise
 from tempograd.tables.score_file import Scores, database, read_scores, write_scores
 
@@ -49,11 +49,11 @@ def write_archive(folder: str | Path, plan: Plan, records: Mapping[str, Record])
 
     Both are in the order of the plan: the same records give the same files.
     """
-    folder = Path(folder)
     kept = [records[cell.key] for cell in plan.cells() if cell.key in records]
     if not kept:
         raise DataError(f"No cell of {plan.name} is there: nothing can be archived before it was run.")
     connection = database()  # may be missing: asked for before anything is written
+    folder = writable(folder)
     text = json.dumps([_entry(record) for record in kept], indent=1, ensure_ascii=False)
     write_atomically(folder / SCORES, lambda path: write_scores(connection, kept, path))
     write_atomically(folder / CELLS, lambda path: path.write_text(text + "\n", encoding="utf-8"))
