@@ -1,0 +1,1 @@
+"""Static pictures: each is a small record, and a drawing of it."""
