@@ -1,15 +1,22 @@
 # Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make.
 PYTHON ?= python3
 BIN := .venv/bin
+AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-methods tables clean
+.PHONY: demo test test-browser report-pictures lint bench bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
 
 test: .venv/test
 	$(BIN)/python -m pytest
+
+test-browser: .venv/browser  # needs Chromium and npm: apt-get install chromium npm
+	$(BIN)/python -m pytest -m browser tests/browser
+
+report-pictures: .venv/browser
+	$(BIN)/python tests/browser/pictures.py docs/pictures
 
 lint: .venv/lint
 	$(BIN)/ruff check .
@@ -41,6 +48,11 @@ clean:
 
 .venv/test: .venv/core
 	$(PIP) --group test
+	touch $@
+
+.venv/browser: .venv/test
+	$(PIP) --group browser
+	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
 	touch $@
 
 .venv/peers: .venv/test
