@@ -183,7 +183,9 @@ def single(path: Path) -> Case:
 def long(path: Path) -> Case:
     """Ten thousand steps of one channel."""
     model, x = Drift().eval(), series(2, 10_000, 1)
-    return write(path, model, [tg.explain(model, x, "integrated_gradients", points=5)], tg.Split(x, torch.tensor([0, 1])))
+    return write(
+        path, model, [tg.explain(model, x, "integrated_gradients", points=5)], tg.Split(x, torch.tensor([0, 1]))
+    )
 
 
 def empty(path: Path) -> Case:

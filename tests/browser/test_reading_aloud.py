@@ -1,0 +1,114 @@
+"""For everybody: keyboard alone, paper, and what axe-core finds."""
+
+import pytest
+from browsing import AXE, VIEWS
+
+pytestmark = pytest.mark.browser
+
+CASES = ("classifier", "binary", "per_step", "regression", "single", "empty", "many_classes", "bare")
+CONTROLS = "button, select, input, summary, a[href], [role=tab][tabindex='0']"
+REACHABLE = f"""view => [...document.querySelectorAll(`{CONTROLS}`)]
+    .filter(e => e.offsetParent && !e.disabled && e.tabIndex >= 0 && (e.type !== "radio" || e.checked))
+    .map((e, i) => e.dataset.reached = e.id || e.textContent.trim().slice(0, 40) || String(i))"""
+FOCUSED = """() => { const e = document.activeElement, s = getComputedStyle(e);
+    return [e.dataset.reached ?? e.tagName, (s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0)
+        || s.boxShadow !== "none"]; }"""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", CASES)
+def test_axe_finds_nothing_serious(visit, name, view):
+    if not AXE.is_file():
+        raise FileNotFoundError(f"{AXE} does not exist: make test-browser fetches axe-core.")
+    sheet = visit(name).view(view)
+    sheet.page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = sheet.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    serious = {
+        each["id"]: [node["html"][:200] for node in each["nodes"]]
+        for each in found
+        if each["impact"] in {"serious", "critical"}
+    }
+    assert serious == {}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_tab_reaches_every_control_and_shows_where_it_is(visit, view):
+    sheet = visit("classifier").view(view)
+    sheet.page.evaluate("document.activeElement.blur()")
+    wanted = set(sheet.page.evaluate(REACHABLE, view))
+    reached, hidden = set(), set()
+    for _ in range(len(wanted) + 25):
+        sheet.page.keyboard.press("Tab")
+        name, visible = sheet.page.evaluate(FOCUSED)
+        reached.add(name)
+        if not visible and name not in {"BODY", "HTML"}:
+            hidden.add(name)
+    assert wanted - reached == set()
+    assert hidden == set()
+
+
+def test_arrows_move_between_the_tabs(visit):
+    sheet = visit("classifier")
+    sheet.find("#tab-series").focus()
+    for expected in ("summary", "about", "series"):
+        sheet.page.keyboard.press("ArrowRight")
+        assert sheet.find(f"#view-{expected}").is_visible()
+        assert sheet.page.evaluate("document.activeElement.id") == f"tab-{expected}"
+    sheet.page.keyboard.press("ArrowLeft")
+    assert sheet.find("#view-about").is_visible()
+
+
+def test_every_control_of_a_series_works_from_the_keyboard(visit):
+    sheet = visit("binary")
+    before = sheet.value("series")
+    sheet.find("#next").press("Enter")
+    sheet.settle()
+    assert sheet.value("series") != before
+    sheet.find("#previous").press("Space")
+    sheet.settle()
+    assert sheet.value("series") == before
+    text = sheet.text("#removal-text")
+    sheet.find("#removal").press("ArrowRight")
+    sheet.settle()
+    assert sheet.text("#removal-text") != text
+    values = sheet.rows("#readout td[data-value]")
+    sheet.find("#cursor").press("End")
+    sheet.settle()
+    assert sheet.rows("#readout td[data-value]") != values
+    top = sheet.rows("#top tr[data-time]")
+    sheet.find("#method").press("ArrowDown")
+    sheet.settle()
+    assert sheet.rows("#top tr[data-time]") != top
+
+
+def test_zoom_by_keyboard(visit):
+    sheet = visit("classifier")
+
+    def ranges():
+        return [
+            value["range"]
+            for chart in ("chart-map", "chart-channels")
+            for name, value in sheet.layout(chart).items()
+            if name.startswith("xaxis") and value.get("range")
+        ]
+
+    whole = ranges()
+    sheet.set("time-from", 5)
+    sheet.set("time-to", 9)
+    assert ranges()
+    for low, high in ranges():
+        assert 4 <= low <= 5
+        assert 9 <= high <= 10
+    sheet.find("#reset-zoom").click()
+    sheet.settle()
+    assert ranges() == whole
+
+
+def test_paper_has_what_matters_and_no_controls(visit, width):
+    sheet = visit("classifier")
+    sheet.page.emulate_media(media="print")
+    for control in ("series", "previous", "next", "find", "removal", "cursor", "method", "reset-zoom"):
+        assert not sheet.find(f"#{control}").is_visible(), control
+    for part in ("#chart-map", "#chart-channels", "#top", "#probabilities", "#scores"):
+        assert sheet.find(part).is_visible(), part
+    assert len(sheet.page.pdf(format="A4")) > 20_000

@@ -1,0 +1,119 @@
+"""Numbers of one series in the page are the library's."""
+
+import math
+
+import pytest
+import torch
+
+import tempograd as tg
+
+pytestmark = pytest.mark.browser
+
+DIGITS = 1e-5  # relative: numbers in tables are written with at least six digits
+
+
+def close(found, expected):
+    return float(found) == pytest.approx(float(expected), rel=DIGITS, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["classifier", "binary", "regression", "per_step", "bare"])
+def test_top_cells_are_those_of_the_explanation(visit, name):
+    sheet = visit(name)
+    case = sheet.case
+    for number in (case.ids[0], case.ids[-1]):
+        sheet.choose(number)
+        row = case.row(number)
+        for method, explanation in case.explanations.items():
+            sheet.set("method", method)
+            found = sheet.rows("#top tr[data-time]")
+            assert len(found) >= 5
+            top = explanation.top(len(found))
+            limits = None if explanation.standard_error is None else explanation.interval(0.95)
+            for shown, t, d, value in zip(found, *(part[row].tolist() for part in top), strict=True):
+                assert (int(shown["time"]), int(shown["channel"])) == (t, d)
+                assert close(shown["value"], value)
+                assert close(shown["x"], case.shown()[row, t, d])
+                assert ("low" in shown) == (limits is not None)
+                if limits is not None:
+                    assert close(shown["low"], limits[0][row, t, d])
+                    assert close(shown["high"], limits[1][row, t, d])
+
+
+@pytest.mark.parametrize("name", ["classifier", "binary", "one_column", "many_classes", "regression"])
+def test_removed_cells_move_the_prediction_as_the_model_says(visit, name):
+    """Against a loop that puts the strongest cells at the baseline, one after the other."""
+    sheet = visit(name)
+    case = sheet.case
+    for method in case.explanations:
+        sheet.set("method", method)
+        number = case.ids[2]
+        sheet.choose(number)
+        row = case.row(number)
+        slider = sheet.find("#removal")
+        low, high = (int(slider.get_attribute(end)) for end in ("min", "max"))
+        counts = set()
+        for place in {low, low + 1, (low + high) // 2, high}:
+            sheet.set("removal", place)
+            count, observed = (int(word) for word in sheet.text("#removal-text").split() if word.isdigit())
+            assert observed == int(case.observed(row).sum())
+            counts.add(count)
+            before, after = case.answer(case.x[row : row + 1])[0], case.without(method, row, count)
+            shown = sheet.rows("#probabilities tr[data-class]")
+            assert {int(found["class"]) for found in shown} == set(range(len(before)))
+            for found in shown:
+                kind = int(found["class"])
+                line = f"#probabilities tr[data-class='{kind}']"
+                assert sheet.number(f"{line} td[data-before]", "before") == pytest.approx(
+                    float(before[kind]), abs=2e-4
+                )
+                assert sheet.number(f"{line} td[data-after]", "after") == pytest.approx(
+                    float(after[kind]), abs=2e-4
+                )
+        assert {0, int(case.observed(row).sum())} <= counts
+        assert len(counts) >= 3
+
+
+def test_the_cursor_reads_values_off(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(42)
+    row = case.row(42)
+    for method, explanation in case.explanations.items():
+        sheet.set("method", method)
+        for step in (0, 4, 19):
+            sheet.set("cursor", step)
+            shown = {int(found["channel"]): found for found in sheet.rows("#readout tr[data-channel]")}
+            assert set(shown) == set(range(4))
+            for channel in shown:
+                line = f"#readout tr[data-channel='{channel}']"
+                if case.observed(row)[step, channel]:
+                    assert close(
+                        sheet.find(f"{line} td[data-value]").get_attribute("data-value"),
+                        explanation.values[row, step, channel],
+                    )
+                else:
+                    assert sheet.find(f"{line} td[data-value]").count() == 0
+                    assert "missing" in sheet.text(line)
+
+
+def test_scores_are_those_of_the_metrics(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    number = 44
+    sheet.choose(number)
+    for method, explanation in case.explanations.items():
+        metrics = ["cpd", "cpp", "auroc", "auprc"]
+        expected = tg.evaluate(case.model, explanation, metrics=metrics, truth=case.split.truth)
+        for metric, scores in expected.items():
+            summary = tg.summarise(scores)
+            (cell,) = [
+                f for f in sheet.rows("#scores td[data-metric]") if (f["method"], f["metric"]) == (method, metric)
+            ]
+            assert close(cell["mean"], summary.mean)
+            assert close(cell["error"], summary.standard_error)
+            (own,) = [
+                f
+                for f in sheet.rows("#series-scores td[data-metric]")
+                if (f["method"], f["metric"]) == (method, metric)
+            ]
+            assert close(own["value"], scores[case.row(number)])
