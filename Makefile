@@ -1,10 +1,11 @@
-# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make.
+# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make,
+# and Chromium and npm for the browser tests.
 PYTHON ?= python3
 BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-browser report-pictures lint bench bench-methods tables clean
+.PHONY: demo test test-browser report-pictures lint bench bench-report bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -12,11 +13,11 @@ demo: .venv/core
 test: .venv/test
 	$(BIN)/python -m pytest
 
-test-browser: .venv/browser  # needs Chromium and npm: apt-get install chromium npm
+test-browser: .venv/browser
 	$(BIN)/python -m pytest -m browser tests/browser
 
-report-pictures: .venv/browser
-	$(BIN)/python tests/browser/pictures.py docs/pictures
+report-pictures: demo .venv/browser  # of the demo's report, for the documentation
+	$(BIN)/python tests/browser/pictures.py demo/report.html docs/pictures
 
 lint: .venv/lint
 	$(BIN)/ruff check .
@@ -26,6 +27,9 @@ lint: .venv/lint
 
 bench: .venv/test
 	$(BIN)/python benchmarks/speed.py
+
+bench-report: .venv/browser
+	$(BIN)/python benchmarks/report.py --out benchmarks/results/report.json
 
 bench-methods: .venv/peers
 	$(BIN)/python benchmarks/methods.py --out benchmarks/results/methods_cpu.json
@@ -52,6 +56,7 @@ clean:
 
 .venv/browser: .venv/test
 	$(PIP) --group browser
+	@command -v npm >/dev/null || { echo "npm is not installed: apt-get install npm"; exit 1; }
 	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
 	touch $@
 

@@ -1,4 +1,4 @@
-"""A real Chromium that opens a report from disk, with the network off, and remembers everything it complains about.
+"""A real Chromium that opens a report from disk, with the network off, and notes all that it complains about.
 
 A pytest plugin, named in ``tests/conftest.py``. Playwright is imported late, so that
 ``make test``, which deselects these tests, collects them without it.
@@ -137,9 +137,7 @@ def chrome():
 
     with sync_playwright() as playwright:
         options = ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
-        browser = playwright.chromium.launch(
-            executable_path=chromium(), args=options, chromium_sandbox=os.geteuid() != 0
-        )
+        browser = playwright.chromium.launch(executable_path=chromium(), args=options)
         yield browser
         browser.close()
 

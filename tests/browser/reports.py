@@ -19,6 +19,7 @@ HOSTILE = (
     "Tom &amp; <b>O₂</b>",
     '" onmouseover="window.hacked=3',
 )
+CLASSES = ("calm", "<i onclick='window.hacked=4'>storm</i>", "a & b")
 LINK = '<a href="https://example.org/?q=1">mmol</a>'
 
 
@@ -57,13 +58,13 @@ class Case:
         return self.options.get("raw", self.x)
 
     def answer(self, series: Tensor) -> Tensor:
-        """Return what the page calls the prediction: probabilities, or the output as it is."""
+        """Return what the page calls the prediction: probabilities or the output as it is, a mean over steps."""
         assert self.model is not None
         with torch.no_grad():
-            raw = self.model(series)
-        if self.first.output == "raw":
-            return raw
-        return torch.cat([1 - raw.sigmoid(), raw.sigmoid()], -1) if raw.shape[-1] == 1 else raw.softmax(-1)
+            found = self.model(series)
+        if self.first.output == "probability":
+            found = found.sigmoid() if found.shape[-1] == 1 else found.softmax(-1)
+        return found if found.ndim == 2 else found.mean(1)
 
     def order(self, method: str, row: int) -> list[tuple[int, int]]:
         """Return the observed cells of a series, the strongest first, by a plain sort of their sizes."""
@@ -132,7 +133,8 @@ def classifier(path: Path) -> Case:
     unsigned = tg.explain(model, x, "augmented_occlusion", train=x, samples=2, **common)
     named = {"timing": timing, HOSTILE[1]: unsigned}
     raw = x * torch.tensor([2.0, 10.0, 0.5, 100.0]) + torch.tensor([5.0, 0.0, -3.0, 1000.0])
-    return write(path, model, named, split, raw=raw, units=(LINK, "bpm", "°C", "mmHg"))
+    names = {"units": (LINK, "bpm", "°C", "mmHg"), "classes": CLASSES, "title": f"Three {HOSTILE[0]}"}
+    return write(path, model, named, split, raw=raw, **names)
 
 
 def binary(path: Path) -> Case:

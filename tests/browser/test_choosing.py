@@ -19,7 +19,9 @@ def explained(case):
 
 
 def predicted(case):
-    return dict(zip(case.ids, case.answer(case.x).argmax(-1).tolist(), strict=True))
+    answer = case.answer(case.x)
+    found = answer.argmax(-1) if answer.shape[1] > 1 else (answer[:, 0] >= 0.5).long()
+    return dict(zip(case.ids, found.tolist(), strict=True))
 
 
 def labels(case):
@@ -128,7 +130,7 @@ def test_series_are_sorted(visit):
         sheet.set("method", method)
         sheet.set("sort", "effect")
         size = dict(zip(case.ids, explanation.values.abs().sum((1, 2)).tolist(), strict=True))
-        assert shown(sheet) == sorted(case.ids, key=lambda number: -size[number])  # noqa: B023
+        assert shown(sheet) == sorted(case.ids, key=lambda number: -size[number])
     sheet.set("sort", "confidence")
     sure = dict(zip(case.ids, case.answer(case.x).amax(-1).tolist(), strict=True))
     assert shown(sheet) == sorted(case.ids, key=lambda number: -sure[number])

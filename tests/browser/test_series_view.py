@@ -1,9 +1,6 @@
 """Numbers of one series in the page are the library's."""
 
-import math
-
 import pytest
-import torch
 
 import tempograd as tg
 
