@@ -15,19 +15,18 @@ FOCUSED = """() => { const e = document.activeElement, s = getComputedStyle(e);
         || s.boxShadow !== "none"]; }"""
 
 
-@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", CASES)
-def test_axe_finds_nothing_serious(visit, name, view):
+def test_axe_finds_nothing_serious(visit, name):
     if not AXE.is_file():
         raise FileNotFoundError(f"{AXE} does not exist: make test-browser fetches axe-core.")
-    sheet = visit(name).view(view)
+    sheet = visit(name)
     sheet.page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = sheet.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    serious = {
-        each["id"]: [node["html"][:200] for node in each["nodes"]]
-        for each in found
-        if each["impact"] in {"serious", "critical"}
-    }
+    serious = {}
+    for view in VIEWS:
+        sheet.view(view)
+        for found in sheet.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]:
+            if found["impact"] in {"serious", "critical"}:
+                serious[view, found["id"]] = [node["html"][:200] for node in found["nodes"]]
     assert serious == {}
 
 
