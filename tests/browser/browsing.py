@@ -100,6 +100,10 @@ class Sheet:
     def choose(self, name: Any) -> None:
         self.set("series", int(name))
 
+    def by(self, method: str, control: str = "method") -> None:
+        """Choose a method; menus hold the methods in the order in which they were given."""
+        self.set(control, list(self.case.explanations).index(method))
+
     def options(self, control: str) -> list[str]:
         return self.find(f"#{control}").evaluate("e => [...e.options].map(o => o.value)")
 

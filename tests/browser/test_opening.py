@@ -7,7 +7,7 @@ from reports import BUILDERS, HOSTILE, LINK
 pytestmark = pytest.mark.browser
 
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-CHARTS = """view => [...document.querySelectorAll(`#view-${view} [id^=chart-]`)].filter(e => e.offsetParent)
+CHARTS = """view => [...document.querySelectorAll(`#view-${view} .chart`)].filter(e => e.offsetParent)
     .map(e => [e.id, e.data?.length ?? 0, [...e.querySelectorAll("svg.main-svg, canvas")]
         .some(s => s.getBoundingClientRect().width > 100 && s.getBoundingClientRect().height > 40)])"""
 

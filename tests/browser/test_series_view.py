@@ -21,7 +21,7 @@ def test_top_cells_are_those_of_the_explanation(visit, name):
         sheet.choose(number)
         row = case.row(number)
         for method, explanation in case.explanations.items():
-            sheet.set("method", method)
+            sheet.by(method)
             found = sheet.rows("#top tr[data-time]")
             assert len(found) >= 5
             top = explanation.top(len(found))
@@ -36,13 +36,13 @@ def test_top_cells_are_those_of_the_explanation(visit, name):
                     assert close(shown["high"], limits[1][row, t, d])
 
 
-@pytest.mark.parametrize("name", ["classifier", "binary", "one_column", "many_classes", "regression"])
+@pytest.mark.parametrize("name", ["classifier", "binary", "one_column", "many_classes", "regression", "per_step"])
 def test_removed_cells_move_the_prediction_as_the_model_says(visit, name):
     """Against a loop that puts the strongest cells at the baseline, one after the other."""
     sheet = visit(name)
     case = sheet.case
     for method in case.explanations:
-        sheet.set("method", method)
+        sheet.by(method)
         number = case.ids[2]
         sheet.choose(number)
         row = case.row(number)
@@ -61,10 +61,10 @@ def test_removed_cells_move_the_prediction_as_the_model_says(visit, name):
                 kind = int(found["class"])
                 line = f"#probabilities tr[data-class='{kind}']"
                 assert sheet.number(f"{line} td[data-before]", "before") == pytest.approx(
-                    float(before[kind]), abs=2e-4
+                    float(before[kind]), abs=1e-6, rel=1e-4
                 )
                 assert sheet.number(f"{line} td[data-after]", "after") == pytest.approx(
-                    float(after[kind]), abs=2e-4
+                    float(after[kind]), abs=1e-6, rel=1e-4
                 )
         assert {0, int(case.observed(row).sum())} <= counts
         assert len(counts) >= 3
@@ -76,21 +76,23 @@ def test_the_cursor_reads_values_off(visit):
     sheet.choose(42)
     row = case.row(42)
     for method, explanation in case.explanations.items():
-        sheet.set("method", method)
+        sheet.by(method)
+        largest = float(explanation.values[row].abs().max())  # scores that are only looked at have 16 bits
         for step in (0, 4, 19):
             sheet.set("cursor", step)
             shown = {int(found["channel"]): found for found in sheet.rows("#readout tr[data-channel]")}
             assert set(shown) == set(range(4))
-            for channel in shown:
-                line = f"#readout tr[data-channel='{channel}']"
+            for channel, line in shown.items():
+                cells = sheet.rows(f"#readout tr[data-channel='{channel}'] td[data-method]")
+                (cell,) = [found for found in cells if found["method"] == method]
                 if case.observed(row)[step, channel]:
-                    assert close(
-                        sheet.find(f"{line} td[data-value]").get_attribute("data-value"),
-                        explanation.values[row, step, channel],
-                    )
+                    assert close(line["value"], case.shown()[row, step, channel])
+                    expected = float(explanation.values[row, step, channel])
+                    assert float(cell["score"]) == pytest.approx(expected, abs=largest / 32767)
                 else:
-                    assert sheet.find(f"{line} td[data-value]").count() == 0
-                    assert "missing" in sheet.text(line)
+                    assert "value" not in line
+                    assert "score" not in cell
+                    assert "not observed" in sheet.text(f"#readout tr[data-channel='{channel}']")
 
 
 def test_scores_are_those_of_the_metrics(visit):
