@@ -4,7 +4,6 @@ A pytest plugin, named in ``tests/conftest.py``. Playwright is imported late, so
 ``make test``, which deselects these tests, collects them without it.
 """
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -18,7 +17,16 @@ AXE = Path(os.environ.get("AXE", ROOT / ".venv/axe/node_modules/axe-core/axe.min
 WIDTHS = {"laptop": (1280, 800), "phone": (390, 844)}
 VIEWS = ("series", "summary", "about")
 DRAWN = """() => document.body.dataset.ready === "true" """
-PLAIN = """(key, value) => ArrayBuffer.isView(value) ? Array.from(value) : value"""
+PIXELS = """async all => Promise.all(all.map(async shape => {
+    const image = new Image();
+    image.src = shape.getAttribute("href");
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
+    pen.drawImage(image, 0, 0);
+    const {data} = pen.getImageData(0, 0, image.width, image.height);
+    return Array.from({length: image.height}, (_, r) => Array.from({length: image.width},
+        (_, c) => Array.from(data.slice(4 * (r * image.width + c), 4 * (r * image.width + c) + 3))));
+}))"""
 RUNNING = "window.hacked === undefined"
 
 
@@ -120,19 +128,36 @@ class Sheet:
     def number(self, selector: str, name: str) -> float:
         return float(self.find(selector).get_attribute(f"data-{name}"))
 
-    def plot(self, chart: str) -> list[dict[str, Any]]:
-        """Return the traces that Plotly drew."""
-        return json.loads(
-            self.page.evaluate(f"id => JSON.stringify(document.getElementById(id).data, {PLAIN})", chart)
+    def panels(self, chart: str) -> list[dict[str, float]]:
+        """Return the boxes of a picture in which places mean steps and values."""
+        return self.find(f"#{chart}").evaluate(
+            "e => e.panels.map(({left, right, top, bottom}) => ({left, right, top, bottom}))"
         )
 
-    def layout(self, chart: str) -> dict[str, Any]:
-        return json.loads(
-            self.page.evaluate(
-                f"id => JSON.stringify(document.getElementById(id).layout, {PLAIN})",
-                chart,
-            )
+    def paths(self, chart: str, selector: str = "path") -> list[dict[str, str]]:
+        """Return the attributes of shapes of a picture, in the order in which they were drawn."""
+        return self.page.eval_on_selector_all(
+            f"#{chart} > svg {selector}",
+            "all => all.map(e => Object.fromEntries([...e.attributes].map(a => [a.name, a.value])))",
         )
+
+    def pixels(self, chart: str) -> list[list[list[list[int]]]]:
+        """Return the colours of the maps of a picture, one (row, column, RGB) list each."""
+        return self.page.eval_on_selector_all(f"#{chart} > svg image", PIXELS)
+
+    def pointed(self, chart: str, panel: int, across: float, down: float = 0.5) -> list[str]:
+        """Return what the picture says at a place of one of its panels, given as shares of its size."""
+        place = self.find(f"#{chart} > svg")
+        place.scroll_into_view_if_needed()
+        box, inner = place.bounding_box(), self.panels(chart)[panel]
+        x = inner["left"] + across * (inner["right"] - inner["left"])
+        y = inner["top"] + down * (inner["bottom"] - inner["top"])
+        self.page.mouse.wheel(0, box["y"] + y - 300)
+        self.settle()
+        box = place.bounding_box()
+        self.page.mouse.move(box["x"] + x, box["y"] + y)
+        tip = self.find(f"#{chart} .tip")
+        return [line.inner_text() for line in tip.locator("div").all()] if tip.is_visible() else []
 
 
 @pytest.fixture(scope="session")

@@ -87,7 +87,7 @@ def write(path: Path, model: Any, explanations: Any, split: tg.Split | None = No
     return Case(path, model, named, split, options)
 
 
-def network(time: int, channels: int, outputs: int, seed: int = 0) -> nn.Module:
+def network(time: int, channels: int, outputs: int, seed: int = 1) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = (nn.Linear(time * channels, 16), nn.Tanh(), nn.Linear(16, outputs))
@@ -96,6 +96,15 @@ def network(time: int, channels: int, outputs: int, seed: int = 0) -> nn.Module:
 
 def series(count: int, time: int, channels: int, seed: int = 1) -> Tensor:
     return torch.randn(count, time, channels, generator=torch.Generator().manual_seed(seed))
+
+
+def wrong_now_and_then(predicted: Tensor) -> Tensor:
+    """Return labels that contradict every third prediction of each of two classes."""
+    label = predicted.clone()
+    for kind in (0, 1):
+        rows = (predicted == kind).nonzero().flatten()[::3]
+        label[rows] = 1 - kind
+    return label
 
 
 class Running(nn.Module):
@@ -140,9 +149,7 @@ def classifier(path: Path) -> Case:
 def binary(path: Path) -> Case:
     """Two classes with hits, misses, false alarms and true negatives."""
     model, x = network(16, 3, 2), series(12, 16, 3)
-    with torch.no_grad():
-        y = model(x).argmax(-1)
-    y[::3] = 1 - y[::3]
+    y = wrong_now_and_then(model(x).argmax(-1))
     ids = torch.tensor([7, 3, 11, 2, 30, 5, 21, 8, 13, 1, 17, 4])
     split = tg.Split(x, y, ids=ids)
     found = [tg.explain(model, x, m, ids=ids) for m in ("timing", "integrated_gradients", "random")]
@@ -152,9 +159,7 @@ def binary(path: Path) -> Case:
 def one_column(path: Path) -> Case:
     """A classifier with one output, which gets a sigmoid."""
     model, x = network(12, 2, 1), series(8, 12, 2)
-    with torch.no_grad():
-        y = (model(x)[:, 0] > 0).long()
-    y[::2] = 1 - y[::2]
+    y = wrong_now_and_then((model(x)[:, 0] > 0).long())
     return write(path, model, [tg.explain(model, x)], tg.Split(x, y))
 
 

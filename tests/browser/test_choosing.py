@@ -50,10 +50,12 @@ def test_a_chosen_series_is_drawn(visit):
 def test_next_and_previous_follow_the_order_on_offer(visit):
     sheet = visit("binary")
     order = shown(sheet)
-    assert int(sheet.value("series")) == order[0]
+    sheet.choose(order[0])
+    assert sheet.find("#previous").is_disabled()
     for expected in order[1:]:
         sheet.find("#next").click()
         assert int(sheet.value("series")) == expected
+    assert sheet.find("#next").is_disabled()
     sheet.find("#previous").click()
     assert int(sheet.value("series")) == order[-2]
 

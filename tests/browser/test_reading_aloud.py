@@ -70,10 +70,10 @@ def test_every_control_of_a_series_works_from_the_keyboard(visit):
     sheet.find("#removal").press("ArrowRight")
     sheet.settle()
     assert sheet.text("#removal-text") != text
-    values = sheet.rows("#readout td[data-value]")
+    values = sheet.rows("#readout tr[data-value]")
     sheet.find("#cursor").press("End")
     sheet.settle()
-    assert sheet.rows("#readout td[data-value]") != values
+    assert sheet.rows("#readout tr[data-value]") != values
     top = sheet.rows("#top tr[data-time]")
     sheet.find("#method").press("ArrowDown")
     sheet.settle()
@@ -81,33 +81,63 @@ def test_every_control_of_a_series_works_from_the_keyboard(visit):
 
 
 def test_zoom_by_keyboard(visit):
+    """All pictures of the series show the same steps."""
     sheet = visit("classifier")
-
-    def ranges():
-        return [
-            value["range"]
-            for chart in ("chart-map", "chart-channels")
-            for name, value in sheet.layout(chart).items()
-            if name.startswith("xaxis") and value.get("range")
-        ]
-
-    whole = ranges()
     sheet.set("time-from", 5)
     sheet.set("time-to", 9)
-    assert ranges()
-    for low, high in ranges():
-        assert 4 <= low <= 5
-        assert 9 <= high <= 10
-    sheet.find("#reset-zoom").click()
-    sheet.settle()
-    assert ranges() == whole
+    for chart in ("chart-channels", "chart-map", "chart-methods"):
+        for panel in range(len(sheet.panels(chart))):
+            assert "step 5" in sheet.pointed(chart, panel, 0.01)[0]
+            assert "step 9" in sheet.pointed(chart, panel, 0.99)[0]
+    sheet.find("#reset-zoom").press("Enter")
+    assert (sheet.value("time-from"), sheet.value("time-to")) == ("0", "19")
+    assert "step 19" in sheet.pointed("chart-channels", 0, 0.99)[0]
 
 
-def test_paper_has_what_matters_and_no_controls(visit, width):
+def test_a_drag_zooms_and_a_click_reads_off(visit):
     sheet = visit("classifier")
+    sheet.pointed("chart-channels", 0, 5.5 / 20)
+    sheet.page.mouse.down()
+    sheet.pointed("chart-channels", 0, 9.5 / 20)
+    sheet.page.mouse.up()
+    sheet.settle()
+    assert (sheet.value("time-from"), sheet.value("time-to")) == ("5", "9")
+    sheet.pointed("chart-map", 1, 2.5 / 5)
+    sheet.page.mouse.down()
+    sheet.page.mouse.up()
+    assert sheet.value("cursor") == "7"
+
+
+SEEN = """() => addEventListener("beforeprint", () => {
+    window.printed = [...document.querySelectorAll("[id]")].filter(e => e.checkVisibility()).map(e => e.id); })"""
+CLIPPED = """() => [...document.querySelectorAll(".chart > svg, table")].filter(e => e.checkVisibility())
+    .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).length"""
+ESSENTIAL = {"chart-channels", "chart-map", "chart-methods", "chart-removal", "top", "probabilities", "scores"} | {
+    "chart-summary-channels",
+    "chart-summary-map",
+    "summary-table",
+    "view-about",
+}
+
+
+def test_paper_has_what_matters_and_no_controls(visit):
+    sheet = visit("classifier")
+    sheet.page.evaluate(SEEN)
     sheet.page.emulate_media(media="print")
-    for control in ("series", "previous", "next", "find", "removal", "cursor", "method", "reset-zoom"):
+    for control in (
+        "series",
+        "previous",
+        "next",
+        "find",
+        "removal",
+        "cursor",
+        "method",
+        "reset-zoom",
+        "tab-about",
+    ):
         assert not sheet.find(f"#{control}").is_visible(), control
-    for part in ("#chart-map", "#chart-channels", "#top", "#probabilities", "#scores"):
-        assert sheet.find(part).is_visible(), part
     assert len(sheet.page.pdf(format="A4")) > 20_000
+    assert ESSENTIAL - set(sheet.page.evaluate("window.printed")) == set()
+    sheet.page.emulate_media(media="screen")
+    sheet.settle()
+    assert not sheet.find("#view-about").is_visible()
