@@ -136,7 +136,7 @@ def test_arguments_travel_with_their_rows_and_others_as_they_are():
 
 @pytest.mark.filterwarnings("ignore::tempograd.TempogradWarning")  # few points are what is tested
 @pytest.mark.parametrize("steps", [1, 6, 50])
-@pytest.mark.parametrize("size", [1, 3, 20, 45])
+@pytest.mark.parametrize("size", [1, 3, 20, 46])
 def test_no_more_rows_than_asked_for_go_through_the_model(steps, size):
     model, inputs = Mixed(), tuple(x.repeat(12, *[1] * (x.ndim - 1)) for x in mixed_inputs())
     whole = Timing(model).attribute(inputs, None, 0, SCALE.repeat(12), n_steps=steps)
@@ -260,6 +260,7 @@ WRONG = {
     "no target": (smooth(5, 2).float(), X, {}, r"returns \(3,\) numbers for each row: pass target="),
     "too many indices": (smooth(5, 2).float(), X, {"target": (0, 1)}, "2 indices: pass 1"),
     "target too large": (smooth(5, 2).float(), X, {"target": [0, 1, 2, 3]}, r"target \[3\] is out of range"),
+    "target too small": (smooth(5, 2).float(), X, {"target": -4}, r"target \[-4\] is out of range"),
     "targets of other rows": (smooth(5, 2).float(), X, {"target": [0, 1]}, "for each of the 4 rows"),
     "a fraction": (smooth(5, 2).float(), X, {"target": 0.5}, "target must be an integer"),
     "no steps": (smooth(5, 2), X, {"n_steps": 0}, "n_steps must be at least 1"),
@@ -282,6 +283,11 @@ def test_models_and_settings_that_cannot_be_explained():
         Timing(lambda z: z.sum((1, 2)).sqrt()).attribute(X)
     with pytest.raises(SettingError, match="hold step 0"):
         Timing(lambda z: z.sum((1, 2)), segments=200, min_length=3, max_length=5).attribute(X[..., :1])
+
+
+def test_a_setting_that_starves_cells_warns():
+    with pytest.warns(tg.TempogradWarning, match="free in only"):
+        Timing(lambda z: z.sum((1, 2)), segments=9, min_length=3, max_length=3).attribute(X, n_steps=3)
 
 
 def test_captum_is_an_extra(monkeypatch):
