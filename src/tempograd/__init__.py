@@ -5,6 +5,7 @@
 True
 """
 
+from tempograd import plots
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
@@ -71,6 +72,7 @@ __all__ = [
     "explain",
     "load_dataset",
     "load_model",
+    "plots",
     "removal_curve",
     "report",
     "save_model",
