@@ -153,7 +153,8 @@ def _strongest(explanation: Explanation, i: int) -> str:
         rows.append(f'<tr style="{LINE}">{cell}</tr>')
     caption = f'<caption style="text-align:left">The strongest cells of series {int(one.ids[0])}</caption>'
     return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;margin:.6em 0">'
+        '<div style="overflow-x:auto" tabindex="0">'
+        '<table style="border-collapse:collapse;margin:.6em 0;table-layout:auto">'
         f"{caption}<thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
