@@ -217,7 +217,9 @@ def test_what_cannot_be_loaded_is_said_in_one_sentence(source, message):
 def test_faults_of_the_users_own_code_keep_their_traceback(code):
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         tg.load_model(f"{code}:broken")
-    with pytest.raises(tg.TempogradError, match="number is called without arguments to get a model, but 5 is not a callable"):
+    with pytest.raises(
+        tg.TempogradError, match="number is called without arguments to get a model, but 5 is not a callable"
+    ):
         tg.load_model(f"{code}:number")
 
 
