@@ -48,10 +48,10 @@ def add_demo(commands: Commands) -> None:
         commands,
         "demo",
         "train a model on embedded data, explain it with every method, score them and write a report",
-        "tempograd demo --out demo",
+        ("--out demo", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1"),
     )
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
     parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
     parser.add_argument("--methods", type=names, help="comma-separated, TIMING is always there (default: all)")
     parser.add_argument("--epochs", type=int, help="train at most this long; by default until it stops helping")
