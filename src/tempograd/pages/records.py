@@ -94,7 +94,7 @@ def removal_counts(most: int) -> Whole:
     >>> removal_counts(3)
     array([0, 1, 2, 3])
     >>> len(removal_counts(400)), removal_counts(400)[[9, 10, 11, -1]]
-    (38, array([  9,  10,  11, 400]))
+    (40, array([  9,  10,  11, 400]))
     """
     if most <= 10:
         return np.arange(most + 1)
