@@ -173,6 +173,13 @@ def per_step(path: Path) -> Case:
     return write(path, model, found, split)
 
 
+def alarms(path: Path) -> Case:
+    """One prediction per step, and at each the predicted class is explained."""
+    model, x = Running().eval(), series(5, 30, 2, seed=3)
+    split = tg.Split(x, (x[..., 1] > 0.3).long())
+    return write(path, model, [tg.explain(model, x, "timing")], split)
+
+
 def regression(path: Path) -> Case:
     """A real-valued output."""
     model, x = network(14, 2, 1), series(5, 14, 2)
@@ -236,6 +243,7 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
         binary,
         one_column,
         per_step,
+        alarms,
         regression,
         single,
         long,

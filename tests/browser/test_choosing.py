@@ -134,3 +134,22 @@ def test_series_are_sorted(visit):
     sheet.set("sort", "confidence")
     sure = dict(zip(case.ids, case.answer(case.x).amax(-1).tolist(), strict=True))
     assert shown(sheet) == sorted(case.ids, key=lambda number: sure[number])
+
+
+def wrong_steps(case):
+    """Return the false alarms and the missed steps of each series."""
+    said, label = case.model(case.x).softmax(-1)[..., 1] > 0.5, case.split.y == 1
+    found = {"FP": (said & ~label).sum(1).tolist(), "FN": (~said & label).sum(1).tolist()}
+    return {kind: dict(zip(case.ids, counts, strict=True)) for kind, counts in found.items()}
+
+
+def test_series_with_wrong_steps_are_found_and_sorted(visit):
+    sheet = visit("alarms")
+    case, wrong = sheet.case, wrong_steps(sheet.case)
+    assert sheet.options("filter-outcome") == ["all", "FP", "FN"]
+    for kind, counts in wrong.items():
+        sheet.set("filter-outcome", kind)
+        assert set(shown(sheet)) == {number for number, count in counts.items() if count}
+    sheet.set("filter-outcome", "all")
+    sheet.set("sort", "wrong")
+    assert shown(sheet) == sorted(case.ids, key=lambda number: -wrong["FP"][number] - wrong["FN"][number])

@@ -11,6 +11,10 @@ CHARTS = """view => [...document.querySelectorAll(`#view-${view} .chart`)].filte
     .map(e => { const svg = e.querySelector(":scope > svg"), box = svg?.getBoundingClientRect();
         return [e.id, svg?.querySelectorAll("path[d]:not([d='']), rect, image").length, box?.width, box?.height,
             (svg?.outerHTML ?? "").match(/NaN|Infinity|undefined/g)]; })"""
+CUT = """view => [...document.querySelectorAll(`#view-${view} .chart > svg text`)].filter(e => {
+    const box = e.getBBox(), whole = e.ownerSVGElement.viewBox.baseVal;
+    return e.checkVisibility() && (box.x < -1 || box.x + box.width > whole.width + 1 || box.y < -1
+        || box.y + box.height > whole.height + 1); }).map(e => e.textContent)"""
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -26,6 +30,7 @@ def test_every_view_is_drawn(visit, name):
             assert wide > 200, chart
             assert high > 60, chart
             assert broken is None, chart
+        assert sheet.page.evaluate(CUT, view) == []
         assert sheet.page.evaluate(WIDER) <= 0, f"{view} is wider than the window"
 
 

@@ -1,6 +1,9 @@
 """Numbers of one series in the page are the library's."""
 
+from itertools import groupby
+
 import pytest
+import torch
 
 import tempograd as tg
 
@@ -116,3 +119,49 @@ def test_scores_are_those_of_the_metrics(visit):
                 if (f["method"], f["metric"]) == (method, metric)
             ]
             assert close(own["value"], scores[case.row(number)])
+
+
+def runs(said, label):
+    """Return the runs of wrong steps, the longest first, as (first, last, kind)."""
+    kinds = ["" if a == b else "FP" if a else "FN" for a, b in zip(said, label, strict=True)]
+    places = [(key, list(group)) for key, group in groupby(range(len(kinds)), key=kinds.__getitem__) if key]
+    found = [(group[0], group[-1], key) for key, group in places]
+    return sorted(found, key=lambda run: run[0] - run[1])
+
+
+@pytest.mark.parametrize("name", ["per_step", "alarms"])
+def test_wrong_steps_and_what_pushed_towards_them(visit, name):
+    """Up pushes towards the explained class: towards what the model said only where that is what was explained."""
+    sheet = visit(name)
+    case = sheet.case
+    seen = set()
+    for number in case.ids:
+        sheet.choose(number)
+        row = case.row(number)
+        said = (case.model(case.x)[row].softmax(-1)[:, 1] > 0.5).long()
+        expected = runs(said.tolist(), case.split.y[row].tolist())
+        found = sheet.rows("#mistakes-table tr[data-from]")
+        assert [(int(f["from"]), int(f["to"]), f["kind"]) for f in found] == expected
+        target = case.first.target[row].expand(len(said))
+        towards = case.first.values[row] * torch.where(target == said, 1, -1)[:, None]
+        for line, (first, last, kind) in zip(found, expected, strict=True):
+            part = towards[first : last + 1]
+            if float(part.max()) > 0:
+                best = int(part.argmax())
+                assert (int(line["time"]), int(line["channel"])) == (
+                    first + best // len(part[0]),
+                    best % len(part[0]),
+                )
+            else:
+                assert "time" not in line
+            seen.add(kind)
+    assert seen == {"FP", "FN"}
+
+
+def test_a_run_of_wrong_steps_can_be_shown(visit):
+    sheet = visit("alarms")
+    line = next(f for f in sheet.rows("#mistakes-table tr[data-from]") if "time" in f)
+    sheet.find(f"#mistakes-table tr[data-from='{line['from']}'] button").click()
+    assert int(sheet.value("time-from")) == max(int(line["from"]) - 12, 0)
+    assert int(sheet.value("time-to")) == min(int(line["to"]) + 12, 29)
+    assert sheet.value("cursor") == line["time"]
