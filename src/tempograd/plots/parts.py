@@ -161,3 +161,22 @@ def input_bar(picture: "Picture", image: "AxesImage", axes: Any) -> None:
     bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.03, pad=0.02, aspect=30)
     bar.set_ticks([0, 1], labels=["lowest of the channel", "highest"])
     bar.outline.set_linewidth(0.4)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move heights apart until neighbours are ``gap`` from each other, in the same order and about the same place.
+
+    Examples
+    --------
+    >>> [round(height, 3) for height in spread([0.5, 0.1, 0.5], 0.2)]
+    [0.4, 0.1, 0.6]
+    """
+    groups: list[tuple[float, int]] = []  # centre and number of labels of each cluster, from below
+    for height in sorted(heights):
+        groups.append((height, 1))
+        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
+            (upper, more), (lower, less) = groups.pop(), groups.pop()
+            groups.append(((upper * more + lower * less) / (more + less), more + less))
+    placed = [centre + gap * (place - (size - 1) / 2) for centre, size in groups for place in range(size)]
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    return [height for _, height in sorted(zip(order, placed, strict=True))]
