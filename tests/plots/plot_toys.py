@@ -1,5 +1,7 @@
 """Explanations made by hand, with numbers that a reader can check, and models with known answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -44,6 +46,12 @@ def gaps(like: torch.Tensor) -> torch.Tensor:
     mask[:, ::5, 0] = False
     mask[:, :, -1] = False
     return mask
+
+
+def with_gaps(explanation: Explanation) -> Explanation:
+    """Return the explanation of series with missing values, which have no attribution."""
+    mask = gaps(explanation.x)
+    return replace(explanation, values=explanation.values * mask, mask=mask)
 
 
 class Product(torch.nn.Module):

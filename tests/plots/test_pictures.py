@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from plot_toys import HOSTILE, Running, gaps, waves
+from plot_toys import HOSTILE, Running, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
@@ -33,7 +33,7 @@ def series():
     explanation = waves(channels=4).named(channels=[*HOSTILE, "never measured"])
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
-    return plots.series(replace(explanation, mask=gaps(explanation.x)), 1, truth=truth)
+    return plots.series(with_gaps(explanation), 1, truth=truth)
 
 
 def series_per_step():
@@ -50,7 +50,7 @@ def series_without_direction():
 
 def heatmap():
     explanation = waves(channels=6)
-    return plots.heatmap(replace(explanation, mask=gaps(explanation.x)), [0, 1])
+    return plots.heatmap(with_gaps(explanation), [0, 1])
 
 
 def methods():
@@ -59,7 +59,7 @@ def methods():
 
 def drivers():
     explanation = waves(series=9, channels=6)
-    return plots.drivers(replace(explanation, mask=gaps(explanation.x)), 0, classes=["healthy", "$ill$"])
+    return plots.drivers(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
 
 
 def removal():

@@ -143,6 +143,13 @@ def dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
             axes.plot([start - 0.25, stop - 0.75], [d, d], color=colour, linewidth=0.8, solid_capstyle="butt")
 
 
+def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
+    """Say below heat maps what dashes and hatching mean."""
+    parts = ["orange pushes up, blue with a dash pushes down"] * signed + ["hatched: not observed"] * missing
+    if parts:
+        picture.supxlabel("; ".join(parts), fontsize=7.5, color=style.MUTED)
+
+
 def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:
     """Draw the scale of attribution beside a heat map."""
     bar = picture.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=25)
