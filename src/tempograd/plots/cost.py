@@ -10,7 +10,7 @@ from tempograd.benchmark.record import Record
 from tempograd.errors import InputError
 from tempograd.metrics import summarise
 from tempograd.plots import style, wording
-from tempograd.plots.parts import decade_ticks, spread, value_ticks
+from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
 from tempograd.plots.subject import Flags, Floats
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
         axes.set_ylabel(f"{record.score_label} ± standard error")
         axes.grid(color=style.FAINT, linewidth=0.5)
         text = "Faithfulness against cost  ·  filled: nothing cheaper is better" if title is None else title
-        picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+        heading(picture, text)
         return picture
 
 

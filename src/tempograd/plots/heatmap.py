@@ -10,7 +10,15 @@ from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
-from tempograd.plots.parts import attribution_bar, cells, dashes, input_bar, map_note, time_axis
+from tempograd.plots.parts import (
+    attribution_bar,
+    cells,
+    dashes,
+    heading,
+    input_bar,
+    map_note,
+    time_axis,
+)
 from tempograd.plots.said import Said, said
 from tempograd.plots.subject import (
     Flags,
@@ -188,7 +196,7 @@ def draw_heatmap(record: HeatmapRecord, title: str | None = None) -> "Picture":
         map_note(picture, signed=record.cases[0].scores.signed, missing=missing)
         method = wording.method(record.cases[0].scores.method)
         text = f"Input (left) and attribution by {method} (right)" if title is None else title
-        picture.suptitle(wording.name(text, 110), x=0.012, ha="left", fontweight="bold")
+        heading(picture, text)
         return picture
 
 

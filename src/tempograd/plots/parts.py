@@ -102,6 +102,11 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: wording.number(float(f"{value:.6g}"))))
 
 
+def heading(picture: "Picture", text: str) -> None:
+    """Write the title of a picture."""
+    picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+
+
 def decade_ticks(axes: "Axes") -> None:
     """Write 0.01, 0.1, 1, … at a logarithmic axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra
@@ -165,8 +170,8 @@ def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found:
 
 def input_bar(picture: "Picture", image: "AxesImage", axes: Any) -> None:
     """Draw the scale of the input below the heat maps of the input."""
-    bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.03, pad=0.02, aspect=30)
-    bar.set_ticks([0, 1], labels=["lowest of the channel", "highest"])
+    bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.05, pad=0.02, shrink=0.6, aspect=40)
+    bar.set_ticks([0, 1], labels=["low", "high for its channel"])
     bar.outline.set_linewidth(0.4)
 
 

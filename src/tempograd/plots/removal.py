@@ -12,7 +12,7 @@ from tempograd import student
 from tempograd.engine import Model
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style, wording
-from tempograd.plots.parts import value_ticks
+from tempograd.plots.parts import heading, value_ticks
 from tempograd.plots.subject import Floats, Several, labelled
 
 if TYPE_CHECKING:
@@ -139,9 +139,7 @@ def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
         text = f"The prediction as cells are removed  ·  mean of {record.series} series with its 95 % interval"
         if record.series < 2:
             text = "The prediction as cells are removed  ·  one series"
-        picture.suptitle(
-            wording.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold"
-        )
+        heading(picture, text if title is None else title)
         return picture
 
 
