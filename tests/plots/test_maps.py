@@ -44,7 +44,8 @@ def test_colours_are_centred_at_0_and_cells_that_push_down_have_a_dash():
     image = attribution.images[0]
     assert (image.norm.vmin, image.norm.vmax) == (-1, 1)
     np.testing.assert_allclose(image.get_array()[0], [1, 0, -1, -1, -0.05], rtol=1e-6)
-    assert [line.get_xdata().tolist() for line in attribution.lines] == [[1.75, 3.25]]  # one dash for the run
+    dashes = [segment.tolist() for lines in attribution.collections for segment in lines.get_segments()]
+    assert dashes == [[[1.75, 0], [3.25, 0]]]  # one dash for the run
 
 
 def test_missing_cells_of_a_heat_map_are_left_to_the_hatching():

@@ -61,6 +61,10 @@ def test_a_notebook_shows_the_picture_itself():
     content = plots.series(waves())._repr_png_()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(content[16:20]) == round(7.6 * 110)  # pixels wide
+    from IPython.core.formatters import DisplayFormatter
+
+    picture = plots.series(waves())
+    assert DisplayFormatter().format(picture)[0]["image/png"] == picture._repr_png_()
 
 
 def test_without_matplotlib_the_library_works_and_the_error_says_what_to_install(monkeypatch):

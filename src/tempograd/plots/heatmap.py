@@ -13,7 +13,7 @@ from tempograd.plots import style, wording
 from tempograd.plots.parts import (
     attribution_bar,
     cells,
-    dashes,
+    draw_dashes,
     heading,
     input_bar,
     map_note,
@@ -205,7 +205,7 @@ def draw_scores(axes: "Axes", found: Scores, seen: Flags, full: float) -> Any:
     shade = np.clip(found.values / (full or 1.0), -1, 1)
     image = cells(axes, shade, seen, style.colours(signed=found.signed), -1 if found.signed else 0)
     if found.signed:
-        dashes(axes, shade, seen)
+        draw_dashes(axes, shade, seen)
     return image
 
 

@@ -118,10 +118,10 @@ def decade_ticks(axes: "Axes") -> None:
 
 def hatch_missing(axes: "Axes", observed: Flags) -> None:
     """Hatch the steps that were not observed."""
-    for start, stop in runs(~observed):
-        axes.axvspan(
-            start - 0.5, stop - 0.5, facecolor=style.MISSING, edgecolor=style.FRAME, hatch=style.HATCH, linewidth=0
-        )
+    spans = [(start - 0.5, stop - start) for start, stop in runs(~observed)]
+    look: dict[str, Any] = {"facecolor": style.MISSING, "edgecolor": style.FRAME, "hatch": style.HATCH}
+    if spans:
+        axes.broken_barh(spans, (0, 1), transform=axes.get_xaxis_transform(), linewidth=0, zorder=0.5, **look)
 
 
 def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: float) -> "AxesImage":
@@ -139,13 +139,18 @@ def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: floa
     return image
 
 
-def dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
+def draw_dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
     """Mark the cells that push down, so that the sign can be read in grey; one dash for a run of steps."""
-    for d in range(shades.shape[1]):
-        for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d]):
-            dark = shades[start:stop, d].mean() < -0.6
-            colour = "white" if dark else style.DOWN
-            axes.plot([start - 0.25, stop - 0.75], [d, d], color=colour, linewidth=0.8, solid_capstyle="butt")
+    from matplotlib.collections import LineCollection  # noqa: PLC0415  # an extra
+
+    dashes = [
+        (start - 0.25, stop - 0.75, d, bool(shades[start:stop, d].mean() < -0.6))
+        for d in range(shades.shape[1])
+        for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d])
+    ]
+    for dark, colour in ((True, "white"), (False, style.DOWN)):
+        lines = [((start, d), (stop, d)) for start, stop, d, on_dark in dashes if on_dark == dark]
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8))
 
 
 def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
