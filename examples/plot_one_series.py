@@ -1,0 +1,8 @@
+"""
+One series
+==========
+
+Placeholder.
+"""
+
+print("hello")
