@@ -3,13 +3,14 @@ from torch import nn
 
 
 def pumps(count, seed):
-    """Make series of three sensors; every second pump fails, after six steps of high vibration."""
+    """Make series of three sensors. Bursts are common; one of the vibration means failure."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(count, 48, 3, generator=generator)
     y = torch.arange(count) % 2
-    for i in y.nonzero().flatten():
-        start = int(torch.randint(42, (), generator=generator))
-        x[i, start : start + 6, 1] += 3.0  # vibration
+    for i in range(count):
+        for sensor in (0, 1, 2) if y[i] else (0, 2):
+            start = int(torch.randint(42, (), generator=generator))
+            x[i, start : start + 6, sensor] += 3
     return x, y
 
 
