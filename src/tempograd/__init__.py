@@ -5,7 +5,7 @@
 True
 """
 
-from tempograd.data import DATASETS, Dataset, Split, load_dataset
+from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
@@ -57,6 +57,7 @@ __all__ = [
     "Occlusion",
     "RandIG",
     "Random",
+    "Series",
     "Split",
     "TempogradError",
     "TempogradWarning",
@@ -71,6 +72,7 @@ __all__ = [
     "explain",
     "load_dataset",
     "load_model",
+    "read_series",
     "removal_curve",
     "report",
     "save_model",

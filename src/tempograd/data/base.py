@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from tempograd.data.folds import fold_indices
 from tempograd.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Series with their labels and, where known, which values were observed and which decided the label.
 
@@ -35,6 +35,8 @@ class Split:
     >>> split = Split(torch.zeros(4, 10, 3), torch.tensor([0, 1, 1, 0]))
     >>> split.take([3, 1]).ids
     tensor([3, 1])
+    >>> split
+    Split(4 series × 10 steps × 3 channels, 2 classes)
     """
 
     x: Tensor
@@ -64,7 +66,16 @@ class Split:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> "Split":
+    def __repr__(self) -> str:
+        series, steps, channels = self.x.shape
+        parts = [f"{series} series × {steps} steps × {channels} channels", _labels(self.y)]
+        if self.mask is not None:
+            parts.append(f"{1 - float(self.mask.float().mean()):.0%} missing".replace("%", " %"))
+        if self.truth is not None:
+            parts.append("truth known")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``indices`` (positions, a slice or a bool mask), which keep their ids."""
         index = torch.arange(len(self))[indices].reshape(-1)
 
@@ -72,7 +83,15 @@ class Split:
             return None if cells is None else cells[index.to(cells.device)]
 
         fields = {name: pick(getattr(self, name)) for name in ("x", "y", "mask", "truth", "ids")}
-        return Split(**fields)  # type: ignore[arg-type]  # x, y and ids are never None
+        return replace(self, **fields)  # type: ignore[arg-type]  # x, y and ids are never None
+
+
+def _labels(y: Tensor) -> str:
+    """Say in two words what kind of labels these are."""
+    if y.is_floating_point():
+        return "real values"
+    count = len(torch.unique(y))
+    return f"{count} {'class' if count == 1 else 'classes'}{' per step' if y.ndim == 2 else ''}"
 
 
 def _check_labels(x: Tensor, y: Tensor) -> None:
@@ -83,7 +102,7 @@ def _check_labels(x: Tensor, y: Tensor) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Training and test series with what is needed to build a model for them.
 
@@ -124,6 +143,15 @@ class Dataset:
             ):
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
 
+    def __repr__(self) -> str:
+        """Write one line per part."""
+        lines = [f"Dataset {self.name} ({self.variant}), {self.classes} classes, channels {_few(self.channels)}"]
+        for part in ("train", "validation", "test"):
+            split = getattr(self, part)
+            if split is not None:
+                lines.append(f"  {part:10} {split!r}")
+        return "\n".join(lines)
+
     @property
     def per_step(self) -> bool:
         """Whether every time step has a label of its own."""
@@ -135,3 +163,15 @@ class Dataset:
             return self
         train, validation = fold_indices(len(self.train), fold)
         return replace(self, train=self.train.take(train), validation=self.train.take(validation))
+
+
+def _few(names: tuple[str, ...], most: int = 5) -> str:
+    """Name the first of many.
+
+    Examples
+    --------
+    >>> _few(("a", "b", "c"), most=2)
+    'a, b, … (3)'
+    """
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)})"
