@@ -5,6 +5,7 @@
 True
 """
 
+from tempograd import plots
 from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
@@ -72,6 +73,7 @@ __all__ = [
     "explain",
     "load_dataset",
     "load_model",
+    "plots",
     "read_series",
     "removal_curve",
     "report",

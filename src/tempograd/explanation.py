@@ -20,6 +20,7 @@ from tempograd.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 TENSORS = (
     "values",
@@ -182,6 +183,12 @@ class Explanation:
             if tensor is not None:
                 table["value" if name == "values" else name] = tensor[seen].cpu().numpy()
         return pd.DataFrame(table)
+
+    def plot(self, i: int = 0, **options: Any) -> "Figure":
+        """Draw series ``i`` with its attribution; the options are those of :func:`tempograd.plots.series`."""
+        from tempograd import plots  # noqa: PLC0415  # sugar: drawing stands above everything else
+
+        return plots.series(self, i, **options)
 
     def save(self, path: str | Path, *, series: bool = True) -> Path:
         """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out."""

@@ -1,5 +1,6 @@
 """TIMING: integrated gradients along paths that leave random segments untouched."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import ClassVar, Self
@@ -133,6 +134,11 @@ class Timing(Explainer):
         return replace(self, min_length=low, max_length=high)._attribute(question)
 
     def _attribute(self, question: Question) -> Attribution:
+        label = f"explain with {self.name}"
+        return integrate(question, self.points, self.paths(question), random=True, label=label)
+
+    def paths(self, question: Question) -> Callable[[Block], Path]:
+        """Return what draws the masks of a block of series and makes the paths that they leave."""
         laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
         if not self.quirks:
             warn_of_rare_cells(list(laws.values()), self.points)
@@ -141,11 +147,9 @@ class Timing(Explainer):
             drawn = _small_draw(
                 self, law, tuple(question.ids.tolist()), question.seed, question.device, question.dtype
             )
-            path = partial(self._small_path, drawn)
-        else:
-            table = Law.table(laws, question.x, question.device, question.dtype)
-            path = partial(self._large_path, table, question.seed)
-        return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")
+            return partial(self._small_path, drawn)
+        table = Law.table(laws, question.x, question.device, question.dtype)
+        return partial(self._large_path, table, question.seed)
 
     def _law(self, length: int, question: Question) -> Segments:
         """Complete the setting for series of one length; what was never observed there need not be estimated."""

@@ -1,1 +1,74 @@
-"""Static pictures: each is a small record, and a drawing of it."""
+"""Static pictures. Each is a small record of plain numbers, and a drawing of it.
+
+For every picture there are three functions: ``series`` computes and draws, ``series_record`` only computes,
+``draw_series`` only draws. matplotlib is needed once something is drawn, and not before.
+
+=================  ==============================================================================
+``series``         one series with its signed attribution, channel by channel
+``heatmap``        many channels at once, input and attribution side by side, for some series
+``methods``        several methods on the same series
+``drivers``        which channels drive the predictions of a class, over many series
+``removal``        how the prediction moves as cells are removed (CPD and CPP as curves)
+``cancel_out``     why changes are added up one by one: effects of opposite sign cancel
+``timing_steps``   how TIMING works, from the masks, paths and gradients of one series
+``cost``           faithfulness against cost, methods as points
+=================  ==============================================================================
+"""
+
+from tempograd.plots.cancel_out import (
+    CancelOutRecord,
+    cancel_out,
+    cancel_out_example,
+    cancel_out_record,
+    draw_cancel_out,
+)
+from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, cost_rows, draw_cost
+from tempograd.plots.drivers import DriversRecord, draw_drivers, drivers, drivers_record
+from tempograd.plots.heatmap import HeatmapRecord, draw_heatmap, heatmap, heatmap_record
+from tempograd.plots.methods import MethodsRecord, draw_methods, methods, methods_record
+from tempograd.plots.removal import RemovalRecord, draw_removal, removal, removal_record
+from tempograd.plots.series import SeriesRecord, draw_series, series, series_record
+from tempograd.plots.timing_steps import (
+    TimingStepsRecord,
+    draw_timing_steps,
+    timing_steps,
+    timing_steps_record,
+)
+
+__all__ = [
+    "CancelOutRecord",
+    "CostRecord",
+    "CostRow",
+    "DriversRecord",
+    "HeatmapRecord",
+    "MethodsRecord",
+    "RemovalRecord",
+    "SeriesRecord",
+    "TimingStepsRecord",
+    "cancel_out",
+    "cancel_out_example",
+    "cancel_out_record",
+    "cost",
+    "cost_record",
+    "cost_rows",
+    "draw_cancel_out",
+    "draw_cost",
+    "draw_drivers",
+    "draw_heatmap",
+    "draw_methods",
+    "draw_removal",
+    "draw_series",
+    "draw_timing_steps",
+    "drivers",
+    "drivers_record",
+    "heatmap",
+    "heatmap_record",
+    "methods",
+    "methods_record",
+    "removal",
+    "removal_record",
+    "series",
+    "series_record",
+    "timing_steps",
+    "timing_steps_record",
+]

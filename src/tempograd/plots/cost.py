@@ -1,0 +1,212 @@
+"""Faithfulness against cost: every method a point, with the error of its score."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tempograd.benchmark.record import Record
+from tempograd.errors import InputError
+from tempograd.metrics import summarise
+from tempograd.plots import style, wording
+from tempograd.plots.parts import decade_ticks, value_ticks
+from tempograd.plots.subject import Flags, Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempograd.plots.picture import Picture
+
+
+class CostRow(NamedTuple):
+    """One method: what a series costs, and its mean score with a standard error."""
+
+    method: str
+    cost: float
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
+class CostRecord:
+    """What the picture shows, cheapest first.
+
+    Attributes
+    ----------
+    methods : tuple of str
+    cost, mean, error : array of shape (method,)
+    best : array of bool
+        Whether no other method is both as cheap and better.
+    cost_label, score_label : str
+        What the axes show.
+    """
+
+    methods: tuple[str, ...]
+    cost: Floats
+    mean: Floats
+    error: Floats
+    best: Flags
+    cost_label: str
+    score_label: str
+
+
+def cost(
+    rows: Iterable[tuple[str, float, float, float]],
+    *,
+    cost_label: str = "seconds per series",
+    score_label: str = "mean CPD",
+    title: str | None = None,
+) -> "Picture":
+    """Draw methods as points: what they cost to the right, how faithful they are upwards.
+
+    Parameters
+    ----------
+    rows : iterable of (method, cost, mean, error)
+        Costs above 0, of any unit; :func:`cost_rows` takes them from the records of a benchmark.
+    cost_label, score_label : str
+        What the axes show. Higher scores count as better.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> record = cost_record([("timing", 0.04, 0.37, 0.02), ("lime", 2.0, 0.3, 0.02), ("random", 0.01, 0.1, 0.02)])
+    >>> record.methods, record.best.tolist()
+    (('random', 'timing', 'lime'), [True, True, False])
+    """
+    return draw_cost(cost_record(rows, cost_label=cost_label, score_label=score_label), title)
+
+
+def cost_record(
+    rows: Iterable[tuple[str, float, float, float]],
+    *,
+    cost_label: str = "seconds per series",
+    score_label: str = "mean CPD",
+) -> CostRecord:
+    """Sort and check what :func:`cost` draws; the arguments are the same."""
+    given = sorted((CostRow(*row) for row in rows), key=lambda row: row.cost)
+    if not given:
+        raise InputError("There is nothing to draw: pass at least one row (method, cost, mean, error).")
+    for row in given:
+        if not 0 < row.cost < np.inf or not np.isfinite(row.mean):
+            raise InputError(
+                f"{row.method} has cost {row.cost} and mean {row.mean}: costs must be above 0 and finite."
+            )
+    means = np.array([row.mean for row in given])
+    return CostRecord(
+        methods=tuple(row.method for row in given),
+        cost=np.array([row.cost for row in given]),
+        mean=means,
+        error=np.array([row.error for row in given]),
+        best=means >= np.maximum.accumulate(means),
+        cost_label=cost_label,
+        score_label=score_label,
+    )
+
+
+def cost_rows(records: Mapping[str, Record] | Iterable[Record], measure: str) -> list[CostRow]:
+    """Return one row per method from the records of a benchmark.
+
+    The cost is the wall time of explaining divided by the number of series. Where there are several records of a
+    method, one per fold, the score is the mean of their means with the standard error over folds; else it is the
+    mean over series with the standard error over series.
+
+    Parameters
+    ----------
+    records : mapping or iterable of Record
+        For instance what ``tempograd.tables.load_records`` returns; of one data set and one model.
+    measure : str
+        Name of a measure, such as ``"cpd50_zero"``.
+    """
+    listed = list(records.values() if isinstance(records, Mapping) else records)
+    kinds = {(record.cell.dataset, record.cell.model) for record in listed}
+    if len(kinds) > 1:
+        raise InputError(f"The records are of {len(kinds)} data sets or models: pass those of one of them.")
+    groups: dict[str, list[Record]] = {}
+    for record in listed:
+        if measure not in record.scores:
+            raise InputError(f"There is no measure {measure!r}: expected one of {', '.join(record.scores)}.")
+        groups.setdefault(record.cell.method, []).append(record)
+    return [_row(method, group, measure) for method, group in groups.items()]
+
+
+def _row(method: str, group: list[Record], measure: str) -> CostRow:
+    seconds = [record.facts["seconds"]["explain"] / len(record.ids) for record in group]
+    means = [summarise(record.scores[measure]) for record in group]
+    if len(group) == 1:
+        return CostRow(method, seconds[0], means[0].mean, means[0].standard_error)
+    values = np.array([each.mean for each in means])
+    error = float(values.std(ddof=1) / len(values) ** 0.5)
+    return CostRow(method, float(np.mean(seconds)), float(values.mean()), error)
+
+
+def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
+    """Draw the record of methods."""
+    with style.drawing(6.4, 4.0) as picture:
+        axes = picture.subplots()
+        frontier = record.best
+        axes.step(record.cost[frontier], record.mean[frontier], where="post", color=style.MUTED, linewidth=0.8)
+        known = np.isfinite(record.error)
+        low, high = (record.mean + side * record.error for side in (-1, 1))
+        axes.vlines(record.cost[known], low[known], high[known], color=style.INK, linewidth=0.9)
+        for index in range(len(record.methods)):
+            fill = style.INK if frontier[index] else "white"
+            axes.plot(
+                record.cost[index], record.mean[index], "o", markersize=5, color=style.INK, markerfacecolor=fill
+            )
+        axes.set_xscale("log")
+        decade_ticks(axes)
+        value_ticks(axes, most=6)
+        axes.margins(x=0.1, y=0.1)
+        _label_points(axes, record)
+        axes.set_xlabel(record.cost_label)
+        axes.set_ylabel(f"{record.score_label} ± standard error")
+        axes.grid(color=style.FAINT, linewidth=0.5)
+        text = "Faithfulness against cost  ·  filled: nothing cheaper is better" if title is None else title
+        picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+        return picture
+
+
+def _label_points(axes: "Axes", record: CostRecord) -> None:
+    """Name the points in a column at the right, with a thin line to each; names beside them would overlap."""
+    low, high = axes.get_ylim()
+    heights = spread([(mean - low) / (high - low) for mean in record.mean], 0.048)
+    for method, cost_, mean, height in zip(record.methods, record.cost, record.mean, heights, strict=True):
+        axes.annotate(
+            wording.method(method),
+            (cost_, mean),
+            (1.03, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=7.5,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": style.MUTED,
+                "linewidth": 0.5,
+                "linestyle": ":",
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move heights apart until neighbours are ``gap`` from each other, in the same order and about the same place.
+
+    Examples
+    --------
+    >>> [round(height, 3) for height in spread([0.5, 0.1, 0.5], 0.2)]
+    [0.4, 0.1, 0.6]
+    """
+    groups: list[tuple[float, int]] = []  # centre and number of labels of each cluster, from below
+    for height in sorted(heights):
+        groups.append((height, 1))
+        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
+            (upper, more), (lower, less) = groups.pop(), groups.pop()
+            groups.append(((upper * more + lower * less) / (more + less), more + less))
+    placed = [centre + gap * (place - (size - 1) / 2) for centre, size in groups for place in range(size)]
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    return [height for _, height in sorted(zip(order, placed, strict=True))]

@@ -1,0 +1,219 @@
+"""Which channels drive the predictions of a class, over many series."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd import checks, student
+from tempograd.errors import InputError
+from tempograd.explanation import Explanation
+from tempograd.plots import style, wording
+from tempograd.plots.parts import value_ticks
+from tempograd.plots.subject import Floats, channel_names, chosen_channels
+
+if TYPE_CHECKING:
+    from tempograd.plots.picture import Picture
+
+MOST = 20  # channels shown where nobody says how many
+PER = {
+    "series": "attribution of the channel, summed over time",
+    "value": "attribution of one observed value",
+}
+
+
+@dataclass(frozen=True)
+class DriversRecord:
+    """What the picture shows, channels in the order of the picture.
+
+    Attributes
+    ----------
+    method, text : str
+        Who says so, and about which class.
+    signed : bool
+    per : {"series", "value"}
+    series : int
+        How many series count.
+    channels : tuple of str
+    signed_mean, signed_error : array of shape (channel,)
+        Mean over the series of the attribution of a channel, and its standard error (infinite below two series).
+    absolute_mean, absolute_error : array of shape (channel,)
+        The same of the sizes of attribution.
+    present : array of shape (channel,)
+        Share of the series in which the channel was observed at all.
+    """
+
+    method: str
+    text: str
+    signed: bool
+    per: str
+    series: int
+    channels: tuple[str, ...]
+    signed_mean: Floats
+    signed_error: Floats
+    absolute_mean: Floats
+    absolute_error: Floats
+    present: Floats
+
+    @property
+    def factor(self) -> Floats:
+        """How many standard errors make the 95 % interval of each channel, by Student's t."""
+        count = self.series * (self.present if self.per == "value" else np.ones(len(self.channels)))
+        return np.asarray(student.quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
+
+
+def drivers(
+    explanation: Explanation,
+    target: int | None = None,
+    *,
+    rows: Any = None,
+    per: str = "series",
+    by: str = "absolute",
+    channels: Any = None,
+    classes: Sequence[str] | None = None,
+    title: str | None = None,
+) -> "Picture":
+    """Draw which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        By default series are explained for the class that is predicted, so that ``target=1`` takes those that
+        the model takes for class 1.
+    target : int, optional
+        Only series that were explained for this class; by default all.
+    rows : sequence of int or bool, optional
+        Only these series, by position or as one flag each; for instance those that are predicted as a class.
+    per : {"series", "value"}
+        Whether the attribution of a channel is summed over time, or averaged over its observed values. The sum
+        tells what moved predictions; channels that are measured often have more of it. With ``"value"`` only
+        series count in which the channel was observed.
+    by : {"absolute", "signed"}
+        What the order is by: the size, or how far the class is pushed up.
+    channels : int, or sequence of str or int, optional
+        How many of the strongest channels, or which; by default all, but no more than twenty.
+    classes : sequence of str, optional
+        Names of the classes.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    found = drivers_record(explanation, target, rows=rows, per=per, by=by, channels=channels, classes=classes)
+    return draw_drivers(found, title)
+
+
+def drivers_record(
+    explanation: Explanation,
+    target: int | None = None,
+    *,
+    rows: Any = None,
+    per: str = "series",
+    by: str = "absolute",
+    channels: Any = None,
+    classes: Sequence[str] | None = None,
+) -> DriversRecord:
+    r"""Compute what :func:`drivers` draws; the arguments are the same.
+
+    With attributions :math:`A_{i,t,d}` of the :math:`n` series, the effect of a channel in a series is
+    :math:`s_{i,d} = \sum_t A_{i,t,d}` (its size :math:`\sum_t |A_{i,t,d}|`), divided by the number of observed
+    values for ``per="value"``; means and standard errors are over the series.
+    """
+    if per not in PER or by not in {"absolute", "signed"}:
+        raise InputError(f"per must be 'series' or 'value' and by 'absolute' or 'signed', got {per!r} and {by!r}.")
+    index, names = _rows(explanation, target, rows), channel_names(explanation)
+    values = explanation.values[index].cpu().double()
+    if not explanation.signed:
+        values = values.clamp(min=0)
+    mask = torch.ones_like(values) if explanation.mask is None else explanation.mask[index].cpu().double()
+    count = mask.sum(1)
+    share = count if per == "value" else torch.ones_like(count)
+    means = [_mean(part / share) for part in (values.sum(1), values.abs().sum(1))]  # 0 / 0: not observed
+    (signed_mean, signed_error), (size_mean, size_error) = means
+    effect = np.nan_to_num(size_mean if by == "absolute" else signed_mean, nan=-np.inf)
+    picked = chosen_channels(channels, names, effect, MOST, ordered=True)
+    what = "" if target is None else f"{wording.class_name(target, classes)}, "
+    return DriversRecord(
+        method=explanation.method,
+        text=f"{what}{len(index)} series",
+        signed=explanation.signed,
+        per=per,
+        series=len(index),
+        channels=tuple(names[d] for d in picked),
+        signed_mean=signed_mean[picked],
+        signed_error=signed_error[picked],
+        absolute_mean=size_mean[picked],
+        absolute_error=size_error[picked],
+        present=(count > 0).double().mean(0).numpy()[picked],
+    )
+
+
+def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
+    """Return the positions of the series that count."""
+    index = torch.arange(len(explanation))
+    if rows is not None:
+        index = index[torch.as_tensor(rows)]
+    if target is not None:
+        checks.whole(target, "target", 0)
+        if explanation.target is None or explanation.target.ndim != 1:
+            raise InputError(
+                "target= needs an explanation of one class per series: choose series by rows= instead."
+            )
+        index = index[explanation.target.cpu()[index] == target]
+    if not len(index):
+        raise InputError(
+            f"No series is left to average over: none of those given was explained for class {target}."
+        )
+    return index
+
+
+def _mean(parts: Tensor) -> tuple[Floats, Floats]:
+    """Mean and standard error of each column; what is not defined (NaN) does not count."""
+    known = ~parts.isnan()
+    count = known.sum(0)
+    mean = parts.nansum(0) / count
+    squares = torch.where(known, (parts - mean) ** 2, 0).sum(0)
+    error = torch.where(count > 1, (squares / (count * (count - 1))).sqrt(), torch.inf)
+    return mean.numpy(), error.numpy()
+
+
+def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
+    """Draw the record of channels."""
+    depth = len(record.channels)
+    place = np.arange(depth)
+    with style.drawing(7.2, 1.35 + 0.2 * depth) as picture:
+        left, right = picture.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        size = (record.absolute_mean, record.absolute_error)
+        mean, error = (record.signed_mean, record.signed_error) if record.signed else size
+        colour = [style.SIZE if not record.signed else style.UP if m >= 0 else style.DOWN for m in mean]
+        for axes, (length, spread), fill in ((left, (mean, error), colour), (right, size, style.MUTED)):
+            axes.barh(place, np.nan_to_num(length), color=fill, height=0.68)
+            known = np.isfinite(spread)
+            low, high = (length[known] + side * (record.factor * spread)[known] for side in (-1, 1))
+            axes.hlines(place[known], low, high, color=style.INK, linewidth=0.9)
+            axes.axvline(0, color=style.MUTED, linewidth=0.6)
+            value_ticks(axes, along="x", most=5)
+            axes.tick_params(axis="y", length=0)
+            axes.spines["left"].set_visible(False)
+        percent = [
+            f"{wording.name(n, 20)}  {p:.0%}".replace("%", " %")
+            for n, p in zip(record.channels, record.present, strict=True)
+        ]
+        left.set_yticks(
+            place, percent if (record.present < 1).any() else [wording.name(n) for n in record.channels]
+        )
+        left.set_ylim(depth - 0.4, -0.6)
+        left.set_title("mean attribution: pushes down ← 0 → pushes up" if record.signed else "mean importance")
+        right.set_title("mean size, whatever the sign")
+        note = PER[record.per] + "; lines: 95 % intervals over series"
+        note += "; %: series with a value" if (record.present < 1).any() else ""
+        picture.supxlabel(note, fontsize=7.5, color=style.MUTED)
+        text = f"What drives predictions  ·  {record.text}  ·  {wording.method(record.method)}"
+        picture.suptitle(
+            wording.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold"
+        )
+        return picture

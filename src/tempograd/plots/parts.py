@@ -1,0 +1,163 @@
+"""Parts that several pictures share: time axes, ticks, hatching for what was not observed, cells in colour."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempograd.plots import style, wording
+from tempograd.plots.subject import Flags, Floats, Scores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+    from tempograd.plots.picture import Picture
+
+TICKS = 8
+DASHED = 0.2  # of the full colour: from here on a cell that pushes down has a dash
+
+
+def runs(flags: Flags) -> list[tuple[int, int]]:
+    """Return where runs of True begin and end, the end excluded.
+
+    Examples
+    --------
+    >>> runs(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+def strongest_of_groups(values: Floats, most: int) -> tuple[Any, int]:
+    """Return the step with the largest value of each group of steps, at most ``most`` groups, and their width.
+
+    A picture has only so many pixels. Means would hide a single strong step; the strongest one stays in sight.
+
+    Examples
+    --------
+    >>> strongest_of_groups(np.array([0.0, -3.0, 1.0, 2.0, 5.0]), 3)
+    (array([1, 3, 4]), 2)
+    """
+    width = max(math.ceil(len(values) / most), 1)
+    starts = range(0, len(values), width)
+    return np.array([start + int(np.abs(values[start : start + width]).argmax()) for start in starts]), width
+
+
+def step_ticks(steps: int, most: int = TICKS) -> list[int]:
+    """Return round positions for the ticks of a time axis.
+
+    Examples
+    --------
+    >>> step_ticks(48), step_ticks(1), step_ticks(10_000)
+    ([0, 10, 20, 30, 40], [0], [0, 2000, 4000, 6000, 8000])
+    """
+    distance = next(
+        factor * 10**power for power in range(19) for factor in (1, 2, 5) if steps <= factor * 10**power * most
+    )
+    return list(range(0, steps, distance))
+
+
+def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
+    """Name some of the steps."""
+    longest = max(len(wording.name(time)) for time in times)
+    places = step_ticks(len(times), TICKS if longest <= 6 else 4)
+    axes.set_xticks(places, [wording.name(times[t], 16) for t in places])
+    axes.set_xlim(-0.5, len(times) - 0.5)
+    if label is not None:
+        axes.set_xlabel(label)
+
+
+def round_below(value: float) -> float:
+    """Return the largest of 1, 2 and 5 times a power of ten that is not above ``value``.
+
+    Examples
+    --------
+    >>> round_below(0.37), round_below(5.0), round_below(0.0)
+    (0.2, 5.0, 0.0)
+    """
+    if value <= 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return float(f"{max(factor for factor in (1, 2, 5) if factor * power <= value * (1 + 1e-9)) * power:.0e}")
+
+
+def scale_ticks(axes: "Axes", low: float, high: float, closest: float = 0.12) -> None:
+    """Put ticks at 0 and at a round number on each side that is no closer than a share of the axis."""
+    size = high - low
+    axes.set_ylim(low - 0.1 * size, high + 0.1 * size) if size else axes.set_ylim(-1, 1)
+    sides = [math.copysign(round_below(abs(side)), side) for side in (low, high)]
+    ticks = sorted({0.0} | {side for side in sides if abs(side) > closest * size})
+    axes.set_yticks(ticks, [("+" if t > 0 and low < 0 else "") + wording.number(t) for t in ticks])
+
+
+def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
+    """Put a few round numbers at an axis."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415  # an extra
+
+    axis = axes.yaxis if along == "y" else axes.xaxis
+    axis.set_major_locator(MaxNLocator(nbins=most, min_n_ticks=2, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: wording.number(float(f"{value:.6g}"))))
+
+
+def decade_ticks(axes: "Axes") -> None:
+    """Write 0.01, 0.1, 1, … at a logarithmic axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra
+
+    axes.xaxis.set_major_locator(LogLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: wording.number(float(f"{value:.3g}"))))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def hatch_missing(axes: "Axes", observed: Flags) -> None:
+    """Hatch the steps that were not observed."""
+    for start, stop in runs(~observed):
+        axes.axvspan(
+            start - 0.5, stop - 0.5, facecolor=style.MISSING, edgecolor=style.FRAME, hatch=style.HATCH, linewidth=0
+        )
+
+
+def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: float) -> "AxesImage":
+    """Draw (time, channel) cells in colour, from ``low`` to 1, channels downwards; hatched: not observed."""
+    steps, depth = shades.shape
+    axes.set_facecolor(style.MISSING)
+    axes.patch.set(hatch=style.HATCH, edgecolor=style.FRAME)
+    shown = np.ma.masked_array(shades, ~observed).T
+    box = (-0.5, steps - 0.5, depth - 0.5, -0.5)
+    image = axes.imshow(
+        shown, cmap=colours, vmin=low, vmax=1, aspect="auto", interpolation="nearest", extent=box, resample=False
+    )
+    for side in axes.spines.values():
+        side.set_visible(True)
+    return image
+
+
+def dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
+    """Mark the cells that push down, so that the sign can be read in grey; one dash for a run of steps."""
+    for d in range(shades.shape[1]):
+        for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d]):
+            dark = shades[start:stop, d].mean() < -0.6
+            colour = "white" if dark else style.DOWN
+            axes.plot([start - 0.25, stop - 0.75], [d, d], color=colour, linewidth=0.8, solid_capstyle="butt")
+
+
+def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:
+    """Draw the scale of attribution beside a heat map."""
+    bar = picture.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=25)
+    full = wording.number(limit)
+    if limit == 0:
+        bar.set_ticks([0], labels=["0"])
+    elif found.signed:
+        bar.set_ticks([-1, 0, 1], labels=[f"−{full}", "0", f"+{full}"])
+    else:
+        bar.set_ticks([0, 1], labels=["0", full])
+    bar.outline.set_linewidth(0.4)
+
+
+def input_bar(picture: "Picture", image: "AxesImage", axes: Any) -> None:
+    """Draw the scale of the input below the heat maps of the input."""
+    bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.03, pad=0.02, aspect=30)
+    bar.set_ticks([0, 1], labels=["lowest of the channel", "highest"])
+    bar.outline.set_linewidth(0.4)

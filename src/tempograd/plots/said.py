@@ -1,0 +1,102 @@
+"""What the model says about a series, and what was asked of it: the sentence above a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tempograd.engine import Model, place, predict, quiet
+from tempograd.explanation import Explanation
+from tempograd.plots.subject import Flags, Floats, plain
+from tempograd.plots.wording import class_name, number, probability
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """What the model says at each step: the output that is followed, and where it was explained."""
+
+    title: str
+    values: Floats  # (time,)
+    explained: Flags
+    labels: Flags | None  # where the label is the followed class
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the model says about one series, and what was asked.
+
+    ``text`` is the sentence for the title: the explained class, its probability and the true class, as far as they
+    are known. ``output`` is the explained output, ``steps`` what it is for a model with one output per step.
+    """
+
+    text: str
+    output: float | None = None
+    steps: StepOutput | None = None
+
+
+def said(
+    explanation: Explanation,
+    i: int,
+    model: Model | None = None,
+    x: Tensor | None = None,
+    y: Any = None,
+    classes: Sequence[str] | None = None,
+) -> Said:
+    """Tell what was explained of a series: the class, the model's output, the true label, if known."""
+    answer = None if model is None or x is None else _answer(model, x[i : i + 1], explanation.output)
+    target = None if explanation.target is None else explanation.target[i].cpu()
+    label = None if y is None else torch.as_tensor(y)[i].cpu()
+    if target is not None and target.ndim == 1:
+        steps = None if answer is None else _per_step(explanation, i, answer, target, label, classes)
+        return Said(_steps_text(explanation, i), steps=steps)
+    single = answer is not None and answer.shape[-1] == 1
+    if target is None:
+        return Said("explained: a score of your own")
+    what = "the model's output" if single and explanation.output == "raw" else class_name(int(target), classes)
+    if single and explanation.output == "probability":
+        what = class_name(1, classes)  # one column: the probability of "yes"
+    text, output = f"explained: {what}", None
+    if answer is not None:
+        output = float(answer[int(target)])
+        written = f"probability {probability(output)}" if explanation.output == "probability" else number(output)
+        text += f", {written}"
+    if label is not None:
+        true = number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
+        text += f" (true: {true})"
+    return Said(text, output)
+
+
+def _steps_text(explanation: Explanation, i: int) -> str:
+    if isinstance(explanation.steps, str):
+        return "explained: each cell's effect on its own step"
+    total = explanation.values.shape[1]
+    count = total if explanation.steps is None else int(explanation.steps[i].sum())
+    return f"explained: each step's class, summed over {'all' if count == total else f'{count} of {total}'} steps"
+
+
+def _per_step(
+    explanation: Explanation,
+    i: int,
+    answer: Tensor,
+    target: Tensor,
+    label: Tensor | None,
+    classes: Sequence[str] | None,
+) -> StepOutput:
+    """Follow class 1 of two, the only output of one, and the explained class of more."""
+    count = answer.shape[-1]
+    followed = target if count > 2 else torch.full_like(target, count - 1)
+    kind = "probability" if explanation.output == "probability" else "output"
+    what = "the explained class" if count > 2 else class_name(1, classes)
+    steps = explanation.steps[i].cpu() if isinstance(explanation.steps, Tensor) else torch.ones(len(answer))
+    labels = None
+    if label is not None and label.ndim == 1 and not label.is_floating_point():
+        labels = (label == (1 if count <= 2 else followed)).numpy()
+    values = plain(answer.gather(-1, followed[:, None])[:, 0])
+    return StepOutput(f"{kind} of {what}", values, steps.bool().numpy(), labels)
+
+
+def _answer(model: Model, x: Tensor, output: str) -> Tensor:
+    with quiet(model), torch.no_grad():
+        return predict(model, x.to(*place(model, x)), output)[0].cpu()

@@ -1,0 +1,279 @@
+"""One series with its signed attribution: a row of values and a row of bars for each channel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempograd.engine import Model
+from tempograd.explanation import Explanation
+from tempograd.plots import style, wording
+from tempograd.plots.parts import (
+    hatch_missing,
+    runs,
+    scale_ticks,
+    strongest_of_groups,
+    time_axis,
+    value_ticks,
+)
+from tempograd.plots.said import Said, StepOutput, said
+from tempograd.plots.subject import (
+    Flags,
+    Floats,
+    Scores,
+    cells_like,
+    channel_names,
+    chosen_channels,
+    observed,
+    plain,
+    position,
+    scores,
+    time_names,
+    whole_series,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempograd.plots.picture import Picture
+
+MOST = 8  # channels shown where nobody says how many
+WIDTH, ABOVE, BELOW = 7.6, 0.78, 0.58  # inches: the picture, and around its rows
+GAP, SLIT = 0.2, 0.05  # between channels, and between values and bars
+VALUES, BARS, OUTPUT = 0.55, 0.45, 0.5  # heights of rows in inches
+WHISKERS = 240  # bars that have room for a whisker
+MOST_BARS = 600  # more cannot be told apart: of each group of steps the strongest is drawn
+
+
+@dataclass(frozen=True)
+class SeriesRecord:
+    """What the picture of one series shows.
+
+    Attributes
+    ----------
+    id : int
+    said : Said
+        What was explained.
+    times, channels : tuple of str
+        Names of the steps and of the channels that are shown, in the order of the picture.
+    left_out : int
+        How many channels are not shown.
+    x : array of shape (time, channel)
+    observed : array of bool like ``x``
+    scores : Scores
+        Attribution with its 95 % interval, like ``x``.
+    truth : array of bool like ``x``, optional
+        Cells that are known to decide the label.
+    span : tuple of float
+        The lowest and the highest attribution, 0 included: the scale of the bars, the same for all channels.
+    """
+
+    id: int
+    said: Said
+    times: tuple[str, ...]
+    channels: tuple[str, ...]
+    left_out: int
+    x: Floats
+    observed: Flags
+    scores: Scores
+    truth: Flags | None
+    span: tuple[float, float]
+
+
+def series(
+    explanation: Explanation,
+    i: int = 0,
+    *,
+    model: Model | None = None,
+    x: Any = None,
+    y: Any = None,
+    truth: Any = None,
+    channels: Any = None,
+    classes: Sequence[str] | None = None,
+    title: str | None = None,
+) -> "Picture":
+    """Draw one series with its attribution.
+
+    Every channel has its values on top and its attribution below, as bars that point up where a value pushed the
+    prediction up. Whiskers are 95 % intervals; bars are pale where the interval includes 0. Hatched: not observed.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    i : int
+        Position of the series.
+    model : nn.Module or callable, optional
+        Adds what the model predicts; with one output per step as a row of its own.
+    x : Tensor or array of shape (series, time, channel), optional
+        The explained series, by default those kept with the explanation.
+    y : Tensor or array of shape (series,) or (series, time), optional
+        True labels.
+    truth : Tensor or array like ``x``, optional
+        1 where a cell is known to decide the label; marked by a black line.
+    channels : int, or sequence of str or int, optional
+        How many of the strongest channels, or which; by default all if they are at most eight.
+    classes : sequence of str, optional
+        Names of the classes.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    record = series_record(explanation, i, model=model, x=x, y=y, truth=truth, channels=channels, classes=classes)
+    return draw_series(record, title)
+
+
+def series_record(
+    explanation: Explanation,
+    i: int = 0,
+    *,
+    model: Model | None = None,
+    x: Any = None,
+    y: Any = None,
+    truth: Any = None,
+    channels: Any = None,
+    classes: Sequence[str] | None = None,
+) -> SeriesRecord:
+    """Collect what :func:`series` draws; the arguments are the same."""
+    i = position(explanation, i)
+    values, names = whole_series(explanation, x), channel_names(explanation)
+    whole = scores(explanation, i)
+    picked = chosen_channels(channels, names, np.abs(whole.values).sum(0), MOST, ordered=False)
+    shown = whole.channels(picked)
+    return SeriesRecord(
+        id=int(explanation.ids[i]),
+        said=said(explanation, i, model, values, y, classes),
+        times=time_names(explanation),
+        channels=tuple(names[d] for d in picked),
+        left_out=len(names) - len(picked),
+        x=plain(values[i])[:, picked],
+        observed=observed(explanation, i)[:, picked],
+        scores=shown,
+        truth=None if truth is None else plain(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
+        span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
+    )
+
+
+def draw_series(record: SeriesRecord, title: str | None = None) -> "Picture":
+    """Draw the record of a series."""
+    output, depth = record.said.steps, len(record.channels)
+    heights = [VALUES, SLIT, BARS, GAP] * depth  # rows and the space below each, from the top
+    heights = ([OUTPUT, GAP] if output else []) + heights
+    height, left = ABOVE + sum(heights) + BELOW, _left(record)
+    with style.drawing(WIDTH, height, layout=None) as picture:
+        rows, edge = [], height - ABOVE
+        for size, below in zip(heights[::2], heights[1::2], strict=True):
+            box = (left / WIDTH, (edge - size) / height, (WIDTH - left - 0.15) / WIDTH, size / height)
+            rows.append(picture.add_axes(box))
+            edge -= size + below
+        if output:
+            _draw_output(rows[0], output)
+        for d, (top, bottom) in enumerate(zip(rows[-2 * depth :: 2], rows[1 - 2 * depth :: 2], strict=True)):
+            _draw_values(top, record, d)
+            _draw_bars(bottom, record, d)
+        for row in rows:
+            row.set_xlim(-0.5, len(record.times) - 0.5)
+            row.set_xticks([])
+            row.spines["bottom"].set_visible(False)
+            row.yaxis.set_label_coords(-0.45 / (WIDTH - left - 0.15), 0.5)
+        time_axis(rows[-1], record.times)
+        heading = wording.name(f"Series {record.id}" if title is None else title, 90)
+        picture.text(0.15 / WIDTH, 1 - 0.16 / height, heading, va="top", fontweight="bold", size=10.5)
+        picture.text(0.15 / WIDTH, 1 - 0.4 / height, _subtitle(record), va="top", color=style.MUTED)
+        picture.legend(handles=_legend(record), loc="lower center", ncols=5, handlelength=1.4)
+        return picture
+
+
+def _left(record: SeriesRecord) -> float:
+    """Return the inches that names and numbers take at the left."""
+    names = [wording.name(label) for label in record.channels] + ["probability of"]
+    return 0.68 + 0.068 * max(len(label) for label in names)
+
+
+def _subtitle(record: SeriesRecord) -> str:
+    parts = [wording.method(record.scores.method), record.said.text]
+    if record.left_out:
+        parts.append(f"{len(record.channels)} of {len(record.channels) + record.left_out} channels")
+    return "  ·  ".join(parts)
+
+
+def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
+    seen, values = record.observed[:, d], record.x[:, d]
+    where = np.flatnonzero(seen)
+    hatch_missing(axes, seen)
+    axes.plot(where, values[where], color=style.FRAME, linewidth=0.7)  # joins values across a gap
+    axes.plot(np.where(seen, values, np.nan), color=style.INK, linewidth=0.9)
+    alone = [start for start, stop in runs(seen) if stop - start == 1]
+    axes.plot(alone, values[alone], ".", color=style.INK, markersize=3.5)
+    if len(where):
+        value_ticks(axes)
+    else:
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no value observed", transform=axes.transAxes, ha="center", va="center")
+    if record.truth is not None:
+        for start, stop in runs(record.truth[:, d]):
+            _mark(axes, start, stop)
+    axes.set_ylabel(wording.name(record.channels[d]), rotation=0, ha="right", va="center", color=style.INK)
+
+
+def _mark(axes: "Axes", start: int, stop: int) -> None:
+    """Draw a thick line over some steps, at the upper edge of the row."""
+    across, edge = [start - 0.5, stop - 0.5], [1.05, 1.05]
+    where = axes.get_xaxis_transform()
+    axes.plot(across, edge, color=style.INK, linewidth=2.4, clip_on=False, solid_capstyle="butt", transform=where)
+
+
+def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
+    shown, seen = record.scores, record.observed[:, d]
+    place, width = strongest_of_groups(shown.values[:, d], MOST_BARS)
+    values, pale = shown.values[place, d], shown.uncertain[place, d]
+    full = [style.SIZE if not shown.signed else style.UP if value >= 0 else style.DOWN for value in values]
+    colour = [style.PALE[each] if faint else each for each, faint in zip(full, pale, strict=True)]
+    hatch_missing(axes, seen)
+    axes.bar(place, values, width=0.82 if len(values) <= 120 else width, color=colour)
+    if shown.low is not None and shown.high is not None and len(values) <= WHISKERS:
+        low, high = shown.low[place, d], shown.high[place, d]
+        known = np.isfinite(low) & np.isfinite(high) & seen[place]
+        axes.vlines(place[known], low[known], high[known], color=style.INK, linewidth=0.4)
+    axes.axhline(0, color=style.MUTED, linewidth=0.5)
+    scale_ticks(axes, *record.span, closest=0.3)
+    axes.set_ylabel("attribution", rotation=0, ha="right", va="center")
+
+
+def _draw_output(axes: "Axes", steps: StepOutput) -> None:
+    """Draw what the model says at each step, pale where it was not explained, and the label above it."""
+    axes.plot(steps.values, color=style.FRAME, linewidth=0.9)
+    axes.plot(np.where(steps.explained, steps.values, np.nan), color=style.INK, linewidth=0.9)
+    if steps.labels is not None:
+        for start, stop in runs(steps.labels):
+            axes.axvspan(start - 0.5, stop - 0.5, facecolor=style.FAINT, linewidth=0)
+    if steps.title.startswith("probability"):
+        axes.set_ylim(-0.05, 1.05)
+        axes.set_yticks([0, 1], ["0", "1"])
+    else:
+        value_ticks(axes)
+    axes.set_ylabel(steps.title.replace(" of ", " of\n"), rotation=0, ha="right", va="center", color=style.INK)
+
+
+def _legend(record: SeriesRecord) -> list[Any]:
+    from matplotlib.lines import Line2D  # noqa: PLC0415  # an extra
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
+    shown = record.scores
+    handles: list[Any] = [Patch(color=style.SIZE, label="importance, without direction")]
+    if shown.signed:
+        handles = [Patch(color=style.UP, label="pushes up"), Patch(color=style.DOWN, label="pushes down")]
+    if (shown.uncertain & record.observed).any():
+        pale = style.PALE[style.UP if shown.signed else style.SIZE]
+        handles.append(Patch(color=pale, label="pale: 95 % interval includes 0"))
+    if not record.observed.all():
+        hatched = Patch(facecolor=style.MISSING, edgecolor=style.FRAME, hatch=style.HATCH, linewidth=0)
+        hatched.set_label("not observed")
+        handles.append(hatched)
+    if record.truth is not None:
+        handles.append(Line2D([], [], color=style.INK, linewidth=2.4, label="known to decide the label"))
+    if record.said.steps is not None and record.said.steps.labels is not None:
+        handles.append(Patch(color=style.FAINT, label="true label: that class"))
+    return handles

@@ -1,0 +1,116 @@
+"""How every picture looks: colours, fonts, and a figure that keeps to them whatever the user's settings are.
+
+Orange pushes up, blue pushes down, purple has no direction. Hue is never the only sign: bars point up or down, and
+a heat map has a dash in every cell that pushes down, so that a grey print tells as much.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tempograd.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+
+    from tempograd.plots.picture import Picture
+
+INK, MUTED, FRAME, FAINT = "#1f2a33", "#5b6875", "#c3cad1", "#e3e7ea"
+UP, DOWN, SIZE = "#b03a05", "#0c5291", "#542788"
+PALE = {UP: "#f3c7a8", DOWN: "#b4d2ea", SIZE: "#d6c8e4"}  # where the sign is not certain
+MISSING, HATCH = "#f3f4f6", "////"
+STOPS = {  # from 0 to the full colour
+    "up": ("#ffffff", "#f9b27c", UP),
+    "down": ("#ffffff", "#84b8df", DOWN),
+    "size": ("#ffffff", "#b79fd0", SIZE),
+}
+INPUT = ("#e6efe6", "#7fae96", "#14463a")
+METHOD_COLOURS = (INK, "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", MUTED)
+METHOD_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1, 1)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (10, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 3)),
+    (0, (8, 2, 3, 2)),
+)
+
+SETTINGS: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": FRAME,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 8.5,
+    "figure.facecolor": "white",
+    "figure.titlesize": 10.5,
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so a picture is the same everywhere
+    "font.size": 8,
+    "hatch.linewidth": 0.4,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "tempograd",  # the same picture gives the same file
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar sign in a channel's name is a dollar sign
+    "xtick.color": FRAME,
+    "xtick.labelcolor": MUTED,
+    "xtick.labelsize": 7.5,
+    "xtick.major.size": 2.5,
+    "ytick.color": FRAME,
+    "ytick.labelcolor": MUTED,
+    "ytick.labelsize": 7.5,
+    "ytick.major.size": 2.5,
+}
+
+
+@contextmanager
+def house() -> Iterator[None]:
+    """Draw in our style: no setting of the user's reaches the picture, and none of ours stays behind."""
+    import matplotlib  # noqa: PLC0415  # an extra
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]  # its stubs list every key
+        yield
+
+
+@contextmanager
+def drawing(width: float, height: float, layout: str | None = "constrained") -> Iterator["Picture"]:
+    """Give an empty figure of this size in inches, to be filled inside the block in our style."""
+    try:
+        from tempograd.plots.picture import Picture  # noqa: PLC0415  # it needs matplotlib, an extra
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plots") from error
+    with house():
+        yield Picture(figsize=(width, height), layout=layout)  # type: ignore[arg-type]  # one of its words
+
+
+def input_colours() -> "Colormap":
+    """Return the colours of values: light to dark green, a hue that no attribution has."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  # an extra
+
+    return LinearSegmentedColormap.from_list("input", INPUT)
+
+
+def colours(*, signed: bool) -> "Colormap":
+    """Return the colours of attribution: blue, white, orange from -1 to 1, or white to purple from 0 to 1."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  # an extra
+
+    stops = (*reversed(STOPS["down"]), *STOPS["up"][1:]) if signed else STOPS["size"]
+    return LinearSegmentedColormap.from_list("signed" if signed else "size", stops)
+
+
+def method_style(index: int) -> dict[str, Any]:
+    """Return colour and dashes of the curve of a method; no two of the first eight have the same dashes."""
+    return {
+        "color": METHOD_COLOURS[index % len(METHOD_COLOURS)],
+        "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)],
+    }

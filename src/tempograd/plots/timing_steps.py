@@ -1,0 +1,259 @@
+"""How TIMING works, from the real masks, path points and gradients of one series."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd import checks
+from tempograd.engine import Model, Question, WeightedMean, pieces, quiet
+from tempograd.errors import InputError
+from tempograd.explainers import Timing
+from tempograd.explanation import Explanation
+from tempograd.plots import style, wording
+from tempograd.plots.parts import runs, scale_ticks, time_axis, value_ticks
+from tempograd.plots.subject import (
+    Flags,
+    Floats,
+    channel_names,
+    chosen_channels,
+    plain,
+    position,
+    time_names,
+    whole_series,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempograd.plots.picture import Picture
+
+SHOWN = 4  # points of the path that are drawn
+PIECE = 256  # points that are differentiated at once
+STORY = """② random segments (grey) stay,
+the rest is a share α of the way
+from the baseline to the series
+③ the gradient counts where
+a cell moves
+④ its mean over {points} such points
+⑤ times (series − baseline)"""
+
+
+@dataclass(frozen=True)
+class TimingStepsRecord:
+    """What the picture shows, for one channel of one series.
+
+    Attributes
+    ----------
+    id, points : int
+        The series, and how many path points there are.
+    channel : str
+    times : tuple of str
+    x, baseline : array of shape (time,)
+    alpha : array of shape (point,)
+        How far each shown point is on its way from the baseline (0) to the series (1).
+    held : array of bool of shape (point, time)
+        Where a segment holds the series.
+    z : array of shape (point, time)
+        The points.
+    gradient : array of shape (point, time)
+        Gradient of the explained output there.
+    mean_gradient : array of shape (time,)
+        Weighted mean over all points, the shown and the others, in which a cell moves.
+    values : array of shape (time,)
+        The attribution: the mean gradient times the way from the baseline to the series.
+    """
+
+    id: int
+    points: int
+    channel: str
+    times: tuple[str, ...]
+    x: Floats
+    baseline: Floats
+    alpha: Floats
+    held: Flags
+    z: Floats
+    gradient: Floats
+    mean_gradient: Floats
+    values: Floats
+
+
+def timing_steps(
+    model: Model,
+    explanation: Explanation,
+    i: int = 0,
+    *,
+    x: Any = None,
+    channel: str | int | None = None,
+    shown: int = SHOWN,
+    title: str | None = None,
+) -> "Picture":
+    """Draw how TIMING came to the attribution of one channel of a series.
+
+    The masks, path points and gradients are those of the explanation: they depend on its seed and on the id of the
+    series, and are drawn again here.
+
+    Parameters
+    ----------
+    model : nn.Module or callable
+        The model that was explained.
+    explanation : Explanation
+        By TIMING, without quirks.
+    i : int
+        Position of the series.
+    x : Tensor or array of shape (series, time, channel), optional
+        The explained series, by default those kept with the explanation.
+    channel : str or int, optional
+        By default the one with the largest attribution.
+    shown : int, default=4
+        How many points of the path.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    return draw_timing_steps(timing_steps_record(model, explanation, i, x=x, channel=channel, shown=shown), title)
+
+
+def timing_steps_record(
+    model: Model,
+    explanation: Explanation,
+    i: int = 0,
+    *,
+    x: Any = None,
+    channel: str | int | None = None,
+    shown: int = SHOWN,
+) -> TimingStepsRecord:
+    """Compute what :func:`timing_steps` draws; the arguments are the same."""
+    i, names = position(explanation, i), channel_names(explanation)
+    timing = _explainer(explanation)
+    effect = np.abs(plain(explanation.values[i])).sum(0)
+    (d,) = chosen_channels(1 if channel is None else [channel], names, effect, 1, ordered=True)
+    count = min(checks.whole(shown, "shown", 1), timing.points)
+    chosen = ((np.arange(count) + 0.5) / count * timing.points).astype(int)
+    with quiet(model):
+        question = _question(model, explanation, i, whole_series(explanation, x))
+        block = question.block(slice(0, 1))
+        path = timing.paths(question)(block)
+        path = path.mend() or path
+        mean, drawn = WeightedMean(errors=False), []
+        for piece in pieces(timing.points, PIECE):
+            at = path.at(piece)
+            gradient, block = question.gradient(at.z, block)
+            mean.add(gradient, at.weight, at.free)
+            moving = torch.ones_like(at.z) if at.free is None else at.free
+            drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], moving[0, ..., d]]))
+    z, slope, moved = (plain(part) for part in torch.cat(drawn, 1)[:, chosen])
+    average = mean.result().mean[0]
+    return TimingStepsRecord(
+        id=int(explanation.ids[i]),
+        points=timing.points,
+        channel=names[d],
+        times=time_names(explanation),
+        x=plain(block.x[0, :, d]),
+        baseline=plain(block.baseline[0, :, d]),
+        alpha=(chosen + 0.5) / timing.points,
+        held=moved == 0,
+        z=z,
+        gradient=slope,
+        mean_gradient=plain(average[:, d]),
+        values=plain((path.scale[0] * average)[:, d]),
+    )
+
+
+def _explainer(explanation: Explanation) -> Timing:
+    if explanation.method != "timing" or explanation.parameters.get("quirks") or explanation.target is None:
+        raise InputError(
+            f"timing_steps shows TIMING without quirks, with a class as target, but the explanation is by "
+            f"{explanation.method} with {explanation.parameters}: explain with method='timing'."
+        )
+    return Timing(**{name: value for name, value in explanation.parameters.items() if name != "quirks"})
+
+
+def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Question:
+    """Ask about one series what the explanation asked about it."""
+    steps, target = explanation.steps, explanation.target
+    return Question.ask(
+        model,
+        x[i : i + 1],
+        target=None if target is None else target[i : i + 1],
+        baseline=explanation.baseline[i : i + 1],
+        mask=None if explanation.mask is None else explanation.mask[i : i + 1],
+        steps=steps[i].nonzero().flatten().tolist() if isinstance(steps, Tensor) else steps,
+        output=explanation.output,
+        seed=explanation.seed,
+        ids=explanation.ids[i : i + 1],
+    )
+
+
+def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "Picture":
+    """Draw the record of a path: the series, some points with their gradients, and what comes of them."""
+    count = len(record.alpha)
+    with style.drawing(3.4 + 1.75 * count, 3.5) as picture:
+        grid = picture.subplots(2, count + 2, width_ratios=(1.25, *[1] * count, 1.25))
+        values, gradients = (np.concatenate(part) for part in ((record.z, [record.x]), (record.gradient,)))
+        span = float(np.abs(gradients).max(initial=0))
+        for place in range(count):
+            _draw_point(grid[0, place + 1], record, place, values)
+            _draw_bars(grid[1, place + 1], np.where(record.held[place], 0, record.gradient[place]), span)
+            _shade(grid[1, place + 1], record.held[place])
+        _draw_start(grid[0, 0], record)
+        grid[1, 0].axis("off")
+        grid[1, 0].text(
+            0,
+            0.98,
+            STORY.format(points=record.points),
+            va="top",
+            transform=grid[1, 0].transAxes,
+            fontsize=7.5,
+            linespacing=1.5,
+        )
+        _draw_bars(grid[0, -1], record.mean_gradient, float(np.abs(record.mean_gradient).max(initial=0)))
+        _draw_bars(grid[1, -1], record.values, float(np.abs(record.values).max(initial=0)))
+        grid[0, -1].set_title(f"④ mean of {record.points} gradients")
+        grid[1, -1].set_title("⑤ attribution")
+        grid[1, 1].set_title("③ gradient there")
+        for axes in grid[1, 1:]:
+            time_axis(axes, record.times, None)
+        text = f"How TIMING explains  ·  series {record.id}, {wording.name(record.channel)}"
+        picture.suptitle(
+            wording.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold"
+        )
+        return picture
+
+
+def _draw_start(axes: "Axes", record: TimingStepsRecord) -> None:
+    axes.plot(record.x, color=style.INK, linewidth=1)
+    axes.plot(record.baseline, color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+    axes.set_title("① series, and baseline (dotted)")
+    value_ticks(axes)
+    time_axis(axes, record.times, None)
+
+
+def _draw_point(axes: "Axes", record: TimingStepsRecord, place: int, values: Floats) -> None:
+    _shade(axes, record.held[place])
+    axes.plot(record.x, color=style.FRAME, linewidth=0.8)
+    axes.plot(record.z[place], color=style.INK, linewidth=1)
+    room = 0.05 * float(np.ptp(values)) or 1.0
+    axes.set_ylim(float(values.min()) - room, float(values.max()) + room)
+    axes.set_xlim(-0.5, len(record.x) - 0.5)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_title(f"{'② ' if place == 0 else ''}α = {record.alpha[place]:.2f}")
+
+
+def _shade(axes: "Axes", held: Flags) -> None:
+    for start, stop in runs(held):
+        axes.axvspan(start - 0.5, stop - 0.5, facecolor=style.FAINT, linewidth=0, zorder=0)
+
+
+def _draw_bars(axes: "Axes", values: Floats, span: float) -> None:
+    colour = [style.UP if value >= 0 else style.DOWN for value in values]
+    axes.bar(np.arange(len(values)), values, color=colour, width=0.9 if len(values) <= 120 else 1.0)
+    axes.axhline(0, color=style.MUTED, linewidth=0.5)
+    scale_ticks(axes, -span, span)
+    axes.set_xlim(-0.5, len(values) - 0.5)
+    axes.set_xticks([])
