@@ -20,7 +20,8 @@ def mathml(formula: str, display: str) -> str:
     if "\\\\" in formula and "\\begin" not in formula:
         formula = rf"\begin{{align*}}{formula}\end{{align*}}"
     formula = formula.replace(r"\arg", r"\operatorname{arg}")
-    return convert(re.sub(r"\s+", " ", formula.strip()), display=display)
+    text = convert(re.sub(r"\s+", " ", formula.strip()), display=display)
+    return text.replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')  # else only the first grows
 
 
 def _checked(formula: str, display: str, node: nodes.Node) -> str:

@@ -1,6 +1,7 @@
 """Write the reference pages from the registries and the command line, so that no table can miss a name."""
 
 import argparse
+import inspect
 import os
 from collections.abc import Iterator
 from inspect import isclass, isfunction
@@ -16,7 +17,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 import tempograd
 from tempograd import cli
-from tempograd.cli.listing import describe
+from tempograd.cli.listing import describe, first_sentence
 from tempograd.data import DATASETS
 from tempograd.registry import Registry
 
@@ -56,7 +57,8 @@ COLUMNS = 88  # of the terminal whose help is shown
 
 def pages() -> dict[str, str]:
     """Return the text of every generated page by its path below ``reference/generated``."""
-    found = {"commands.rst": _commands()}
+    found = {"commands.rst": _commands(), "plots.rst": _plots()}
+    found |= {f"plots/{name}.rst": _plot(name) for name in _pictures()}
     for kind in REGISTRIES:
         found[f"{kind}.rst"] = _table(kind)
         found |= {f"{kind}/{entry['name']}.rst": _entry(kind, entry["name"]) for entry in describe(kind)}
@@ -68,9 +70,13 @@ def _table(kind: str) -> str:
     entries = describe(kind)
     rows = [["name", "what it is", *_columns(kind)]]
     rows += [[f":doc:`{e['name']} <{kind}/{e['name']}>`", e["about"], *_cells(kind, e)] for e in entries]
-    links = "".join(f"   {kind}/{entry['name']}\n" for entry in entries)
+    return _listing(TITLES[kind], LEADS[kind], rows, [f"{kind}/{entry['name']}" for entry in entries])
+
+
+def _listing(title: str, lead: str, rows: list[list[str]], links: list[str]) -> str:
     table = ".. list-table::\n   :header-rows: 1\n   :class: registry\n\n" + "".join(_row(row) for row in rows)
-    return f"{_title(TITLES[kind])}{LEADS[kind]}\n\n{table}\n.. toctree::\n   :hidden:\n\n{links}"
+    tree = "".join(f"   {link}\n" for link in links)
+    return f"{_title(title)}{lead}\n\n{table}\n.. toctree::\n   :hidden:\n\n{tree}"
 
 
 def _row(cells: list[str]) -> str:
@@ -114,6 +120,30 @@ def _path(thing: Any) -> str:
             return f"{package.__name__}.{thing.__name__}"
     assert isclass(thing) or isfunction(thing)
     return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _pictures() -> list[str]:
+    """Return the names of the pictures: for each there is a function that computes and one that draws."""
+    names = tempograd.plots.__all__
+    return [name for name in names if f"draw_{name}" in names]
+
+
+def _plots() -> str:
+    """Return a page with one row per picture."""
+    found = {name: first_sentence(inspect.getdoc(getattr(tempograd.plots, name)) or "") for name in _pictures()}
+    rows = [["name", "what it draws"], *([f":doc:`{name} <plots/{name}>`", about] for name, about in found.items())]
+    lead = (
+        "Each picture is a small record of plain numbers and a drawing of it: ``tg.plots.series`` computes and draws, "
+        "``tg.plots.series_record`` only computes, ``tg.plots.draw_series`` only draws. They need "
+        "``pip install 'tempograd[plots]'``."
+    )
+    return _listing("Plots", lead, rows, [f"plots/{name}" for name in found])
+
+
+def _plot(name: str) -> str:
+    mine = [part for part in tempograd.plots.__all__ if part.startswith(f"{name}_") and part.islower()]
+    parts = (name, *mine, f"draw_{name}")
+    return _title(name) + "".join(f".. autofunction:: tempograd.plots.{part}\n\n" for part in parts)
 
 
 def _commands() -> str:
