@@ -51,7 +51,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
-    "image_scrapers": ("matplotlib",),
+    "ignore_repr_types": r"Picture",
+    "image_scrapers": ("gallery_pictures",),
     "matplotlib_animations": False,
     "min_reported_time": 10_000,  # seconds of this machine are of no use to readers
     "remove_config_comments": True,

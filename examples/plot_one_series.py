@@ -1,8 +1,0 @@
-"""
-One series
-==========
-
-Placeholder.
-"""
-
-print("hello")
