@@ -12,7 +12,7 @@ from tempograd.data.own.table import Coder, Floats, Table, Text, missing, refuse
 from tempograd.errors import DataError
 from tempograd.progress import progress
 
-BLOCK = 20_000  # rows held as text at once
+BLOCK = 500  # rows held as text at once; with more of them Python looks for garbage all the time
 SEPARATORS = ",;\t"
 Rows = list[list[str]]
 
@@ -80,12 +80,12 @@ class CsvTable(Table):
 
     def _numbers(self, name: str, cells: Sequence[str], first: int) -> Floats:
         try:
-            return np.fromiter(map(float, cells), np.float64, len(cells))
-        except ValueError:  # a cell is empty, or something is wrong with it
+            return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
+        except ValueError:  # a cell is missing in other words, or something is wrong with it
             return np.array([self._number(name, cell, first + row) for row, cell in enumerate(cells)])
 
     def _number(self, name: str, cell: str, row: int) -> float:
-        if not cell or missing(cell):
+        if missing(cell):
             return np.nan
         try:
             return float(cell)
