@@ -209,6 +209,21 @@ class Explanation:
 
         return plots.series(self, i, **options)
 
+    def show(self, i: int = 0) -> None:
+        """Show series ``i`` with its strongest cells: in a notebook below the cell, elsewhere in a browser.
+
+        Without a browser, as on a server, the page is written to a temporary file, and its place is printed.
+        """
+        from tempograd.pages import notebook  # noqa: PLC0415  # sugar, as above
+
+        notebook.show(self, i)
+
+    def _repr_html_(self) -> str:
+        """Show the first series where a notebook would print the explanation."""
+        from tempograd.pages import notebook  # noqa: PLC0415  # sugar, as above
+
+        return notebook.as_html(self)
+
     def save(self, path: str | Path, *, series: bool = True) -> Path:
         """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out."""
         tensors, expanded = {}, {}

@@ -1,5 +1,6 @@
 """Splits, data sets and loading by name."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -104,3 +105,58 @@ def test_unknown_names_are_refused_with_a_hint():
         load_dataset("state", variant="papre")
     with pytest.raises(InputError, match="fold must be an integer from 0 to 4"):
         load_dataset("state", fold=5)
+
+
+def scaled(split=None, **changes):
+    split = make() if split is None else split
+    parts = {"centre": torch.tensor([10.0, -1.0]), "scale": torch.tensor([2.0, 0.5]), "units": ("°C", "")}
+    return Dataset("toy", split, None, split, 3, ("a", "b"), **(parts | changes))
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (4, 1), (4, 2), ()])
+def test_raw_undoes_the_scaling_cell_by_cell(shape):
+    centre, scale = (torch.rand(shape, generator=torch.Generator().manual_seed(seed)) + 1 for seed in (0, 1))
+    data = scaled(centre=centre, scale=scale)
+    few = data.test.take([4, 1])
+    found = data.raw(few)
+    assert found.dtype == torch.float64
+    for (row, time, channel), value in np.ndenumerate(found.numpy()):
+        if not few.mask[row, time, channel]:
+            assert np.isnan(value)
+            continue
+        shift, factor = (float(part.expand(4, 2)[time, channel]) for part in (centre, scale))
+        assert value == pytest.approx(float(few.x[row, time, channel]) * factor + shift, rel=1e-12)
+
+
+def test_series_that_were_not_scaled_are_raw_as_they_are():
+    data = load_dataset("state")
+    assert (data.centre, data.scale, data.units) == (None, None, None)
+    assert torch.equal(data.raw(data.test), data.test.x.double())
+
+
+def test_a_fold_keeps_the_scaling():
+    folded = scaled(make(50, mask=None)).fold(2)
+    assert torch.equal(
+        folded.raw(folded.validation),
+        folded.validation.x * torch.tensor([2, 0.5]).double() + torch.tensor([10, -1]),
+    )
+    assert folded.units == ("°C", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"centre": None}, "toy has one of centre and scale: pass both, or neither"),
+        ({"scale": torch.ones(3)}, r"scale must broadcast to the \(time, channel\) \(4, 2\) of toy, got \(3,\)"),
+        ({"centre": torch.ones(1, 4, 2)}, r"centre must broadcast .* got \(1, 4, 2\)"),
+        ({"units": ("kg",)}, "toy has 1 units for 2 channels"),
+    ],
+)
+def test_a_scaling_that_does_not_fit_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        scaled(**changes)
+
+
+def test_raw_is_for_splits_of_the_same_data_set():
+    with pytest.raises(InputError, match=r"splits of toy, with series of shape \(4, 2\), got \(5, 2\)"):
+        scaled().raw(make(time=5))

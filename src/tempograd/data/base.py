@@ -102,6 +102,14 @@ def _check_labels(x: Tensor, y: Tensor) -> None:
         )
 
 
+def _broadcasts(part: Tensor, cells: torch.Size) -> bool:
+    try:
+        part.expand(cells)
+    except RuntimeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Training and test series with what is needed to build a model for them.
@@ -118,6 +126,20 @@ class Dataset:
         The channels' names, in the order of the last axis of ``x``.
     variant : str
         Which version of the data this is, for instance ``"released"`` or ``"paper"``.
+    centre, scale : Tensor that broadcasts to (time, channel), optional
+        What was taken from the source's values, and what the rest was divided by: :meth:`raw` undoes it. None
+        where nothing was, or where it cannot be undone.
+    units : tuple of str, optional
+        What the source's values are measured in, one text per channel, empty where there is none (a score, a
+        share); None where the source does not say.
+
+    Examples
+    --------
+    >>> split = Split(torch.tensor([[[-1.0], [2.0]]]), torch.tensor([0]))
+    >>> scaling = {"centre": torch.tensor([37.0]), "scale": torch.tensor([0.5]), "units": ("°C",)}
+    >>> toy = Dataset("toy", split, None, split, classes=1, channels=("Temp",), **scaling)
+    >>> toy.raw(toy.test).flatten().tolist(), toy.units
+    ([36.5, 38.0], ('°C',))
     """
 
     name: str
@@ -127,6 +149,9 @@ class Dataset:
     classes: int
     channels: tuple[str, ...]
     variant: str = "default"
+    centre: Tensor | None = None
+    scale: Tensor | None = None
+    units: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for split in (self.train, self.validation, self.test):
@@ -142,6 +167,36 @@ class Dataset:
                 and not 0 <= int(split.y.min()) <= int(split.y.max()) < self.classes
             ):
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
+        self._check_scaling()
+
+    def _check_scaling(self) -> None:
+        if (self.centre is None) != (self.scale is None):
+            raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
+        cells = self.train.x.shape[1:]
+        for name, part in (("centre", self.centre), ("scale", self.scale)):
+            if part is not None and not _broadcasts(part, cells):
+                raise InputError(
+                    f"{name} must broadcast to the (time, channel) {tuple(cells)} of {self.name}, got "
+                    f"{tuple(part.shape)}."
+                )
+        if self.units is not None and len(self.units) != len(self.channels):
+            raise InputError(f"{self.name} has {len(self.units)} units for {len(self.channels)} channels.")
+
+    def raw(self, split: Split) -> Tensor:
+        """Return the series of a split of this data set as the source has them, in ``units``.
+
+        In double precision, like ``split.x``; NaN where nothing was observed. Without ``centre`` and ``scale`` the
+        values are those of ``split.x``.
+        """
+        if split.x.shape[1:] != self.train.x.shape[1:]:
+            raise InputError(
+                f"raw is for splits of {self.name}, with series of shape {tuple(self.train.x.shape[1:])}, got "
+                f"{tuple(split.x.shape[1:])}."
+            )
+        x = split.x.double()
+        if self.centre is not None and self.scale is not None:
+            x = x * self.scale.to(x) + self.centre.to(x)
+        return x if split.mask is None else x.masked_fill(~split.mask, torch.nan)
 
     def __repr__(self) -> str:
         """Write one line per part."""

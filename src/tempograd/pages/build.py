@@ -28,6 +28,7 @@ SCRIPTS = (
     "data",
     "charts",
     "pictures",
+    "mistakes",
     "series",
     "summary",
     "main",

@@ -187,6 +187,7 @@ def _steps(pack: Pack, steps: StepOutputs | None) -> dict[str, Any] | None:
         "values": pack.add(steps.values),
         "labels": None if steps.labels is None else pack.add(bits(steps.labels)),
         "explained": pack.add(bits(steps.explained)),
+        "alarm": steps.alarm,
     }
 
 

@@ -44,6 +44,7 @@ class StepOutputs:
     values: Floats  # (series, time)
     labels: Flags | None  # where the label is what ``name`` says
     explained: Flags
+    alarm: bool = False  # whether values above one half say "class 1", so that steps are right or wrong
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ def step_outputs(clean: Tensor, explanation: Explanation, split: Split | None) -
         values=plain(clean.gather(-1, followed[..., None]).squeeze(-1)),
         labels=labels,
         explained=steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones((count, time), dtype=np.bool_),
+        alarm=labels is not None and classes <= 2 and kind == "probability",
     )
 
 

@@ -16,18 +16,27 @@ const describe = (i) => {
   const parts = [`series ${data.ids[i]}`];
   if (data.target) parts.push(`${className(data.target[i])}${explainedScore(i) === null ? "" : ` ${output(explainedScore(i))}`}`);
   if (data.outcome) parts.push(OUTCOMES[data.outcome[i]]);
+  if (data.steps?.alarm) parts.push(`${counted(wrongSteps(i), "step", "steps")} wrong`);
   return parts.join(" · ");
 };
 
 const SORTS = {
   id: (a, b) => data.ids[a] - data.ids[b],
   effect: (a, b) => totalEffect(data.maps[0], b) - totalEffect(data.maps[0], a) || a - b,
+  wrong: (a, b) => wrongSteps(b) - wrongSteps(a) || a - b,
   confidence: (a, b) => explainedScore(a) - explainedScore(b) || a - b,
 };
 
+// With one prediction per step a series can have both kinds of mistakes, or none.
+const hasOutcome = (i, outcome) => {
+  if (data.outcome) return data.outcome[i] === outcome;
+  return outcome === "right" ? wrongSteps(i) === 0 : wrongSteps(i, outcome) > 0;
+};
+const STEP_OUTCOMES = { FP: "with false alarms", FN: "with missed steps", right: "right at every step" };
+
 const filterSeries = () => {
   const kind = at("filter-class").value, outcome = at("filter-outcome").value;
-  list = data.ids.map((_, i) => i).filter((i) => (kind === "all" || String(data.target[i]) === kind) && (outcome === "all" || data.outcome[i] === outcome));
+  list = data.ids.map((_, i) => i).filter((i) => (kind === "all" || String(data.target[i]) === kind) && (outcome === "all" || hasOutcome(i, outcome)));
   list.sort(SORTS[at("sort").value]);
   fill(at("series"), list.map((i) => [data.ids[i], describe(i)]));
   const all = data.ids.length;
@@ -166,6 +175,7 @@ const refresh = () => {
   showTop();
   showRemoval();
   showReadout();
+  showMistakes();
   drawSeries();
 };
 
@@ -211,10 +221,11 @@ const startSeries = () => {
   const kinds = data.target ? [...new Set(data.target)].sort((a, b) => a - b) : [];
   fill(at("filter-class"), [["all", "all"], ...kinds.map((k) => [k, className(k)])]);
   at("filter-class").closest("label").hidden = kinds.length < 2;
-  const outcomes = data.outcome ? Object.keys(OUTCOMES).filter((kind) => data.outcome.includes(kind)) : [];
-  fill(at("filter-outcome"), [["all", "all"], ...outcomes.map((kind) => [kind, OUTCOMES[kind]])]);
+  const names = data.outcome ? OUTCOMES : data.steps?.alarm ? STEP_OUTCOMES : {};
+  const outcomes = Object.keys(names).filter((kind) => data.ids.some((_, i) => hasOutcome(i, kind)));
+  fill(at("filter-outcome"), [["all", "all"], ...outcomes.map((kind) => [kind, names[kind]])]);
   at("filter-outcome").closest("label").hidden = outcomes.length === 0;
-  fill(at("sort"), [["id", "id"], ["effect", "size of effect, largest first"], ...(explainedScore(0) === null ? [] : [["confidence", "explained output, lowest first"]])]);
+  fill(at("sort"), [["id", "id"], ["effect", "size of effect, largest first"], ...(data.steps?.alarm ? [["wrong", "wrong steps, most first"]] : []), ...(explainedScore(0) === null ? [] : [["confidence", "explained output, lowest first"]])]);
   fill(at("method"), data.maps.map((map, place) => [place, readable(map.label)]));
   const many = [1, 3, 6, 12, 24].filter((n) => n < data.depth);
   fill(at("channels-shown"), [...many, data.depth].map((n) => [n, n === data.depth ? `all ${n}` : `the strongest ${n}`]));
