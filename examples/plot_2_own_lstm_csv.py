@@ -2,13 +2,14 @@
 Your own LSTM on your own CSV
 =============================
 
-From a table on disk to a picture: read the file, train a model that knows nothing of this library, explain it, and
-find out which sensor made it raise the alarm, and when.
+From a table on disk to a picture: read the file, train a model that knows nothing of
+this library, explain it, and find out which sensor made it raise the alarm, and when.
 """
 
 # %%
-# A CSV with one row per machine and hour. In yours there is real data; this one is made. A machine fails when its oil
-# gets hot while it is under load. Some readings are missing.
+# A CSV with one row per machine and hour. In yours there is real data; this one is
+# made. A machine fails when its oil gets hot while it is under load. Some readings
+# are missing.
 
 import tempfile
 from pathlib import Path
@@ -30,19 +31,24 @@ for machine in range(160):
     for hour in range(24):
         reading = "" if hour % 7 == 3 else f"{60 + 8 * oil[hour]:.1f}"
         state = "failure" if machine % 2 else "running"
-        rows.append(f"{machine},{hour},{50 + 10 * load[hour]:.1f},{reading},{noise[hour]:.2f},{state}")
+        values = f"{50 + 10 * load[hour]:.1f},{reading},{noise[hour]:.2f}"
+        rows.append(f"{machine},{hour},{values},{state}")
 (folder / "machines.csv").write_text("\n".join(rows))
 print("\n".join(rows[:5]))
 
 # %%
-# Read it. Empty cells become missing values, with a mask; text labels become classes.
+# Read it. Empty cells become missing values, with a mask; text labels become
+# classes.
 
-machines = tg.read_series(folder / "machines.csv", id="machine", time="hour", label="state")
+machines = tg.read_series(
+    folder / "machines.csv", id="machine", time="hour", label="state"
+)
 print(machines, machines.channels, machines.classes)
 
 # %%
-# Standardise with the observed values, put 0 where a value is missing, and train an LSTM as one always does. The
-# classes are in the order of the alphabet: 0 is failure.
+# Standardise with the observed values, put 0 where a value is missing, and train an
+# LSTM as one always does. The classes are in the order of the alphabet: 0 is
+# failure.
 
 seen = machines.mask
 count = seen.sum((0, 1))
@@ -66,7 +72,9 @@ torch.manual_seed(0)
 model = LSTM()
 optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
 for _ in range(80):
-    loss = nn.functional.cross_entropy(model(x[train]), machines.y[train], label_smoothing=0.1)
+    loss = nn.functional.cross_entropy(
+        model(x[train]), machines.y[train], label_smoothing=0.1
+    )
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()

@@ -2,7 +2,8 @@
 How TIMING works
 ================
 
-Real masks, path points and gradients of one series, and the attribution that they add up to.
+Real masks, path points and gradients of one series, and the attribution that they add
+up to.
 """
 
 import torch
@@ -24,11 +25,13 @@ exp = tg.explain(classify, x, channels=["slow", "fast"])
 tg.plots.timing_steps(classify, exp, 0, channel="slow")
 
 # %%
-# From left to right: the series and its baseline; some of the path points, with their held segments in grey; the gradient
-# at each of them, which counts only where a value moves; the mean over all points; and the attribution, that mean times
-# the distance from the baseline.
+# From left to right: the series and its baseline; some of the path points, with
+# their held segments in grey; the gradient at each of them, which counts only where
+# a value moves; the mean over all points; and the attribution, that mean times the
+# distance from the baseline.
 #
-# Segments of another length change what a value is seen together with. With ``segments=0`` nothing is held:
+# Segments of another length change what a value is seen together with. With
+# ``segments=0`` nothing is held:
 
 plain = tg.explain(classify, x, segments=0, channels=["slow", "fast"])
 tg.plots.methods({"TIMING": exp, "nothing held": plain}, 0)

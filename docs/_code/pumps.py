@@ -3,7 +3,7 @@ from torch import nn
 
 
 def pumps(count, seed):
-    """Make series of three sensors. Bursts are common; one of the vibration means failure."""
+    """Make series of three sensors; a burst of vibration means failure."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(count, 48, 3, generator=generator)
     y = torch.arange(count) % 2

@@ -1,4 +1,4 @@
-"""Let the gallery show a picture that is the last line of a block; it is no part of pyplot, where galleries look."""
+"""Let the gallery show a picture that is the last line of a block: it is no part of pyplot, where it looks."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 CODE = Path(__file__).parents[1] / "_code"  # what several pages begin with
 FENCE = re.compile(
@@ -18,6 +18,14 @@ FENCE = re.compile(
 )
 OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+\n?")
 FILE = re.compile(r"^:file: (\S+)$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """Code of a page, and the file it is also kept in, for pages that import what they showed."""
+
+    language: str
+    code: str
+    file: str | None = None
 
 
 @dataclass
@@ -28,23 +36,30 @@ class Outcome:
     pictures: list[Any] = field(default_factory=list)  # matplotlib figures
 
 
-def blocks(page: str) -> Iterator[tuple[str, str]]:
-    """Return language and code of every block of a page that runs, in order."""
+def blocks(page: str) -> Iterator[Block]:
+    """Return every block of a page that runs, in order."""
     for found in FENCE.finditer(page):
         options = OPTIONS.match(found["body"])
         file = FILE.search(options[0]) if options else None
-        code = (CODE / file[1]).read_text(encoding="utf-8") if file else OPTIONS.sub("", found["body"])
-        yield found["language"] or "python", code
+        language = found["language"] or "python"
+        yield of_file(file[1]) if file else Block(language, OPTIONS.sub("", found["body"]))
 
 
-def run(language: str, code: str, namespace: dict[str, Any], folder: Path) -> Outcome:
+def of_file(name: str) -> Block:
+    """Return the block that is a file of ``_code``."""
+    return Block("python", (CODE / name).read_text(encoding="utf-8"), name)
+
+
+def run(block: Block, namespace: dict[str, Any], folder: Path) -> Outcome:
     """Run one block in ``folder`` with the names of the blocks before it; a warning is an error.
 
     As in a notebook, the value of a last line that is an expression is shown.
     """
+    if block.file is not None:
+        (folder / block.file).write_text(block.code, encoding="utf-8")
     with chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
-        return _shell(code) if language == "sh" else _python(code, namespace)
+        return _shell(block.code) if block.language == "sh" else _python(block.code, namespace)
 
 
 def _python(code: str, namespace: dict[str, Any]) -> Outcome:

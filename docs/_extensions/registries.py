@@ -131,10 +131,13 @@ def _pictures() -> list[str]:
 def _plots() -> str:
     """Return a page with one row per picture."""
     found = {name: first_sentence(inspect.getdoc(getattr(tempograd.plots, name)) or "") for name in _pictures()}
-    rows = [["name", "what it draws"], *([f":doc:`{name} <plots/{name}>`", about] for name, about in found.items())]
+    rows = [
+        ["name", "what it draws"],
+        *([f":doc:`{name} <plots/{name}>`", about] for name, about in found.items()),
+    ]
     lead = (
-        "Each picture is a small record of plain numbers and a drawing of it: ``tg.plots.series`` computes and draws, "
-        "``tg.plots.series_record`` only computes, ``tg.plots.draw_series`` only draws. They need "
+        "Each picture is a small record of plain numbers and a drawing of it: ``tg.plots.series`` computes and "
+        "draws, ``tg.plots.series_record`` only computes, ``tg.plots.draw_series`` only draws. They need "
         "``pip install 'tempograd[plots]'``."
     )
     return _listing("Plots", lead, rows, [f"plots/{name}" for name in found])
@@ -157,7 +160,7 @@ def _commands() -> str:
 
 
 def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    parser = cli._parser()
+    parser = cli.make_parser()
     yield parser.prog, parser
     for action in parser._actions:  # argparse keeps its sub-commands nowhere else
         if isinstance(action, argparse._SubParsersAction):

@@ -21,8 +21,8 @@ PICTURES = "_pictures"  # below the sources, where Sphinx finds pictures
 class Run(SphinxDirective):
     """Show code, run it after the blocks before it on the same page, and show what came out.
 
-    ``:hide:`` leaves the code out, ``:quiet:`` what it prints; ``:file:`` takes the code from a file of ``_code``; a
-    picture needs ``:alt:``.
+    ``:hide:`` leaves the code out, ``:quiet:`` what it prints; ``:file:`` takes the code from a file of
+    ``_code``; a picture needs ``:alt:``.
     """
 
     has_content = True
@@ -37,22 +37,25 @@ class Run(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Run the block; what it raises is an error of the page."""
-        language = self.arguments[0] if self.arguments else "python"
-        code = "\n".join(self.content)
-        if "file" in self.options:
-            path = page_blocks.CODE / self.options["file"]
-            self.env.note_dependency(path)
-            code = path.read_text(encoding="utf-8").rstrip()
+        block = self._block()
         try:
-            outcome = page_blocks.run(language, code, self._state("names", dict), self._folder())
+            outcome = page_blocks.run(block, self._state("names", dict), self._folder())
         except Exception as error:
             raise self.error(f"This block ended with {type(error).__name__}: {error}") from error
         shown: list[nodes.Node] = []
         if "hide" not in self.options:
-            shown.append(self._literal(code, "console" if language == "sh" else "python", "code"))
+            shown.append(
+                self._literal(block.code.rstrip(), "console" if block.language == "sh" else "python", "code")
+            )
         if outcome.text.strip() and "quiet" not in self.options:
             shown.append(self._literal(outcome.text.rstrip(), "text", "printed"))
         return shown + [self._picture(figure) for figure in outcome.pictures]
+
+    def _block(self) -> page_blocks.Block:
+        if "file" not in self.options:
+            return page_blocks.Block(self.arguments[0] if self.arguments else "python", "\n".join(self.content))
+        self.env.note_dependency(page_blocks.CODE / self.options["file"])
+        return page_blocks.of_file(self.options["file"])
 
     def _state(self, name: str, make: Any) -> Any:
         """Return what the blocks of one page share."""
