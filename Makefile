@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-methods tables clean
+.PHONY: demo test lint docs bench bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -16,6 +16,9 @@ lint: .venv/lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/docs  # docs/_build/html/index.html; every example and every block of code runs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
 bench: .venv/test
 	$(BIN)/python benchmarks/speed.py
@@ -31,7 +34,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo docs/_build docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -45,6 +48,10 @@ clean:
 
 .venv/peers: .venv/test
 	$(PIP) --group peers
+	touch $@
+
+.venv/docs: .venv/core
+	$(PIP) --group docs
 	touch $@
 
 .venv/lint: .venv/test
