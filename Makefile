@@ -1,15 +1,23 @@
-# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make.
+# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make,
+# and Chromium and npm for the browser tests.
 PYTHON ?= python3
 BIN := .venv/bin
+AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint docs bench bench-methods tables clean
+.PHONY: demo test test-browser report-pictures lint docs bench bench-report bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
 
 test: .venv/test
 	$(BIN)/python -m pytest
+
+test-browser: .venv/browser
+	$(BIN)/python -m pytest -m browser tests/browser
+
+report-pictures: demo .venv/browser  # of the demo's report, for the documentation
+	$(BIN)/python tests/browser/pictures.py demo/report.html docs/pictures
 
 lint: .venv/lint
 	$(BIN)/ruff check .
@@ -22,6 +30,9 @@ docs: .venv/docs  # docs/_build/html/index.html; every example and every block o
 
 bench: .venv/test
 	$(BIN)/python benchmarks/speed.py
+
+bench-report: .venv/browser
+	$(BIN)/python benchmarks/report.py --out benchmarks/results/report.json
 
 bench-methods: .venv/peers
 	$(BIN)/python benchmarks/methods.py --out benchmarks/results/methods_cpu.json
@@ -44,6 +55,12 @@ clean:
 
 .venv/test: .venv/core
 	$(PIP) --group test
+	touch $@
+
+.venv/browser: .venv/test
+	$(PIP) --group browser
+	@command -v npm >/dev/null || { echo "npm is not installed: apt-get install npm"; exit 1; }
+	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
 	touch $@
 
 .venv/peers: .venv/test

@@ -189,6 +189,7 @@ def _steps(pack: Pack, steps: StepOutputs | None) -> dict[str, Any] | None:
         "labels": None if steps.labels is None else pack.add(bits(steps.labels)),
         "explained": pack.add(bits(steps.explained)),
         "alarm": steps.alarm,
+        "agrees": None if steps.agrees is None else pack.add(bits(steps.agrees)),
     }
 
 

@@ -240,6 +240,7 @@ const startSeries = () => {
   at("removal-curves").hidden = !data.maps[0].removal?.score;
   at("removal-keys").replaceChildren(...methodKeys());
 
+  for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());  // Enter would reload the page
   for (const id of ["filter-class", "filter-outcome", "sort"]) at(id).addEventListener("change", filterSeries);
   at("series").addEventListener("change", () => showSeries(list[at("series").selectedIndex]));
   at("previous").addEventListener("click", () => step(-1));
