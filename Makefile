@@ -5,7 +5,7 @@ BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-browser report-pictures lint bench bench-report bench-methods tables clean
+.PHONY: demo test test-browser report-pictures lint docs bench bench-report bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -25,6 +25,9 @@ lint: .venv/lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/docs  # docs/_build/html/index.html; every example and every block of code runs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+
 bench: .venv/test
 	$(BIN)/python benchmarks/speed.py
 
@@ -42,7 +45,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo docs/_build docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -62,6 +65,10 @@ clean:
 
 .venv/peers: .venv/test
 	$(PIP) --group peers
+	touch $@
+
+.venv/docs: .venv/core
+	$(PIP) --group docs
 	touch $@
 
 .venv/lint: .venv/test

@@ -107,6 +107,23 @@ def test_unknown_names_are_refused_with_a_hint():
         load_dataset("state", fold=5)
 
 
+def test_splits_and_data_sets_write_themselves_in_a_few_words():
+    mask = torch.ones(4, 5, 2, dtype=torch.bool)
+    mask[0] = False
+    split = Split(torch.zeros(4, 5, 2), torch.tensor([0, 1, 2, 0]), mask, mask)
+    assert repr(split) == "Split(4 series × 5 steps × 2 channels, 3 classes, 25 % missing, truth known)"
+    values = Split(torch.zeros(1, 5, 2), torch.zeros(1))
+    assert repr(values) == "Split(1 series × 5 steps × 2 channels, real values)"
+    steps = Split(torch.zeros(1, 5, 2), torch.zeros(1, 5, dtype=torch.int64))
+    assert repr(steps) == "Split(1 series × 5 steps × 2 channels, 1 class per step)"
+    data = Dataset("toy", split, None, steps, 3, ("a", "b"), "paper")
+    assert repr(data).splitlines() == [
+        "Dataset toy (paper), 3 classes, channels a, b",
+        f"  train      {split!r}",
+        f"  test       {steps!r}",
+    ]
+
+
 def scaled(split=None, **changes):
     split = make() if split is None else split
     parts = {"centre": torch.tensor([10.0, -1.0]), "scale": torch.tensor([2.0, 0.5]), "units": ("°C", "")}

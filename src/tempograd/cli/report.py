@@ -1,6 +1,7 @@
 """``tempograd report``: explanations as one HTML file."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,29 +48,46 @@ def run(args: argparse.Namespace) -> None:
     explanations = [Explanation.load(path) for path in args.explanations]
     model = None if args.model is None else read_model(args)
     found = None if args.data is None else read(args.data, args)
+    raw, units = _measured(explanations[0], args)
     report(
         args.out,
         model,
         explanations,
         found if found is not None and found.labelled else None,
         series=args.series,
-        raw=_measured(explanations[0], args),
-        units=args.units,
+        raw=raw,
+        units=args.units or units,
         classes=args.classes or (None if found is None else found.classes),
         **({} if args.title is None else {"title": args.title}),
     )
     print(f"Wrote {args.out}: open it in a browser.")
 
 
-def _measured(explanation: "Explanation", args: argparse.Namespace) -> "Tensor | None":
-    """Return the explained series in the user's own units, found by their ids."""
+def _measured(
+    explanation: "Explanation", args: argparse.Namespace
+) -> "tuple[Tensor | None, Sequence[str] | None]":
+    """Return the explained series in the user's own units: those of ``--raw``, or of a data set's source."""
+    from tempograd.data import DATASETS, load_dataset
+
+    if args.raw is not None:
+        series = read(args.raw, args, labels=False)
+        return _rows(series.x, series.ids, explanation, args.raw), None
+    if args.data not in DATASETS:
+        return None, None
+    fold = 0 if args.split == "validation" else None
+    data = load_dataset(args.data, root=args.root, variant=args.variant, fold=fold)
+    if data.centre is None:
+        return None, data.units
+    split = getattr(data, args.split)
+    return _rows(data.raw(split), split.ids, explanation, args.data), data.units
+
+
+def _rows(values: "Tensor", ids: "Tensor", explanation: "Explanation", source: str) -> "Tensor":
+    """Return the explained series, found by their ids."""
     from tempograd.errors import InputError
 
-    if args.raw is None:
-        return None
-    series = read(args.raw, args, labels=False)
-    place = {number: row for row, number in enumerate(series.ids.tolist())}
+    place = {number: row for row, number in enumerate(ids.tolist())}
     gone = [number for number in explanation.ids.tolist() if number not in place]
     if gone:
-        raise InputError(f"{args.raw} lacks the series {gone[0]} of the explanation: it must hold all of them.")
-    return series.take([place[number] for number in explanation.ids.tolist()]).x
+        raise InputError(f"{source} lacks the series {gone[0]} of the explanation: it must hold all of them.")
+    return values[[place[number] for number in explanation.ids.tolist()]]

@@ -114,6 +114,7 @@ def packed(content: Content) -> str:
         "units": content.names.units,
         "classes": content.names.classes,
         "ids": first.ids.tolist(),
+        "names": first.names,
         "total": content.total,
         "output": first.output,
         "target": first.target.tolist() if per_series and first.target is not None else None,

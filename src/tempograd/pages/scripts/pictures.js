@@ -89,7 +89,7 @@ const drawCursor = (picture, scale) => {
 // Values and scores of the strongest channels, one above the other, on one time axis.
 const channelsPicture = () => {
   const shown = view.order.slice(0, view.channels), one = 158, first = data.steps ? 92 : 0;
-  const picture = frame("chart-channels", `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${data.ids[view.series]}`, first + one * shown.length + 40);
+  const picture = frame("chart-channels", `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${seriesName(view.series)}`, first + one * shown.length + 40);
   const scale = timeScale(view.zoom, 56, picture.width - 10), range = scoreRange(shown);
   const gone = removedCells(view.map, view.series, view.count);
   if (first) {
@@ -163,7 +163,7 @@ const mapPicture = () => {
 // What the methods say about the same series, each in its own scale.
 const methodsPicture = () => {
   const rows = view.order.slice(0, view.channels), tall = Math.max(30, 20 * rows.length), one = tall + 26;
-  const picture = frame("chart-methods", `The scores of ${counted(data.maps.length, "method", "methods")} on series ${data.ids[view.series]}`, one * data.maps.length + 40);
+  const picture = frame("chart-methods", `The scores of ${counted(data.maps.length, "method", "methods")} on series ${seriesName(view.series)}`, one * data.maps.length + 40);
   const names = nameRoom(picture.width), scale = timeScale(view.zoom, names, picture.width - 10);
   data.maps.forEach((map, place) => {
     const top = place * one + 20, said = Object.entries(map.scores).map(([name, found]) => `${name.toUpperCase()} ${number(found[view.series])}`).join(", ");
