@@ -65,7 +65,7 @@ def test_drawing_on_a_canvas_of_ones_own_is_in_our_style_too():
             canvas.draw()
         return np.asarray(canvas.buffer_rgba())
 
-    np.testing.assert_array_equal(pixels({}), pixels(STRANGE | {"hatch.linewidth": 9}))
+    np.testing.assert_array_equal(pixels({}), pixels(STRANGE | {"text.hinting": "none", "hatch.linewidth": 9}))
 
 
 def test_a_notebook_shows_the_picture_itself():
