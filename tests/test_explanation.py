@@ -52,6 +52,28 @@ def test_the_strongest_cells_are_written_one_line_per_series():
     assert many.time.shape == (9, 1)
 
 
+def test_names_stay_with_their_series(tmp_path):
+    x = torch.zeros(3, 2, 2)
+    x[0, 1, 0], x[1, 0, 1], x[2, 1, 1] = 1, 2, 3
+    names = {"names": ["bed 7", "bed 3", "bed 5"], "channels": ["pulse", "sodium"], "times": ["08:00", "09:00"]}
+    model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731  # every cell's score is its value
+    found = tg.explain(model, x, "integrated_gradients", output="raw", ids=[4, 2, 9], **names)
+    assert repr(found.top(1)).splitlines()[1:] == [
+        "  bed 7: 09:00/pulse +1",
+        "  bed 3: 08:00/sodium +2",
+        "  bed 5: 09:00/sodium +3",
+    ]
+    assert found[[2, 0]].names == ("bed 5", "bed 7")
+    assert found[1:].names == ("bed 3", "bed 5")
+    loaded = tg.Explanation.load(found.save(tmp_path / "e"))
+    same(loaded, found)
+    assert loaded.to_dataframe()["id"].tolist() == ["bed 7"] * 4 + ["bed 3"] * 4 + ["bed 5"] * 4
+    unnamed = tg.explain(model, x, "integrated_gradients", output="raw", ids=[4, 2, 9])
+    assert repr(unnamed.top(1)).splitlines()[1] == "  4: 1/0 +1"
+    with pytest.raises(InputError, match="names must have 3 entries, got 2"):
+        unnamed.named(names=["a", "b"])
+
+
 @pytest.mark.parametrize("per_step", [False, True])
 @pytest.mark.parametrize("steps", [None, "own"])
 def test_saved_and_loaded_nothing_changes(explanation, tmp_path, per_step, steps):

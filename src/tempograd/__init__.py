@@ -6,7 +6,7 @@ True
 """
 
 from tempograd import plots
-from tempograd.data import DATASETS, Dataset, Split, load_dataset
+from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
@@ -58,6 +58,7 @@ __all__ = [
     "Occlusion",
     "RandIG",
     "Random",
+    "Series",
     "Split",
     "TempogradError",
     "TempogradWarning",
@@ -73,6 +74,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "plots",
+    "read_series",
     "removal_curve",
     "report",
     "save_model",

@@ -1,7 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -39,23 +39,34 @@ TENSORS = (
 SHOWN = 5  # series that a short text names
 
 
-class Top(NamedTuple):
-    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
-
+class _Cells(NamedTuple):
     time: Tensor
     channel: Tensor
     values: Tensor
 
+
+class Top(_Cells):
+    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
+
+    series: Sequence[object] = ()
+    times: Sequence[str] | None = None
+    channels: Sequence[str] | None = None
+
     def __repr__(self) -> str:
-        """Write one line per series, the first few of them."""
+        """Write one line per series, the first few of them, with the names that people know."""
         parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
         lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
         for row, cells in enumerate(zip(*parts, strict=True)):
             if row == SHOWN:
                 lines.append(f"  … and {len(self.time) - SHOWN} more series")
                 break
-            found = [f"{t}/{d} {value:+.3g}" for t, d, value in zip(*cells, strict=True) if t >= 0]
-            lines.append(f"  {row}: {', '.join(found) or 'no cell observed'}")
+            found = [
+                f"{self.times[t] if self.times else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                for t, d, value in zip(*cells, strict=True)
+                if t >= 0
+            ]
+            whose = self.series[row] if self.series else row
+            lines.append(f"  {whose}: {', '.join(found) or 'no cell observed'}")
         return "\n".join(lines)
 
 
@@ -78,6 +89,8 @@ class Explanation:
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
+    channels, times, names : tuple of str, optional
+        What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
 
     values: Tensor
@@ -98,6 +111,7 @@ class Explanation:
     effective_points: Tensor | None = None
     channels: tuple[str, ...] | None = None
     times: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
     version: str = field(default=__version__)
 
     def __len__(self) -> int:
@@ -116,6 +130,8 @@ class Explanation:
             raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
         parts = {name: getattr(self, name) for name in TENSORS}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
+        if self.names is not None:
+            picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
         return replace(self, **picked)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
@@ -154,15 +170,18 @@ class Explanation:
         missing = best.values.isinf()
         time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
         values = self.values.flatten(1).gather(1, best.indices)
-        return Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))
+        top = Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))
+        top.series, top.times, top.channels = self.names or self.ids.tolist(), self.times, self.channels
+        return top
 
-    def named(self, channels: Any = None, times: Any = None) -> Self:
-        """Return the same explanation with names for its channels and time steps."""
-        _, time, depth = self.values.shape
+    def named(self, channels: Any = None, times: Any = None, names: Any = None) -> Self:
+        """Return the same explanation with names for its channels, time steps and series."""
+        series, time, depth = self.values.shape
         return replace(
             self,
             channels=checks.names(channels, depth, "channels") or self.channels,
             times=checks.names(times, time, "times") or self.times,
+            names=checks.names(names, series, "names") or self.names,
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -174,7 +193,7 @@ class Explanation:
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
         table: dict[str, Any] = {
-            "id": self.ids.numpy()[row],
+            "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
             "time": time if self.times is None else [self.times[t] for t in time],
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
@@ -189,6 +208,21 @@ class Explanation:
         from tempograd import plots  # noqa: PLC0415  # sugar: drawing stands above everything else
 
         return plots.series(self, i, **options)
+
+    def show(self, i: int = 0) -> None:
+        """Show series ``i`` with its strongest cells: in a notebook below the cell, elsewhere in a browser.
+
+        Without a browser, as on a server, the page is written to a temporary file, and its place is printed.
+        """
+        from tempograd.pages import notebook  # noqa: PLC0415  # sugar, as above
+
+        notebook.show(self, i)
+
+    def _repr_html_(self) -> str:
+        """Show the first series where a notebook would print the explanation."""
+        from tempograd.pages import notebook  # noqa: PLC0415  # sugar, as above
+
+        return notebook.as_html(self)
 
     def save(self, path: str | Path, *, series: bool = True) -> Path:
         """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out."""
@@ -223,8 +257,8 @@ class Explanation:
         content |= {name: tensor.expand(shapes[name]) for name, tensor in tensors.items()}
         if plain.pop("own_steps"):
             content["steps"] = "own"
-        for name in ("channels", "times"):
-            plain[name] = None if plain[name] is None else tuple(plain[name])
+        for name in ("channels", "times", "names"):
+            plain[name] = None if plain.get(name) is None else tuple(plain[name])
         return cls(**content, **plain)
 
 

@@ -45,13 +45,13 @@ def test_a_plan_runs_and_goes_on_where_it_was(plan, tmp_path, capsys):
     only = ["--folds", "1", "--methods", "occlusion"]
     assert main(["bench", str(plan), "--out", str(out), "--device", "cpu", *only]) == 0
     assert cells(out) == [("occlusion", 1)]
-    assert "1 cells: 0 were there, 1 done, 0 failed." in capsys.readouterr().out
+    assert "1 cell: 0 there before, 1 done, 0 failed." in capsys.readouterr().out
     assert main(["bench", str(plan), "--out", str(out), "--device", "cpu"]) == 0
     methods = ("integrated_gradients", "occlusion", "random")
     assert cells(out) == [(method, fold) for method in methods for fold in (0, 1)]
     printed = capsys.readouterr().out
-    assert "6 cells: 1 were there, 5 done, 0 failed." in printed
-    assert f"Now: tempograd table {plan} --results {out} --protocol fair" in printed
+    assert "6 cells: 1 there before, 5 done, 0 failed." in printed
+    assert f"Next: tempograd table {plan} --results {out} --protocol fair" in printed
 
 
 def test_the_protocol_of_the_command_wins(plan, tmp_path, monkeypatch):
@@ -109,7 +109,7 @@ def test_failed_cells_are_listed_and_the_exit_code_says_so(plan, tmp_path, capsy
     out = tmp_path / "out"
     assert main(["bench", str(plan), "--out", str(out), "--folds", "0", "--device", "cpu"]) == 1
     printed = capsys.readouterr()
-    assert "3 cells: 0 were there, 2 done, 1 failed." in printed.out
+    assert "3 cells: 0 there before, 2 done, 1 failed." in printed.out
     assert "occlusion on toy/only, gru, fold 0: ZeroDivisionError: made for the test" in printed.out
     assert f"Some cells failed; their tracebacks are in {out / 'failures'}." in printed.err
     assert cells(out) == [("integrated_gradients", 0), ("random", 0)]

@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pytest
 import torch
+from unpacking import Page
 
+from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.cli import main
 from tempograd.cli.demo import METHODS
 from tempograd.data import load_dataset
@@ -131,11 +133,10 @@ def test_report_shows_the_values_of_a_regression(tmp_path):
     argv = ["report", str(tmp_path / "e.safetensors"), "--model", str(tmp_path / "m.safetensors")]
     argv += ["--data", str(tmp_path / "s.npz"), "--out", str(tmp_path / "r.html"), "--device", "cpu"]
     assert main(argv) == 0
-    text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "true value: 1.25" in text
-    assert "true value: −7.5" in text
-    assert "the only output of the model, as it is" in text
-    assert "true label" not in text
+    page = Page(tmp_path / "r.html")
+    assert page.content["trueValue"] == [1.25, -7.5]
+    assert page.content["label"] is None
+    assert "the only output of the model, as it is" in page.text
 
 
 def test_explain_reads_a_bare_array(folder, tmp_path):
@@ -169,10 +170,43 @@ def test_evaluate_gives_json_with_one_score_per_series(folder, stored, capsys):
     found = json.loads(capsys.readouterr().out)
     scores = evaluate(load_model(folder / "model.safetensors"), Explanation.load(stored))
     assert found["ids"] == Explanation.load(stored).ids.tolist()
-    assert {name: entry["scores"] for name, entry in found["metrics"].items()} == {
+    (entry,) = found["explanations"]
+    assert (entry["name"], entry["file"], found["differences"]) == ("timing", str(stored), [])
+    assert {name: metric["scores"] for name, metric in entry["metrics"].items()} == {
         name: values.tolist() for name, values in scores.items()
     }
-    assert found["metrics"]["cpd"]["mean"] == summarise(scores["cpd"]).mean
+    assert entry["metrics"]["cpd"]["mean"] == summarise(scores["cpd"]).mean
+
+
+def test_evaluate_compares_several_explanations_series_by_series(folder, stored, tmp_path, capsys):
+    model, first = load_model(folder / "model.safetensors"), Explanation.load(stored)
+    other = explain(model, first.x, "random", ids=first.ids)
+    other.save(tmp_path / "random.safetensors")
+    argv = ["evaluate", str(stored), str(tmp_path / "random.safetensors"), "--device", "cpu"]
+    argv += ["--model", str(folder / "model.safetensors"), "--metrics", "cpd,cpp"]
+    assert main([*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    one, two = evaluate(model, first), evaluate(model, other)
+    assert [entry["name"] for entry in found["explanations"]] == ["timing", "random"]
+    (difference,) = found["differences"]
+    assert (difference["name"], difference["minus"]) == ("random", "timing")
+    for metric in ("cpd", "cpp"):
+        gap = compare(two[metric], one[metric])
+        assert difference["metrics"][metric] == {
+            "mean": gap.mean,
+            "standard_error": gap.standard_error,
+            "low": gap.low,
+            "high": gap.high,
+            "count": SERIES,
+        }
+    assert main(argv) == 0
+    tables = capsys.readouterr().out.split("Paired differences to timing")
+    gap = compare(two["cpd"], one["cpd"])
+    assert "| random" in tables[0]
+    cell = re.search(r"\| random +\| (\S+) \[(\S+), (\S+)\]", tables[1]).groups()
+    for text, value in zip(cell, (gap.mean, gap.low, gap.high), strict=True):
+        assert text[0] == ("−" if value < 0 else "+")
+        assert float(text.replace("−", "-")) == pytest.approx(value, rel=0.01, abs=0.001)
 
 
 def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys):
@@ -187,12 +221,12 @@ def test_report_shows_the_series_asked_for(folder, stored, tmp_path):
     out = tmp_path / "r.html"
     argv = ["report", str(stored), str(stored), "--model", str(folder / "model.safetensors"), "--device", "cpu"]
     assert main([*argv, "--data", "switch_feature", "--series", "4", "1", "--out", str(out)]) == 0
-    text = out.read_text(encoding="utf-8")
-    assert re.findall(r'<article class="case" id="(.*?)"', text) == ["series-804", "series-801"]
-    assert 'data-method="timing 2"' in text
+    page = Page(out)
+    assert page.content["ids"] == [804, 801]
+    assert [drawn["label"] for drawn in page.content["maps"]] == ["timing", "timing 2"]
 
 
-@pytest.mark.parametrize("kind", ["explainers", "metrics", "datasets", "models"])
+@pytest.mark.parametrize("kind", ["explainers", "metrics", "datasets", "models", "plans"])
 def test_list_names_everything_with_one_line(kind, capsys):
     assert main(["list", kind, "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)
@@ -216,6 +250,14 @@ def test_methods_that_learn_take_the_training_series_of_a_data_set(folder, tmp_p
     assert "augmented_occlusion learns from training series: pass them with --train." in capsys.readouterr().err
 
 
+def test_list_plans_tells_their_size(capsys):
+    main(["list", "plans", "--json"])
+    plans = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert sorted(plans) == packaged_plans()
+    assert plans["smoke"]["datasets"] == ["state"]
+    assert plans["smoke"]["cells"] == len(load_plan("smoke").cells())
+
+
 def test_list_tells_facts_and_directions(capsys):
     main(["list", "explainers", "--json"])
     explainers = json.loads(capsys.readouterr().out)
@@ -232,7 +274,9 @@ def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
     out = tmp_path / "demo"
     argv = ["demo", "--out", str(out), "--series", "2", "--epochs", "1", "--seed", "1", "--device", "cpu"]
     assert main([*argv, "--methods", "deep_lift,winit,random"]) == 0
-    printed = capsys.readouterr().out
+    captured = capsys.readouterr()
+    printed = captured.out
+    assert captured.err == ""  # bars are for terminals
     model, data = load_model(out / "model.safetensors"), load_dataset("state")
     assert f"test accuracy {accuracy(model, data.test):.3f}" in printed
     assert (out / "report.html").resolve().as_uri() in printed
@@ -252,7 +296,8 @@ def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
         assert rows[method][:5] == [with_error(s.mean, s.standard_error) for s in summaries]
     gap = compare(second["cpd"], first["cpd"])
     assert rows["random"][5].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
-    assert (out / "series.svg").read_text(encoding="utf-8").startswith("<svg")
+    for name in ("series.png", "removal.png", "cost.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "winit" in page  # in the table of scores, though it is not drawn
 

@@ -1,5 +1,6 @@
 """Splits, data sets and loading by name."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -104,3 +105,75 @@ def test_unknown_names_are_refused_with_a_hint():
         load_dataset("state", variant="papre")
     with pytest.raises(InputError, match="fold must be an integer from 0 to 4"):
         load_dataset("state", fold=5)
+
+
+def test_splits_and_data_sets_write_themselves_in_a_few_words():
+    mask = torch.ones(4, 5, 2, dtype=torch.bool)
+    mask[0] = False
+    split = Split(torch.zeros(4, 5, 2), torch.tensor([0, 1, 2, 0]), mask, mask)
+    assert repr(split) == "Split(4 series × 5 steps × 2 channels, 3 classes, 25 % missing, truth known)"
+    values = Split(torch.zeros(1, 5, 2), torch.zeros(1))
+    assert repr(values) == "Split(1 series × 5 steps × 2 channels, real values)"
+    steps = Split(torch.zeros(1, 5, 2), torch.zeros(1, 5, dtype=torch.int64))
+    assert repr(steps) == "Split(1 series × 5 steps × 2 channels, 1 class per step)"
+    data = Dataset("toy", split, None, steps, 3, ("a", "b"), "paper")
+    assert repr(data).splitlines() == [
+        "Dataset toy (paper), 3 classes, channels a, b",
+        f"  train      {split!r}",
+        f"  test       {steps!r}",
+    ]
+
+
+def scaled(split=None, **changes):
+    split = make() if split is None else split
+    parts = {"centre": torch.tensor([10.0, -1.0]), "scale": torch.tensor([2.0, 0.5]), "units": ("°C", "")}
+    return Dataset("toy", split, None, split, 3, ("a", "b"), **(parts | changes))
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (4, 1), (4, 2), ()])
+def test_raw_undoes_the_scaling_cell_by_cell(shape):
+    centre, scale = (torch.rand(shape, generator=torch.Generator().manual_seed(seed)) + 1 for seed in (0, 1))
+    data = scaled(centre=centre, scale=scale)
+    few = data.test.take([4, 1])
+    found = data.raw(few)
+    assert found.dtype == torch.float64
+    for (row, time, channel), value in np.ndenumerate(found.numpy()):
+        if not few.mask[row, time, channel]:
+            assert np.isnan(value)
+            continue
+        shift, factor = (float(part.expand(4, 2)[time, channel]) for part in (centre, scale))
+        assert value == pytest.approx(float(few.x[row, time, channel]) * factor + shift, rel=1e-12)
+
+
+def test_series_that_were_not_scaled_are_raw_as_they_are():
+    data = load_dataset("state")
+    assert (data.centre, data.scale, data.units) == (None, None, None)
+    assert torch.equal(data.raw(data.test), data.test.x.double())
+
+
+def test_a_fold_keeps_the_scaling():
+    folded = scaled(make(50, mask=None)).fold(2)
+    assert torch.equal(
+        folded.raw(folded.validation),
+        folded.validation.x * torch.tensor([2, 0.5]).double() + torch.tensor([10, -1]),
+    )
+    assert folded.units == ("°C", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"centre": None}, "toy has one of centre and scale: pass both, or neither"),
+        ({"scale": torch.ones(3)}, r"scale must broadcast to the \(time, channel\) \(4, 2\) of toy, got \(3,\)"),
+        ({"centre": torch.ones(1, 4, 2)}, r"centre must broadcast .* got \(1, 4, 2\)"),
+        ({"units": ("kg",)}, "toy has 1 units for 2 channels"),
+    ],
+)
+def test_a_scaling_that_does_not_fit_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        scaled(**changes)
+
+
+def test_raw_is_for_splits_of_the_same_data_set():
+    with pytest.raises(InputError, match=r"splits of toy, with series of shape \(4, 2\), got \(5, 2\)"):
+        scaled().raw(make(time=5))

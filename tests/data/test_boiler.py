@@ -102,10 +102,10 @@ def test_standardising_by_hand():
     train = np.array([True, True, False])  # means 2 and 0.1, of all four values 1.05
     root = 2**0.5
     expected = [[[-1 / root, 0]], [[1 / root, 0]], [[6 / root, 0]]]
-    np.testing.assert_allclose(standardise(x, train, (0, 1), floor=0), expected, atol=1e-12)
-    np.testing.assert_allclose(standardise(x, train, (0, 1), floor=0.5)[2, 0], [6 / (root + 0.5), 0], atol=1e-12)
+    np.testing.assert_allclose(standardise(x, train, (0, 1), floor=0).x, expected, atol=1e-12)
+    np.testing.assert_allclose(standardise(x, train, (0, 1), floor=0.5).x[2, 0], [6 / (root + 0.5), 0], atol=1e-12)
     squares = (1 - 1.05) ** 2 + (3 - 1.05) ** 2 + 2 * 0.95**2
-    np.testing.assert_allclose(standardise(x, train, (0, 1, 2), floor=0), (x - 1.05) / (squares / 3) ** 0.5)
+    np.testing.assert_allclose(standardise(x, train, (0, 1, 2), floor=0).x, (x - 1.05) / (squares / 3) ** 0.5)
 
 
 def test_no_window_bridges_a_gap(made):
@@ -339,3 +339,20 @@ def test_the_real_windows_are_the_rows_of_the_file(real, data_root):
             times = [rows[row][1] for row in range(number - 5, number + 1)]
             minutes = [60 * int(time[:2]) + int(time[4:6]) for time in times]
             assert {(after - before) % 1440 for before, after in pairwise(minutes)} == {15}
+
+
+def test_real_values_come_back_as_the_file_has_them(real, data_root):
+    with gzip.open(data_root / "Boiler/boiler_1_test.csv.gz", "rt") as file:
+        sensors = np.array([row[2:-1] for row in list(csv.reader(file))[1:]], dtype=float)
+    data = real["windows"]
+    for part in parts(data):
+        last = part.ids.numpy()
+        known = np.stack([sensors[last - lag] for lag in range(5, -1, -1)], axis=1)
+        wrong = np.abs(data.raw(part).numpy() - known)
+        room = 1e-6 * data.scale.numpy() * (1 + np.abs(part.x.numpy()))  # what single precision leaves of x
+        assert (wrong <= room + 1e-15).all()
+    nested = real["published"]
+    last = nested.test.ids.numpy()
+    found = nested.raw(nested.test)
+    np.testing.assert_allclose(found[:, 35], sensors[last], atol=1e-6)  # the last step of the last block
+    np.testing.assert_allclose(found[:, 1:6], 0, atol=1e-6)  # padding

@@ -304,3 +304,15 @@ def test_the_published_processing_erases_half_of_the_real_signal(real, real_rows
     assert 0.55 < counts.max() / x.numel() < 0.56
     assert len(real["by_recording"].test.x.unique()) < 4000  # nothing is lost: the raw values are integers
     assert values[counts.argmax()] != 0
+
+
+def test_real_values_come_back_as_the_file_has_them(real, real_rows):
+    _, table = real_rows
+    where = {row[:-1].astype(int).tobytes() for row in table}
+    for variant in ("by_recording", "random"):
+        data = real[variant]
+        found = data.raw(data.test)[..., 0].numpy()
+        np.testing.assert_allclose(found, np.round(found), atol=1e-3)  # the file holds integers
+        assert {series.astype(int).tobytes() for series in np.round(found)} <= where
+    erased = real["published"]
+    assert torch.equal(erased.raw(erased.test), erased.test.x.double())

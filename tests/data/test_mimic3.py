@@ -1,5 +1,8 @@
 """MIMIC-III: the published rules, checked by hand-made tables and by plain loops over the open demo."""
 
+import csv
+import gzip
+import math
 from datetime import datetime
 
 import numpy as np
@@ -311,8 +314,9 @@ def test_the_label_is_death_in_the_icu_or_in_the_hospital(clinic):
 def test_a_channel_seen_less_than_twice_in_training_keeps_its_scale():
     x = np.array([[[5.0, 7.0]], [[9.0, 3.0]]])
     observed = np.array([[[True, False]], [[True, True]]])
-    result = standardise(x, observed, train=np.array([True, False]))
+    result, centre, scale = standardise(x, observed, train=np.array([True, False]))
     assert result.tolist() == [[[0, 0]], [[4, 3]]]
+    assert (centre.tolist(), scale.tolist()) == ([5, 0], [1, 1])
 
 
 def test_a_fifth_of_the_patients_with_each_outcome_tests():
@@ -375,6 +379,36 @@ def test_the_demo_agrees_with_plain_loops_cell_by_cell(demo):
         assert mask.tolist() == [[cell is not None for cell in row] for row in stay["series"]]
         assert torch.allclose(x, torch.tensor(series), rtol=1e-5, atol=1e-5)
     assert data.channels == tuple(slow_mimic3.NAMES)
+    for split in (data.train, data.test):
+        raw = data.raw(split)
+        for name, values in zip(split.ids.tolist(), raw, strict=True):
+            told = [
+                [math.nan if cell is None else cell for cell in row] for row in stays[names.index(name)]["series"]
+            ]
+            torch.testing.assert_close(values, torch.tensor(told).double(), rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def test_units_are_those_of_the_laboratory_and_of_the_living(demo, data_root):
+    data, _ = demo
+    units = dict(zip(data.channels, data.units, strict=True))
+    written = {}
+    with gzip.open(data_root / "MIMIC3-demo/LABEVENTS.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            written.setdefault(row["itemid"], set()).add(row["valueuom"])
+    same = {"sec": "s", "SECONDS": "s", "K/uL": "K/µL"}
+    for item, (name, _) in slow_mimic3.RULE_OF_LAB.items():
+        assert {same.get(unit, unit) for unit in written[item]} == {units[name]}, name
+    if data.variant != "published":  # where zeros stand for what was not measured
+        usual = {
+            "HeartRate": (60, 110),
+            "MeanBP": (60, 100),
+            "RespRate": (12, 25),
+            "SpO2": (90, 100),
+            "Temp": (36, 38),
+        }
+        for name, (low, high) in usual.items():
+            middle = data.raw(data.train)[..., data.channels.index(name)].nanmedian()
+            assert low < middle < high, name
 
 
 def test_the_counts_of_the_demo(demo, data_root):

@@ -75,6 +75,8 @@ def test_a_fold_is_the_published_split_scaled_by_its_training_series(tree, varia
         assert split.ids.tolist() == rows.tolist()  # in the published order
         assert split.y.tolist() == [int(y[row, 1]) for row in rows]
         np.testing.assert_allclose(split.x.numpy(), scaled[rows], rtol=2e-6, atol=2e-6)
+        undone = x[rows] if variant == "all_values" else split.x.double()  # what was erased cannot come back
+        np.testing.assert_allclose(data.raw(split), undone, rtol=1e-6, atol=1e-5)
         assert split.x.dtype == torch.float32
         assert split.mask is None
         assert split.truth is None

@@ -370,6 +370,22 @@ def test_a_parameter_unknown_to_the_training_sets_cannot_be_scaled(tree):
     assert load_physionet2012(root=tree, variant="published").test.x.isfinite().all()
 
 
+@pytest.mark.parametrize("variant", ["hourly", "with_static", "published"])
+def test_raw_values_are_the_means_of_the_hours(tree, variant):
+    data = load_physionet2012(root=tree, variant=variant)
+    for split, cells in ((data.train, TRAIN_CELLS), (data.test, TEST_CELLS)):
+        raw = data.raw(split)
+        for (number, hour, name), value in cells.items():
+            row, channel = split.ids.tolist().index(number), data.channels.index(name)
+            assert raw[row, hour, channel].item() == pytest.approx(value, rel=1e-6)
+        assert torch.equal(raw.isnan(), ~split.mask)
+    if variant == "with_static":
+        assert data.units[-4:] == ("years", "", "cm", "")
+        assert data.raw(data.train)[0, 3, -4:].nan_to_num(-1).tolist() == pytest.approx([70, 0, -1, 2], abs=1e-6)
+    if variant == "published":  # what was never measured counts as 0
+        assert data.raw(data.test)[0, :, data.channels.index("Lactate")].abs().max() < 1e-6
+
+
 def test_unknown_variants_are_refused(tree):
     with pytest.raises(UnknownNameError, match="variant of physionet2012 is called 'daily'"):
         load_physionet2012(root=tree, variant="daily")
@@ -421,6 +437,56 @@ def slow_cells(text):
         if name in MEASURED and RANGES[name][0] <= float(value) <= RANGES[name][1]:
             found.setdefault((min(int(time[:2]), 47), name), []).append(float(value))
     return {place: math.fsum(values) / len(values) for place, values in found.items()}
+
+
+def test_real_values_come_back_as_the_records_have_them(challenge, data_root):
+    data = challenge[2]
+    with tarfile.open(data_root / "PhysioNet2012/set-b.tar.xz") as archive:
+        for number, member in enumerate(archive):
+            if member.isfile() and number % 8 == 0:
+                cells = slow_cells(archive.extractfile(member).read().decode())
+                raw = data.raw(data.train.take(data.train.ids == int(member.name[-10:-4])))[0].numpy()
+                found = {(h, data.channels[c]): raw[h, c] for h, c in np.argwhere(~np.isnan(raw))}
+                assert found == pytest.approx(cells, rel=1e-5, abs=1e-5)
+            if number == 400:
+                break
+
+
+def test_units_fit_what_is_usual_in_intensive_care(challenge):
+    """Medians that would be far off in any other unit that hospitals use."""
+    data = challenge[2]
+    median = dict(zip(data.channels, data.raw(data.test).flatten(0, 1).nanmedian(0).values.tolist(), strict=True))
+    units = dict(zip(data.channels, data.units, strict=True))
+    usual = {  # unit, low, high
+        "Albumin": ("g/dL", 2, 5),
+        "ALP": ("IU/L", 30, 150),
+        "Bilirubin": ("mg/dL", 0.2, 3),
+        "BUN": ("mg/dL", 7, 40),
+        "Cholesterol": ("mg/dL", 100, 240),
+        "Creatinine": ("mg/dL", 0.5, 2),
+        "Glucose": ("mg/dL", 80, 180),
+        "HCO3": ("mmol/L", 20, 30),
+        "HCT": ("%", 25, 45),
+        "HR": ("beats/min", 60, 110),
+        "K": ("mEq/L", 3.5, 5),
+        "Lactate": ("mmol/L", 0.5, 4),
+        "MAP": ("mmHg", 60, 100),
+        "Mg": ("mg/dL", 1.6, 2.6),
+        "Na": ("mEq/L", 132, 146),
+        "PaO2": ("mmHg", 70, 180),
+        "Platelets": ("cells/nL", 100, 400),
+        "RespRate": ("breaths/min", 12, 25),
+        "SaO2": ("%", 90, 100),
+        "Temp": ("°C", 36, 38),
+        "WBC": ("cells/nL", 4, 15),
+        "Weight": ("kg", 50, 100),
+        "FiO2": ("", 0.21, 1),
+        "MechVent": ("", 0.999, 1.001),
+        "pH": ("", 7.3, 7.5),
+    }
+    for name, (unit, low, high) in usual.items():
+        assert units[name] == unit
+        assert low < median[name] < high, (name, median[name])
 
 
 def test_real_records_agree_with_a_slow_reading(challenge, data_root):

@@ -41,17 +41,26 @@ def path(tmp_path):
 
 
 def test_every_field_comes_back(path):
-    data = Dataset("toy", split(5, 0), split(2, 1), split(3, 2), 4, ("a", "ß"), variant="paper")
+    scaling = {"centre": torch.rand(3, 2).T.contiguous().T, "scale": torch.rand(2).double(), "units": ("", "µV")}
+    data = Dataset("toy", split(5, 0), split(2, 1), split(3, 2), 4, ("a", "ß"), variant="paper", **scaling)
     assert save_prepared(data, path) == path
     found = load_prepared(path)
     for part in ("train", "validation", "test"):
         assert_same(getattr(found, part), getattr(data, part))
-    plain = [field.name for field in fields(Dataset) if field.name not in {"train", "validation", "test"}]
+    plain = [
+        field.name
+        for field in fields(Dataset)
+        if field.name not in {"train", "validation", "test", "centre", "scale"}
+    ]
+    for name in ("centre", "scale"):
+        assert torch.equal(getattr(found, name), scaling[name])
+        assert getattr(found, name).dtype == scaling[name].dtype
     assert {name: getattr(found, name) for name in plain} == {
         "name": "toy",
         "classes": 4,
         "channels": ("a", "ß"),
         "variant": "paper",
+        "units": ("", "µV"),
     }
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
@@ -61,6 +70,7 @@ def test_parts_that_are_none_stay_none(path):
     data = Dataset("toy", train, None, split(3, 1, truth=False, per_step=False), 4, ("a", "b"))
     found = load_prepared(save_prepared(data, path))
     assert found.variant == "default"
+    assert (found.centre, found.scale, found.units) == (None, None, None)
     assert found.validation is None
     assert_same(found.train, data.train)
     assert_same(found.test, data.test)
@@ -101,6 +111,15 @@ def plain(**changes):
     }
 
 
+def test_files_from_before_units_were_kept_still_load(path):
+    path.parent.mkdir()
+    save_file(tensors(), path, plain())
+    found = load_prepared(path)
+    assert found.channels == ("a", "b")
+    assert (found.centre, found.scale, found.units) == (None, None, None)
+    assert torch.equal(found.raw(found.test), torch.zeros(2, 3, 2).double())
+
+
 def tensors(**changes):
     x, y, ids = torch.zeros(2, 3, 2), torch.zeros(2, dtype=torch.long), torch.arange(2)
     parts = {
@@ -119,6 +138,8 @@ DAMAGE = {
     "a field is unknown": (tensors(), plain(colour="red")),
     "channels are no list": (tensors(), plain(channels=2)),
     "too few channels": (tensors(), plain(channels=["a"])),
+    "too many units": (tensors(), plain(units=["a", "b", "c"])),
+    "a centre without a scale": (tensors(centre=torch.zeros(2)), plain()),
     "labels out of range": (tensors(**{"test.y": torch.tensor([0, 4])}), plain()),
 }
 

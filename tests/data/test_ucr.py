@@ -212,5 +212,6 @@ def test_the_real_files(data_root, name, archive, steps, train, test):
         np.testing.assert_allclose(
             split.x[..., 0], (raw[part][:, 1:] - mean) / (deviation + 1e-5), rtol=1e-4, atol=1e-6
         )
+        np.testing.assert_allclose(data.raw(split)[..., 0], raw[part][:, 1:], rtol=0, atol=1e-6 * deviation)
         np.testing.assert_array_equal(split.y, raw[part][:, 0] == raw[part][:, 0].max())
     assert data.test.ids[0] == len(data.train)

@@ -9,6 +9,7 @@ from settings import explained, fitted, quick
 from torch import nn
 
 from conftest import Recurrent, linear, series
+from tempograd import captum
 from tempograd.draws import keys, split, words
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers._anchors import draw, repaired
@@ -114,3 +115,20 @@ def test_a_mask_may_stay_on_the_cpu(name):
     torch.testing.assert_close(here.values, EXPLAINERS[name]()(model, x, mask=mask.cuda()).values)
     assert here.mask is not None
     assert here.mask.device == x.device
+
+
+class Scaled(Recurrent):
+    """A model with an argument that is not explained."""
+
+    def forward(self, x, by):
+        return super().forward(x) * by[:, None]
+
+
+def test_captum_users_need_no_flag_for_recurrent_models():
+    model, x = Scaled().double().eval(), series(5, 12, 3, dtype=torch.float64)
+    scale, target = torch.tensor([1.0, -2.0, 0.5, 3.0, 1.0]).double(), [0, 2, 1, 1, 0]
+    here = captum.Timing(model).attribute(x, 0.5, target, scale)
+    there = captum.Timing(model.cuda()).attribute(x.cuda(), 0.5, target, scale.cuda())
+    assert there.device.type == "cuda"
+    assert not model.gru.training
+    torch.testing.assert_close(there.cpu(), here, rtol=1e-6, atol=1e-9)

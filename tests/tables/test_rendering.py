@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 
 import pytest
@@ -169,6 +170,30 @@ def test_csv_has_everything_of_a_row_and_measure():
     }
     assert (timing["mark"], timing["difference"]) == ("best", "")
     assert (random["mean"], random["count"], random["complete"]) == ("", "", "no")
+
+
+def test_json_has_what_the_csv_has_with_numbers_as_numbers():
+    plan = toy_plan(rows=(IG, TIMING, RANDOM))
+    models = {fold: GOOD | {"auroc": auroc} for fold, auroc in enumerate((0.75, 0.5, 1.0))}
+    records = toy_records(plan, models=models, seconds={"explain": 3.0})
+    rows, found = (
+        list(csv.DictReader(io.StringIO(shown(plan, records, "csv")))),
+        json.loads(shown(plan, records, "json")),
+    )
+    assert len(rows) == len(found) > 2
+    for row, entry in zip(rows, found, strict=True):
+        assert list(row) == list(entry)
+        for name, text in row.items():
+            value = entry[name]
+            if isinstance(value, bool):
+                assert text == ("yes" if value else "no")
+            elif isinstance(value, float):
+                assert float(text) == pytest.approx(value, rel=1e-5)
+            elif isinstance(value, list):
+                assert text.split() == [str(part) for part in value]
+            else:
+                assert text == ("" if value is None else str(value))
+    assert any(isinstance(entry["mean"], float) for entry in found)
 
 
 def test_csv_of_one_fold_and_of_a_localisation():

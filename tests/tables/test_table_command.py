@@ -1,5 +1,6 @@
 """``tempograd table`` on small results."""
 
+import json
 import sys
 from types import ModuleType
 
@@ -40,11 +41,14 @@ def text(form):
     return render(tabulate(toy_plan(), toy_records(toy_plan())), form)
 
 
-@pytest.mark.parametrize("form", ["markdown", "latex", "csv"])
+@pytest.mark.parametrize("form", ["markdown", "latex", "csv", "json"])
 def test_it_prints_what_the_library_renders(plans, results, capsys, form):
     assert main(["table", "toy", "--results", str(results), "--format", form]) == 0
     assert capsys.readouterr().out == text(form)
     assert plans == [("toy", None, False)]
+    if form == "json":
+        assert main(["table", "toy", "--results", str(results), "--json"]) == 0
+        assert capsys.readouterr().out == text(form)
 
 
 def test_it_writes_a_file_and_an_archive_that_gives_the_same(plans, results, tmp_path, capsys):
@@ -74,3 +78,6 @@ def test_sizes_need_no_results(plans, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tempograd.tables.sizes.sizes_table", lambda root: sizes_table(root, ["switch_feature"]))
     assert main(["table", "table7", "--root", str(tmp_path), "--format", "csv"]) == 0
     assert capsys.readouterr().out.split("\n")[1] == "switch_feature,1000,100,3,2,1000,100,3,2,"
+    assert main(["table", "table7", "--root", str(tmp_path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert list(row.values()) == ["switch_feature", 1000, 100, 3, 2, 1000, 100, 3, 2, None]

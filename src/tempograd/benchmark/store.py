@@ -12,7 +12,7 @@ from tempograd.benchmark.record import Record
 from tempograd.data import DATASETS, Dataset, load_dataset, load_prepared, save_prepared
 from tempograd.explanation import Explanation
 from tempograd.files import write_atomically
-from tempograd.models import Classifier, load_model, save_model
+from tempograd.models import Classifier, load_classifier, save_model
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Store:
         save_model(model, self.model_path(cell), facts=facts)
 
     def model(self, cell: Cell, device: str) -> Classifier:
-        return load_model(self.model_path(cell), device)
+        return load_classifier(self.model_path(cell), device)
 
     def explanation(self, cell: Cell) -> tuple[Explanation, dict[str, Any]] | None:
         """Read a finished explanation, without its series, and the facts that were noted with it."""

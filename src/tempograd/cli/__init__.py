@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tempograd.cli.bench import add_bench
+from tempograd.cli.completion import add_completion
 from tempograd.cli.demo import add_demo
 from tempograd.cli.evaluate import add_evaluate
 from tempograd.cli.explain import add_explain
@@ -21,12 +22,38 @@ from tempograd.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS = (add_demo, add_list, add_train, add_explain, add_evaluate, add_bench, add_table, add_report)
+COMMANDS = (
+    add_demo,
+    add_list,
+    add_train,
+    add_explain,
+    add_evaluate,
+    add_report,
+    add_bench,
+    add_table,
+    add_completion,
+)
+PATH = """the usual path:
+  see all of it  tempograd demo
+  get a model    tempograd train state --out model.safetensors
+  explain it     tempograd explain --model model.safetensors --data state --out E.safetensors
+  test that      tempograd evaluate E.safetensors --model model.safetensors
+  look at it     tempograd report E.safetensors --model model.safetensors --data state --out report.html
+
+'tempograd COMMAND --help' has more examples, also for your own models and files.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for an error with one clear line, 130 when interrupted."""
-    args = _parser().parse_args(argv)
+    """Run one command and return its exit code: 0, 1 for an error with one clear line, 130 when interrupted.
+
+    Wrong usage ends the program with exit code 2.
+    """
+    parser = make_parser()
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    args = parser.parse_args(argv)
     try:
         with _warnings_in_one_line(), _one_core_left():
             args.run(args)
@@ -60,14 +87,16 @@ def _one_core_left() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="tempograd",
         description="Which values of a series, at which moments, pushed a model's prediction up or down.",
-        epilog="Start with: tempograd demo",
+        epilog=PATH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(required=True, metavar="command", title="commands")
     for add in COMMANDS:
         add(commands)
     return parser

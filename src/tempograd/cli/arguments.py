@@ -2,44 +2,44 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 
 
-FILES = """Files of series: an .npy holds x alone; an .npz holds arrays by name, of which only x is needed:
-  x         the series (series, time, channel), floating point, a number in every cell
-  mask      like x: 1 where a value was observed, 0 where it is missing
-  y         labels (series,) or (series, time): classes (integers) or real values
-  truth     like x: 1 where a value truly decided the label
-  ids       distinct integers, one per series
-  channels  one name per channel
-
-"""
+Container = Any  # nor its groups of arguments
 
 
 def add_command(
-    commands: Commands, name: str, about: str, example: str, notes: str = ""
+    commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = "", usage: str | None = None
 ) -> argparse.ArgumentParser:
-    """Add a command whose help ends with an example."""
+    """Add a command whose help ends with examples; ``usage`` stands for a list of options too long to read."""
+    shown = "\n".join(f"  tempograd {name} {example}".rstrip() for example in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
-        epilog=f"{notes}Example:\n  {example}",
+        epilog=f"{notes}Examples:\n{shown}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=None if usage is None else f"tempograd {name} {usage}",
     )
     return parser
 
 
-def add_source(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: Container, what: str = "print JSON, for programs") -> None:
+    """Add the choice between text for people and JSON for programs."""
+    parser.add_argument("--json", action="store_true", help=what)
+
+
+def add_source(parser: Container) -> None:
     """Add what finds the files of a data set."""
     parser.add_argument("--root", type=Path, help="folder with the data sets' files (default: $TEMPOGRAD_DATA)")
     parser.add_argument("--variant", help="which version of a data set, for those that have several")
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device(parser: Container) -> None:
     """Add where the model computes."""
     parser.add_argument("--device", help="for instance cpu or cuda:0 (default: a GPU if there is one)")
 
@@ -60,20 +60,27 @@ def device(name: str | None) -> str:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """Read ``name=value``; the value is JSON where it can be, else text.
+    """Read ``name=value``: numbers, true, false, none, lists with commas, other JSON, else text.
 
     Examples
     --------
-    >>> setting("points=100"), setting("rule=midpoint")
-    (('points', 100), ('rule', 'midpoint'))
+    >>> setting("points=100"), setting("rule=midpoint"), setting("areas=0.1,0.2"), setting("segments=None")
+    (('points', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None))
     """
     name, equals, value = text.partition("=")
-    if not equals or not name:
+    if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"write name=value, got {text!r}")
+    if "," in value and value[:1] not in '[{"':
+        return name.strip(), [_plain(part) for part in value.split(",") if part.strip()]
+    return name.strip(), _plain(value)
+
+
+def _plain(text: str) -> Any:
+    word = text.strip()
     try:
-        return name, json.loads(value)
+        return json.loads({"none": "null", "true": "true", "false": "false"}.get(word.lower(), word))
     except json.JSONDecodeError:
-        return name, value
+        return word
 
 
 def amount(text: str) -> int | float:

@@ -9,6 +9,11 @@ from tempograd.cli.arguments import Commands, add_command, add_device, names
 if TYPE_CHECKING:
     from tempograd.benchmark import Cell, Plan
 
+EXAMPLES = (
+    "smoke --out runs/smoke",
+    "table4 --out runs/table4 --protocol fair --workers 2",
+    "table3 --out runs/table3 --datasets wafer --methods timing,random --folds 0",
+)
 NOTES = """A run can be stopped at any moment: the same command goes on where it was. On a CPU every cell uses one
 core, so give it as many workers as there are cores.
 
@@ -20,16 +25,17 @@ def add_bench(commands: Commands) -> None:
         commands,
         "bench",
         "run the cells of a table: data sets × models × folds × methods",
-        "tempograd bench table4 --out results --protocol fair --workers 2",
+        EXAMPLES,
         NOTES,
     )
-    parser.add_argument("plan", metavar="PLAN", help="a name such as table3, or a TOML file")
+    parser.add_argument("plan", metavar="PLAN", help="see 'tempograd list plans', or a TOML file")
     parser.add_argument("--out", type=Path, required=True, help="folder for data, models and records")
     parser.add_argument("--protocol", choices=("fair", "published"), help="(default: the plan's)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="cells at the same time (default: 1)")
     parser.add_argument("--root", type=Path, help="folder with the data sets' files (default: $TEMPOGRAD_DATA)")
+    only = parser.add_argument_group("only a part of the plan")
     for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
-        parser.add_argument(f"--{kind}", type=names, help=f"only some {kind} of the plan, such as {example}")
+        only.add_argument(f"--{kind}", type=names, help=f"such as {example}")
     add_device(parser)
     parser.set_defaults(run=run)
 
@@ -51,12 +57,13 @@ def run(args: argparse.Namespace) -> None:
         except DataError as error:
             raise DataError(f"{where(args.plan, 'datasets', number)}: {error}") from None
     outcome = run_cells(cells, args.out, root=args.root, device=device(args.device), workers=workers)
-    print(f"{len(cells)} cells: {outcome.there} were there, {outcome.done} done, {len(outcome.failed)} failed.")
+    count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
+    print(f"{count}: {outcome.there} there before, {outcome.done} done, {len(outcome.failed)} failed.")
     for cell, reason in outcome.failed.items():
         print(f"  {cell}: {reason}")
     if outcome.failed:
         raise TempogradError(f"Some cells failed; their tracebacks are in {args.out / 'failures'}.")
-    print(f"Now: tempograd table {args.plan} --results {args.out} --protocol {plan.protocol}")
+    print(f"Next: tempograd table {args.plan} --results {args.out} --protocol {plan.protocol}")
 
 
 def _check_filters(plan: "Plan", args: argparse.Namespace) -> None:

@@ -48,10 +48,10 @@ def add_demo(commands: Commands) -> None:
         commands,
         "demo",
         "train a model on embedded data, explain it with every method, score them and write a report",
-        "tempograd demo --out demo",
+        ("--out demo", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1"),
     )
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
     parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
     parser.add_argument("--methods", type=names, help="comma-separated, TIMING is always there (default: all)")
     parser.add_argument("--epochs", type=int, help="train at most this long; by default until it stops helping")
@@ -70,9 +70,10 @@ def run(args: argparse.Namespace) -> None:
     print(f"1/4 data     state: {len(data.train)} series to learn from, {steps} steps × {channels} channels;")
     print("             which values decide each label is known")
     model = _train(data, args, device(args.device))
-    explanations = _explain(model, data, split, methods, args.seed)
+    explanations, seconds = _explain(model, data, split, methods, args.seed)
     scores = _score(model, explanations, split)
     _write(args.out, model, explanations, split, scores)
+    _draw(args.out, model, explanations, split, scores, seconds)
     print(f"\nDone in {time.monotonic() - start:.0f} s. Open the report in a browser:")
     print(f"  {(args.out / 'report.html').resolve().as_uri()}")
 
@@ -106,19 +107,19 @@ def _wanted(chosen: list[str] | None) -> list[str]:
 
 def _explain(
     model: "Classifier", data: "Dataset", split: "Split", methods: list[str], seed: int
-) -> "dict[str, Explanation]":
+) -> "tuple[dict[str, Explanation], dict[str, float]]":
     from tempograd.explainers import EXPLAINERS, explain
 
-    found = {}
+    found, times = {}, {}
     print(f"3/4 explain  {len(split)} test series with", flush=True)
     for method in methods:
         learns = EXPLAINERS[method].needs_fit or method == "gradient_shap"
         options: dict[str, Any] = {"seed": seed, "ids": split.ids, "channels": data.channels}
         options |= METHODS[method] | ({"train": data.train.x[:LEARNT_FROM]} if learns else {})
         work = partial(explain, model, split.x, method, **options)
-        found[method], seconds = _timed(partial(_quietly, work))
-        print(f"             {method:21} {seconds:3.0f} s", flush=True)
-    return found
+        found[method], times[method] = _timed(partial(_quietly, work))
+        print(f"             {method:21} {times[method]:3.0f} s", flush=True)
+    return found, times
 
 
 def _quietly(work: Callable[[], T]) -> T:
@@ -171,7 +172,7 @@ def _write(
 ) -> None:
     from tempograd.files import write_atomically
     from tempograd.models import save_model
-    from tempograd.pages import figure, report
+    from tempograd.pages import report
 
     text = _table(scores)
     print(text)
@@ -184,9 +185,37 @@ def _write(
     explanations["timing"].save(out / "timing.safetensors")
     shown = {method: explanation for method, explanation in explanations.items() if method in SHOWN}
     report(out / "report.html", model, shown, split, scores=scores)
-    picture = figure(explanations["timing"], 0, split=split, model=model)
-    write_atomically(out / "series.svg", lambda path: path.write_text(picture, encoding="utf-8"))
     write_atomically(out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+
+def _draw(
+    out: Path,
+    model: "Classifier",
+    explanations: "dict[str, Explanation]",
+    split: "Split",
+    scores: "dict[str, dict[str, Tensor]]",
+    seconds: dict[str, float],
+) -> None:
+    """Write pictures for those who would rather look; they need an extra, so the demo goes on without."""
+    from tempograd import plots
+    from tempograd.errors import MissingExtraError
+    from tempograd.metrics import summarise
+
+    shown = {method: explanation for method, explanation in explanations.items() if method in SHOWN}
+    means = {method: summarise(found["cpd"]) for method, found in scores.items()}
+    rows = [(m, seconds[m] / len(split), found.mean, found.standard_error) for m, found in means.items()]
+    timing = explanations["timing"]
+    try:
+        pictures = {
+            "series.png": plots.series(timing, 0, model=model, y=split.y, truth=split.truth),
+            "removal.png": plots.removal(model, shown),
+            "cost.png": plots.cost(rows),
+        }
+    except MissingExtraError as error:
+        print(f"\nNo pictures: {error}")
+        return
+    for name, picture in pictures.items():
+        picture.savefig(out / name, dpi=160)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -1,4 +1,4 @@
-"""``tempograd evaluate``: how well an explanation stands up to tests."""
+"""``tempograd evaluate``: how well explanations stand up to tests."""
 
 import argparse
 import json
@@ -6,87 +6,116 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tempograd.cli.arguments import FILES, Commands, add_command, add_device, add_source, amount, names
+from tempograd.cli.arguments import Commands, add_command, add_json, amount, names
+from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.series import FILES, add_files, read
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tempograd.data import Split
-    from tempograd.explanation import Explanation
+    from tempograd.metrics import Difference
+
+Scores = dict[str, dict[str, "Tensor"]]
+USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
+NOTES = FORMS + FILES + "\n"
+EXAMPLES = (
+    "E.safetensors --model model.safetensors",
+    "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
+    "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
+)
 
 
 def add_evaluate(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "evaluate",
-        "score an explanation",
-        "tempograd evaluate E.safetensors --model model.safetensors --metrics cpd,cpp,auroc --data state",
-        FILES,
-    )
-    parser.add_argument("explanation", type=Path, metavar="E.safetensors")
-    parser.add_argument("--model", type=Path, required=True, help="the model that was explained")
-    parser.add_argument("--metrics", type=names, default=["cpd", "cpp"], help="see 'tempograd list metrics'")
+    about = "score explanations, and compare several of the same series"
+    parser = add_command(commands, "evaluate", about, EXAMPLES, NOTES, USAGE)
+    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
-    parser.add_argument("--split", default="test", choices=("train", "validation", "test"), help="of a data set")
-    parser.add_argument(
-        "--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    add_json(parser, "print JSON, for programs: one score per series too")
+    group = parser.add_argument_group("metrics")
+    group.add_argument(
+        "--metrics", type=names, default=["cpd", "cpp"], help="see 'tempograd list metrics' (default: cpd,cpp)"
     )
-    parser.add_argument("--substitute", default="zero", choices=("zero", "average"), help="what replaces them")
-    parser.add_argument("--json", action="store_true", help="for programs: one score per series too")
-    add_source(parser)
-    add_device(parser)
+    group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
+    group.add_argument(
+        "--substitute", default="zero", choices=("zero", "average"), help="what replaces them (default: zero)"
+    )
+    add_model(parser)
+    add_files(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.cli.arguments import device
-    from tempograd.cli.scores import score_rows
+    from tempograd.cli.scores import difference_rows, score_rows
     from tempograd.explanation import Explanation
     from tempograd.markdown import table
-    from tempograd.metrics import evaluate
-    from tempograd.models import load_model
+    from tempograd.metrics import compare, evaluate
+    from tempograd.pages.selection import aligned, labelled
 
-    explanation, model = Explanation.load(args.explanation), load_model(args.model, device(args.device))
-    split = _matching_split(explanation, args)
-    scores = evaluate(
-        model,
-        explanation,
-        None if split is None else split.x,
-        metrics=args.metrics,
-        substitute=args.substitute,
-        k=args.k,
-        truth=None if split is None else split.truth,
-    )
+    named = labelled([Explanation.load(path) for path in args.explanations])
+    model, first = read_model(args), next(iter(named.values()))
+    split = None if args.data is None else aligned(first, read(args.data, args))
+    scores: Scores = {
+        label: evaluate(
+            model,
+            explanation,
+            None if split is None else split.x,
+            metrics=args.metrics,
+            substitute=args.substitute,
+            k=args.k,
+            truth=None if split is None else split.truth,
+        )
+        for label, explanation in named.items()
+    }
+    base, *others = scores
+    gaps = {
+        label: {metric: compare(scores[label][metric], scores[base][metric]) for metric in scores[base]}
+        for label in others
+    }
     if args.json:
-        print(json.dumps(_plain(scores, explanation.ids.tolist()), indent=2))
-    else:
-        print(table(score_rows({explanation.method: scores})))
+        files = [str(path) for path in args.explanations]
+        print(json.dumps(_plain(scores, gaps, files, first.ids.tolist()), indent=2, ensure_ascii=False))
+        return
+    print(table(score_rows(scores)))
+    if gaps:
+        print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
+        print(table(difference_rows(gaps, base)))
 
 
-def _matching_split(explanation: "Explanation", args: argparse.Namespace) -> "Split | None":
-    """Return the explained series from ``--data``, if it was given."""
-    from tempograd.cli.series import read_series
-    from tempograd.pages.selection import aligned
-
-    if args.data is None:
-        return None
-    return aligned(explanation, read_series(args.data, args.split, args.root, args.variant).split)
-
-
-def _plain(scores: "dict[str, Tensor]", ids: list[int]) -> dict[str, Any]:
-    """Return scores as JSON values; what is not defined or not finite is null."""
+def _plain(
+    scores: Scores, gaps: "dict[str, dict[str, Difference]]", files: list[str], ids: list[int]
+) -> dict[str, Any]:
+    """Return everything as JSON values; what is not defined or not finite is null."""
     from tempograd.metrics import summarise
 
-    def number(value: float) -> float | None:
-        return value if math.isfinite(value) else None
+    entries = []
+    for file, (label, found) in zip(files, scores.items(), strict=True):
+        metrics = {}
+        for name, values in found.items():
+            summary = summarise(values)
+            metrics[name] = {
+                "mean": _finite(summary.mean),
+                "standard_error": _finite(summary.standard_error),
+                "count": summary.count,
+                "scores": [_finite(value) for value in values.tolist()],
+            }
+        entries.append({"name": label, "file": file, "metrics": metrics})
+    base = next(iter(scores))
+    differences = [
+        {"name": label, "minus": base, "metrics": {name: _gap(gap) for name, gap in found.items()}}
+        for label, found in gaps.items()
+    ]
+    return {"ids": ids, "explanations": entries, "differences": differences}
 
-    found: dict[str, Any] = {"ids": ids, "metrics": {}}
-    for name, values in scores.items():
-        summary = summarise(values)
-        found["metrics"][name] = {
-            "mean": number(summary.mean),
-            "standard_error": number(summary.standard_error),
-            "count": summary.count,
-            "scores": [number(value) for value in values.tolist()],
-        }
-    return found
+
+def _gap(gap: "Difference") -> dict[str, Any]:
+    return {
+        "mean": _finite(gap.mean),
+        "standard_error": _finite(gap.standard_error),
+        "low": _finite(gap.low),
+        "high": _finite(gap.high),
+        "count": gap.count,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -2,89 +2,107 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tempograd.cli.arguments import FILES, Commands, add_command, add_device, add_source, setting, steps
+from tempograd.cli.arguments import Commands, add_command, add_json, setting, steps
+from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.series import FILES, add_files, read
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
+NOTES = FORMS + FILES + "\n"
+EXAMPLES = (
+    "--model model.safetensors --data state --limit 50 --out E.safetensors",
+    "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
+    "--model model.pt2 --data test.parquet --method gradient_shap --train train.parquet --set points=100",
+)
 
 
 def add_explain(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "explain",
-        "attribute a model's predictions to the values of its series",
-        "tempograd explain --model model.safetensors --data state --set points=100 --out E.safetensors",
-        FILES,
-    )
-    parser.add_argument("--model", type=Path, required=True, help="file written by 'tempograd train'")
+    about = "attribute a model's predictions to the values of its series"
+    parser = add_command(commands, "explain", about, EXAMPLES, NOTES, USAGE)
     parser.add_argument(
-        "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, an .npz or an .npy file"
+        "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, or a file of series (see below)"
     )
-    parser.add_argument("--split", default="test", choices=("train", "validation", "test"), help="of a data set")
+    parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
     parser.add_argument(
-        "--train",
-        metavar="DATASET_OR_FILE",
-        help="series for methods that learn from some (default: the training series, where --data is a data set)",
+        "--out",
+        type=Path,
+        default=Path("explanation.safetensors"),
+        metavar="FILE",
+        help="(default: explanation.safetensors)",
     )
-    parser.add_argument("--method", default="timing", metavar="NAME", help="see 'tempograd list explainers'")
-    parser.add_argument(
+    add_json(parser, "print the summary as JSON, for programs")
+    add_model(parser)
+    _add_method(parser.add_argument_group("method"))
+    add_files(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_method(group: Any) -> None:
+    group.add_argument(
+        "--method", default="timing", metavar="NAME", help="see 'tempograd list explainers' (default: timing)"
+    )
+    group.add_argument(
         "--set",
         type=setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="a hyper-parameter of the method, as points=100 or areas=[0.1,0.2]; may be repeated",
+        help="a hyper-parameter of the method, as points=100 or areas=0.1,0.2; may be repeated",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
-    parser.add_argument("--target", type=int, help="class or output to explain (default: the predicted one)")
-    parser.add_argument("--baseline", default="zero", choices=("zero", "average"), help="what absent means")
-    parser.add_argument("--output", default="probability", choices=("probability", "raw"))
-    parser.add_argument("--steps", type=steps, help="own, or steps such as 3,4, for one prediction per step")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("explanation.safetensors"))
-    add_source(parser)
-    add_device(parser)
-    parser.set_defaults(run=run)
+    group.add_argument(
+        "--train",
+        metavar="DATASET_OR_FILE",
+        help="series for methods that learn from some (default: the training series, where --data is a data set)",
+    )
+    group.add_argument("--target", type=int, help="class or output to explain (default: the predicted one)")
+    group.add_argument(
+        "--baseline", default="zero", choices=("zero", "average"), help="what absent means (default: zero)"
+    )
+    group.add_argument(
+        "--output",
+        default="probability",
+        choices=("probability", "raw"),
+        help="raw: the model's output as it is, for regression or probabilities (default: probability)",
+    )
+    group.add_argument("--steps", type=steps, help="own, or steps such as 3,4, for one prediction per step")
+    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
 
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.checks import whole
-    from tempograd.cli.arguments import device
-    from tempograd.cli.series import read_series
+    from tempograd.cli.summary import show
     from tempograd.explainers import explain
-    from tempograd.models import load_model
 
-    model = load_model(args.model, device(args.device))
-    split, channels, _ = read_series(args.data, args.split, args.root, args.variant, labels=False)
+    model, series = read_model(args), read(args.data, args, labels=False)
     if args.limit is not None:
-        split = split.take(slice(whole(args.limit, "--limit", 1)))
-    source = args.train or _training_series(args.method, args.data)
-    pool = None
-    if source is not None:
-        pool = read_series(source, "train", args.root, args.variant, labels=False).split.x
+        series = series.take(slice(whole(args.limit, "--limit", 1)))
     options: dict[str, Any] = {
         "target": args.target,
         "baseline": args.baseline,
         "output": args.output,
         "steps": args.steps,
         "seed": args.seed,
-        "mask": split.mask,
-        "ids": split.ids,
-        "channels": channels,
+        **series.options,
     }
-    explanation = explain(model, split.x, args.method, train=pool, **(options | dict(args.settings)))
+    explanation = explain(model, series.x, args.method, train=_pool(args), **(options | dict(args.settings)))
     explanation.save(args.out)
-    print(f"Explained {len(explanation)} series with {explanation.method}. Wrote {args.out}.")
+    show(explanation, model, args)
 
 
-def _training_series(method: str, data: str) -> str | None:
-    """Return where a method that must learn finds its series, if nobody said."""
+def _pool(args: argparse.Namespace) -> "Tensor | None":
+    """Return the series that a method learns from: those given, or those of the data set if it must learn."""
     from tempograd.data import DATASETS
     from tempograd.errors import InputError
     from tempograd.explainers import EXPLAINERS
 
-    if not EXPLAINERS[method].needs_fit:
+    source = args.train
+    if source is None and not EXPLAINERS[args.method].needs_fit:
         return None
-    if data not in DATASETS:
-        raise InputError(f"{method} learns from training series: pass them with --train.")
-    return data
+    if source is None and args.data not in DATASETS:
+        raise InputError(f"{args.method} learns from training series: pass them with --train.")
+    return read(source or args.data, args, "train", labels=False).x

@@ -7,9 +7,10 @@ import re
 import textwrap
 from typing import Any
 
-from tempograd.cli.arguments import Commands, add_command
+from tempograd.cli.arguments import Commands, add_command, add_json
 
-KINDS = ("explainers", "metrics", "datasets", "models")
+KINDS = ("explainers", "metrics", "datasets", "models", "plans")
+EXAMPLES = ("explainers", "plans", "metrics --json")
 FACTS = (
     "signed",
     "targeted",
@@ -33,11 +34,9 @@ the prediction
 
 
 def add_list(commands: Commands) -> None:
-    parser = add_command(
-        commands, "list", "show what there is, with one line each", "tempograd list explainers --json"
-    )
-    parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser = add_command(commands, "list", "show what there is, with one line each", EXAMPLES)
+    parser.add_argument("kind", choices=KINDS, help="what to list")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -55,7 +54,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def describe(kind: str) -> list[dict[str, Any]]:
-    """Return one entry per name of a registry."""
+    """Return one entry per name of a registry, or per plan of the package."""
+    if kind == "plans":
+        return _plans()
     from tempograd.data import DATASETS
     from tempograd.explainers import EXPLAINERS
     from tempograd.metrics import METRICS
@@ -79,6 +80,21 @@ def describe(kind: str) -> list[dict[str, Any]]:
             entry["higher_is_better"] = thing.higher_is_better
         entries.append(entry)
     return entries
+
+
+def _plans() -> list[dict[str, Any]]:
+    from tempograd.benchmark.reading import load_plan, packaged_plans
+
+    plans = [load_plan(name, to_run=False) for name in packaged_plans()]
+    return [
+        {
+            "name": plan.name,
+            "about": plan.title.rstrip(".") + ".",
+            "datasets": plan.datasets,
+            "cells": len(plan.cells()),
+        }
+        for plan in plans
+    ]
 
 
 def first_sentence(documentation: str) -> str:

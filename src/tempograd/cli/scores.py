@@ -1,12 +1,14 @@
-"""Scores as the rows of a table."""
+"""Scores and their differences as the rows of a table."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tempograd.pages.numbers import with_error
+from tempograd.pages.numbers import alike, with_error
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from tempograd.metrics import Difference
 
 
 def score_rows(scores: Mapping[str, Mapping[str, "Tensor"]]) -> list[list[str]]:
@@ -20,3 +22,14 @@ def score_rows(scores: Mapping[str, Mapping[str, "Tensor"]]) -> list[list[str]]:
         summaries = [summarise(found[name]) for name in metrics]
         body.append([method, *(with_error(s.mean, s.standard_error) for s in summaries)])
     return [head, *body]
+
+
+def difference_rows(gaps: Mapping[str, Mapping[str, "Difference"]], base: str) -> list[list[str]]:
+    """Return a head and one row per method: its mean difference to ``base`` with its interval."""
+    head = [f"minus {base}", *(name.upper() for name in next(iter(gaps.values())))]
+    return [head, *([method, *map(_interval, found.values())] for method, found in gaps.items())]
+
+
+def _interval(gap: "Difference") -> str:
+    mean, low, high = (text if text[0] == "−" else f"+{text}" for text in alike(gap.mean, gap.low, gap.high))
+    return f"{mean} [{low}, {high}]"

@@ -1,93 +1,70 @@
-"""Series from a data set or from a file."""
+"""Series from a data set or from a file, and the arguments that say what its columns are."""
 
-import zipfile
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from tempograd.errors import DataError, InputError
+from tempograd.cli.arguments import add_source, names
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from tempograd.data import Series
 
-    from tempograd.data import Split
+COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align")
+FILES = """Files of series end in
+  .csv .tsv .parquet  tables: one row per series and step (long), per series, step and channel (melted), or per
+                      series (wide); empty cells are missing values; columns with obvious names need no option
+  .ts                 the text format of the UEA and UCR archives
+  .npy                the series x alone
+  .npz                arrays by name, of which only x is needed:
+    x         the series (series, time, channel), floating point, a number in every cell
+    mask      like x: 1 where a value was observed, 0 where it is missing
+    y         labels (series,) or (series, time): classes (integers or text) or real values
+    truth     like x: 1 where a value truly decided the label
+    ids       distinct integers or names, one per series
+    channels  one name per channel
+    times     one name per time step
+"""
 
-FILES = (".npz", ".npy")
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add where data sets lie and what the columns of a table are."""
+    group = parser.add_argument_group("data sets")
+    group.add_argument("--split", default="test", choices=("train", "validation", "test"), help="(default: test)")
+    add_source(group)
+    group = parser.add_argument_group("tables (.csv, .tsv, .parquet)")
+    group.add_argument("--format", choices=("long", "melted", "wide"), help="(default: what the columns say)")
+    group.add_argument("--id", metavar="COLUMN", help="the series' names")
+    group.add_argument("--time", metavar="COLUMN", help="the time: numbers or ISO dates")
+    group.add_argument("--label", metavar="COLUMN", help="the label, which is no channel")
+    group.add_argument("--variable", metavar="COLUMN", help="of a melted table: the channels' names")
+    group.add_argument("--value", metavar="COLUMN", help="of a melted table: the values")
+    group.add_argument(
+        "--channels", type=names, metavar="A,B,…", help="which channels in which order, or their names"
+    )
+    group.add_argument("--classes", type=names, metavar="A,B,…", help="labels of class 0, 1, … (default: sorted)")
+    group.add_argument(
+        "--align",
+        choices=("time", "order"),
+        help="where series have gaps: one step per distinct time, or per row of a series",
+    )
 
 
-class Series(NamedTuple):
-    """A split with its channel names; without labels of their own its series are all in class 0."""
-
-    split: "Split"
-    channels: tuple[str, ...] | None
-    labelled: bool
-
-
-def read_series(
-    source: str,
-    part: str = "test",
-    root: Path | None = None,
-    variant: str | None = None,
-    *,
-    labels: bool = True,
-) -> Series:
-    """Read a data set by name, or a file by its ending; ``labels=False`` leaves y and truth of a file alone."""
-    from tempograd.data import DATASETS, load_dataset
+def read(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> "Series":
+    """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
+    from tempograd.data import DATASETS, Series, load_dataset, read_series
+    from tempograd.data.own import ENDINGS
+    from tempograd.errors import DataError
 
     path = Path(source)
     if source in DATASETS or not (path.suffix or path.exists()):
-        data = load_dataset(source, root=root, variant=variant, fold=0 if part == "validation" else None)
-        split: Split = getattr(data, part)
-        return Series(split, data.channels, labelled=True)
-    if path.suffix not in FILES:
+        part = part or args.split
+        fold = 0 if part == "validation" else None
+        data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
+        split = getattr(data, part)
+        return Series(split.x, split.y, split.mask, split.truth, split.ids, channels=data.channels)
+    if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
         raise DataError(
-            f"{path} cannot be read: files end in {' or '.join(FILES)}, and {source!r} is no data set "
+            f"{path} cannot be read: files of series end in {', '.join(ENDINGS)}, and {source!r} is no data set "
             f"({', '.join(sorted(DATASETS))})."
         )
-    arrays = _arrays(path)
-    return _from_arrays(arrays if labels else {k: v for k, v in arrays.items() if k not in {"y", "truth"}}, path)
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    import numpy as np
-
-    try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return {"x": content}
-        with content:
-            return {name: content[name] for name in content.files}
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is damaged or holds Python objects, which are never loaded.") from error
-
-
-def _from_arrays(arrays: dict[str, Any], path: Path) -> Series:
-    import torch
-
-    from tempograd import checks
-    from tempograd.data import Split
-
-    if "x" not in arrays:
-        raise DataError(f"{path} must hold an array x (series, time, channel); it has {', '.join(arrays)}.")
-    x = checks.series(arrays["x"])
-    truth = checks.observed(arrays.get("truth"), x)
-    labels = arrays.get("y")
-    if labels is not None and labels.dtype.kind not in "iuf":
-        raise InputError(f"y must hold classes (integers) or real values, got {labels.dtype}.")
-    split = Split(
-        x=x,
-        y=torch.zeros(len(x), dtype=torch.int64) if labels is None else _labels(labels),
-        mask=checks.observed(arrays.get("mask"), x),
-        truth=truth,
-        ids=checks.identifiers(arrays.get("ids"), len(x)),
-    )
-    channels = arrays.get("channels")
-    return Series(split, None if channels is None else tuple(str(c) for c in channels), labels is not None)
-
-
-def _labels(labels: Any) -> "Tensor":
-    import torch
-
-    tensor = torch.as_tensor(labels)
-    return tensor if tensor.is_floating_point() else tensor.long()
+    return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels)

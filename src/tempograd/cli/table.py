@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tempograd.cli.arguments import Commands, add_command
+from tempograd.cli.arguments import Commands, add_command, add_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,21 +13,22 @@ if TYPE_CHECKING:
     from tempograd.tables.tabulate import Table
 
 SIZES = "table7"
-FORMATS = ("markdown", "latex", "csv")
+FORMATS = ("markdown", "latex", "csv", "json")
+EXAMPLES = (
+    "table4 --results runs/table4 --protocol fair",
+    "table3 --results RESULTS --format latex --out table3.tex",
+    "table3 --results RESULTS --json",
+)
 
 
 def add_table(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "table",
-        "print our numbers beside the published ones",
-        "tempograd table table3 --results RESULTS --format markdown",
-    )
+    parser = add_command(commands, "table", "print our numbers beside the published ones", EXAMPLES)
     parser.add_argument(
-        "plan", metavar="PLAN", help="a name such as table3, or a TOML file; table7: data set sizes"
+        "plan", metavar="PLAN", help="see 'tempograd list plans', or a TOML file; table7: data set sizes"
     )
     parser.add_argument("--results", type=Path, metavar="DIR", help="what bench left, or an archive of it")
-    parser.add_argument("--format", default="markdown", choices=FORMATS)
+    parser.add_argument("--format", default="markdown", choices=FORMATS, help="(default: markdown)")
+    add_json(parser, "the same as --format json")
     parser.add_argument("--protocol", choices=("published", "fair"), help="in place of the plan's")
     parser.add_argument("--root", type=Path, help="for table7: folder with the data sets' files")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing")
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.files import write_atomically
     from tempograd.tables.rendering import render
 
-    text = render(_table(args), args.format)
+    text = render(_table(args), "json" if args.json else args.format)
     if args.out is None:
         print(text, end="")
     else:

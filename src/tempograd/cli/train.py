@@ -1,29 +1,35 @@
 """``tempograd train``: a model for a data set."""
 
 import argparse
+import json
 from pathlib import Path
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_source
+from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source
+
+EXAMPLES = (
+    "state --out model.safetensors",
+    "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
+    "wafer --model cnn --root DATA --recipe published --json",
+)
 
 
 def add_train(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "train",
-        "train a model on a data set",
-        "tempograd train state --model gru --fold 0 --out model.safetensors",
-    )
+    parser = add_command(commands, "train", "train a model on a data set", EXAMPLES)
     parser.add_argument("dataset", metavar="DATASET", help="see 'tempograd list datasets'")
     parser.add_argument(
         "--model", default="gru", metavar="NAME", help="see 'tempograd list models' (default: gru)"
     )
-    parser.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
-    parser.add_argument("--recipe", default="default", metavar="NAME", help="default or published")
-    parser.add_argument("--epochs", type=int, help="at most this many passes over the series")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("model.safetensors"))
-    add_source(parser)
-    add_device(parser)
+    parser.add_argument(
+        "--out", type=Path, default=Path("model.safetensors"), metavar="FILE", help="(default: model.safetensors)"
+    )
+    add_json(parser)
+    group = parser.add_argument_group("training")
+    group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
+    group.add_argument("--recipe", default="default", metavar="NAME", help="default or published")
+    group.add_argument("--epochs", type=int, help="at most this many passes over the series")
+    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    add_device(group)
+    add_source(parser.add_argument_group("data sets"))
     parser.set_defaults(run=run)
 
 
@@ -40,4 +46,9 @@ def run(args: argparse.Namespace) -> None:
     if data.validation is not None:
         facts["validation_accuracy"] = accuracy(model, data.validation)
     save_model(model, args.out, facts=facts)
-    print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
+    if args.json:
+        about = {"out": str(args.out), "dataset": args.dataset, "model": args.model, "seed": args.seed}
+        print(json.dumps(about | facts, indent=2))
+    else:
+        print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
+        print(f"Next: tempograd explain --model {args.out} --data {args.dataset}")

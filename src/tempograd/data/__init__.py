@@ -7,6 +7,7 @@ from tempograd.data.epilepsy import load_epilepsy
 from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.mimic3 import load_mimic3
+from tempograd.data.own import Series, read_series
 from tempograd.data.pam import load_pam
 from tempograd.data.physionet2012 import load_physionet2012
 from tempograd.data.prepared import load_prepared, save_prepared
@@ -19,6 +20,7 @@ __all__ = [
     "Dataset",
     "Loader",
     "PreparedMimic3",
+    "Series",
     "Split",
     "fold_indices",
     "load_boiler",
@@ -33,5 +35,6 @@ __all__ = [
     "load_switch_feature",
     "load_wafer",
     "prepare_mimic3",
+    "read_series",
     "save_prepared",
 ]

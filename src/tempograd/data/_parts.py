@@ -1,10 +1,11 @@
 """Data sets that bring training, validation and test series of their own for every fold."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tempograd.data.base import Dataset, Split
 from tempograd.data.folds import SEED, TEST, TRAIN, VALIDATION
@@ -18,7 +19,15 @@ def is_training(part: Parts, fold: int | None) -> NDArray[np.bool_]:
     return np.isin(part, (TRAIN, VALIDATION) if fold is None else TRAIN)
 
 
-def standardise(x: Real, train: NDArray[np.bool_], axes: tuple[int, ...], *, floor: float) -> Real:
+class Scaled(NamedTuple):
+    """Standardised series, and what undoes it: (channel,) each, or (1,)."""
+
+    x: Real
+    centre: Tensor
+    scale: Tensor
+
+
+def standardise(x: Real, train: NDArray[np.bool_], axes: tuple[int, ...], *, floor: float) -> Scaled:
     r""":math:`(x - \mu) / (\sigma + \text{floor})` with mean and standard deviation of the training series.
 
     Parameters
@@ -35,15 +44,24 @@ def standardise(x: Real, train: NDArray[np.bool_], axes: tuple[int, ...], *, flo
     mean = known.mean(axes, keepdims=True, dtype=np.float64)
     deviation = known.std(axes, keepdims=True, dtype=np.float64, ddof=1) + floor
     constant = known.max(axes, keepdims=True) == known.min(axes, keepdims=True)
-    result: Real = x - mean.astype(x.dtype)
-    result /= np.where(constant & (floor == 0), 1, deviation).astype(x.dtype)
-    return result
+    centre, scale = mean.astype(x.dtype), np.where(constant & (floor == 0), 1, deviation).astype(x.dtype)
+    result: Real = x - centre
+    result /= scale
+    return Scaled(result, *(torch.from_numpy(part).double().flatten() for part in (centre, scale)))
 
 
 def divide(
-    name: str, variant: str, whole: Split, part: Parts, fold: int | None, channels: tuple[str, ...]
+    name: str,
+    variant: str,
+    whole: Split,
+    part: Parts,
+    fold: int | None,
+    channels: tuple[str, ...],
+    scaled: Scaled | None,
 ) -> Dataset:
     """Hand every series to its part; those of no part are left out.
+
+    ``scaled`` is what the series of ``whole`` come from, None where that cannot be undone.
 
     The published training never shuffles, and takes series in the random order of its split files, which cannot be
     had: the published variants have their training series in a seeded random order.
@@ -60,4 +78,6 @@ def divide(
         classes=2,
         channels=channels,
         variant=variant,
+        centre=None if scaled is None else scaled.centre,
+        scale=None if scaled is None else scaled.scale,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from tempograd.data.folds import fold_indices
 from tempograd.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Series with their labels and, where known, which values were observed and which decided the label.
 
@@ -35,6 +35,8 @@ class Split:
     >>> split = Split(torch.zeros(4, 10, 3), torch.tensor([0, 1, 1, 0]))
     >>> split.take([3, 1]).ids
     tensor([3, 1])
+    >>> split
+    Split(4 series × 10 steps × 3 channels, 2 classes)
     """
 
     x: Tensor
@@ -64,7 +66,16 @@ class Split:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> "Split":
+    def __repr__(self) -> str:
+        series, steps, channels = self.x.shape
+        parts = [f"{series} series × {steps} steps × {channels} channels", _labels(self.y)]
+        if self.mask is not None:
+            parts.append(f"{1 - float(self.mask.float().mean()):.0%} missing".replace("%", " %"))
+        if self.truth is not None:
+            parts.append("truth known")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``indices`` (positions, a slice or a bool mask), which keep their ids."""
         index = torch.arange(len(self))[indices].reshape(-1)
 
@@ -72,7 +83,15 @@ class Split:
             return None if cells is None else cells[index.to(cells.device)]
 
         fields = {name: pick(getattr(self, name)) for name in ("x", "y", "mask", "truth", "ids")}
-        return Split(**fields)  # type: ignore[arg-type]  # x, y and ids are never None
+        return replace(self, **fields)  # type: ignore[arg-type]  # x, y and ids are never None
+
+
+def _labels(y: Tensor) -> str:
+    """Say in two words what kind of labels these are."""
+    if y.is_floating_point():
+        return "real values"
+    count = len(torch.unique(y))
+    return f"{count} {'class' if count == 1 else 'classes'}{' per step' if y.ndim == 2 else ''}"
 
 
 def _check_labels(x: Tensor, y: Tensor) -> None:
@@ -83,7 +102,15 @@ def _check_labels(x: Tensor, y: Tensor) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+def _broadcasts(part: Tensor, cells: torch.Size) -> bool:
+    try:
+        part.expand(cells)
+    except RuntimeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Training and test series with what is needed to build a model for them.
 
@@ -99,6 +126,20 @@ class Dataset:
         The channels' names, in the order of the last axis of ``x``.
     variant : str
         Which version of the data this is, for instance ``"released"`` or ``"paper"``.
+    centre, scale : Tensor that broadcasts to (time, channel), optional
+        What was taken from the source's values, and what the rest was divided by: :meth:`raw` undoes it. None
+        where nothing was, or where it cannot be undone.
+    units : tuple of str, optional
+        What the source's values are measured in, one text per channel, empty where there is none (a score, a
+        share); None where the source does not say.
+
+    Examples
+    --------
+    >>> split = Split(torch.tensor([[[-1.0], [2.0]]]), torch.tensor([0]))
+    >>> scaling = {"centre": torch.tensor([37.0]), "scale": torch.tensor([0.5]), "units": ("°C",)}
+    >>> toy = Dataset("toy", split, None, split, classes=1, channels=("Temp",), **scaling)
+    >>> toy.raw(toy.test).flatten().tolist(), toy.units
+    ([36.5, 38.0], ('°C',))
     """
 
     name: str
@@ -108,6 +149,9 @@ class Dataset:
     classes: int
     channels: tuple[str, ...]
     variant: str = "default"
+    centre: Tensor | None = None
+    scale: Tensor | None = None
+    units: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for split in (self.train, self.validation, self.test):
@@ -123,6 +167,45 @@ class Dataset:
                 and not 0 <= int(split.y.min()) <= int(split.y.max()) < self.classes
             ):
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
+        self._check_scaling()
+
+    def _check_scaling(self) -> None:
+        if (self.centre is None) != (self.scale is None):
+            raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
+        cells = self.train.x.shape[1:]
+        for name, part in (("centre", self.centre), ("scale", self.scale)):
+            if part is not None and not _broadcasts(part, cells):
+                raise InputError(
+                    f"{name} must broadcast to the (time, channel) {tuple(cells)} of {self.name}, got "
+                    f"{tuple(part.shape)}."
+                )
+        if self.units is not None and len(self.units) != len(self.channels):
+            raise InputError(f"{self.name} has {len(self.units)} units for {len(self.channels)} channels.")
+
+    def raw(self, split: Split) -> Tensor:
+        """Return the series of a split of this data set as the source has them, in ``units``.
+
+        In double precision, like ``split.x``; NaN where nothing was observed. Without ``centre`` and ``scale`` the
+        values are those of ``split.x``.
+        """
+        if split.x.shape[1:] != self.train.x.shape[1:]:
+            raise InputError(
+                f"raw is for splits of {self.name}, with series of shape {tuple(self.train.x.shape[1:])}, got "
+                f"{tuple(split.x.shape[1:])}."
+            )
+        x = split.x.double()
+        if self.centre is not None and self.scale is not None:
+            x = x * self.scale.to(x) + self.centre.to(x)
+        return x if split.mask is None else x.masked_fill(~split.mask, torch.nan)
+
+    def __repr__(self) -> str:
+        """Write one line per part."""
+        lines = [f"Dataset {self.name} ({self.variant}), {self.classes} classes, channels {_few(self.channels)}"]
+        for part in ("train", "validation", "test"):
+            split = getattr(self, part)
+            if split is not None:
+                lines.append(f"  {part:10} {split!r}")
+        return "\n".join(lines)
 
     @property
     def per_step(self) -> bool:
@@ -135,3 +218,15 @@ class Dataset:
             return self
         train, validation = fold_indices(len(self.train), fold)
         return replace(self, train=self.train.take(train), validation=self.train.take(validation))
+
+
+def _few(names: tuple[str, ...], most: int = 5) -> str:
+    """Name the first of many.
+
+    Examples
+    --------
+    >>> _few(("a", "b", "c"), most=2)
+    'a, b, … (3)'
+    """
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)})"

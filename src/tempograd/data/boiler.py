@@ -94,9 +94,10 @@ def load_boiler(*, root: Path | None = None, variant: str | None = None, fold: i
     x = log.sensors[last[:, None] + np.arange(1 - WINDOW, 1)]  # (window, step, sensor)
     if variant == "published":
         x = nest(x.astype(np.float32))
-    x = standardise(x, is_training(part, fold), (0, 1), floor=FLOOR if variant == "published" else 0)
-    whole = Split(x=torch.from_numpy(x).float(), y=torch.from_numpy(log.labels[last]), ids=torch.from_numpy(last))
-    return divide("boiler", variant, whole, part, fold, log.channels)
+    scaled = standardise(x, is_training(part, fold), (0, 1), floor=FLOOR if variant == "published" else 0)
+    x = torch.from_numpy(scaled.x).float()
+    whole = Split(x=x, y=torch.from_numpy(log.labels[last]), ids=torch.from_numpy(last))
+    return divide("boiler", variant, whole, part, fold, log.channels, scaled)
 
 
 @dataclass(frozen=True)

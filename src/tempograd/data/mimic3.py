@@ -26,6 +26,13 @@ LABS = (
 VITALS = ("HeartRate", "SysBP", "DiasBP", "MeanBP", "RespRate", "SpO2", "Glucose", "Temp")
 STATIC = ("gender", "age", "ethnicity", "first_icu_stay")
 CHANNELS = LABS + VITALS + STATIC
+LAB_UNITS = (  # as the database has them
+    *("mEq/L", "g/dL", "mEq/L", "mg/dL", "mg/dL", "mEq/L", "mg/dL", "%"),
+    *("g/dL", "mmol/L", "mg/dL", "mg/dL", "K/µL", "mEq/L", "s", "", "s", "mEq/L"),
+    *("mg/dL", "K/µL"),
+)
+VITAL_UNITS = ("beats/min", "mmHg", "mmHg", "mmHg", "breaths/min", "%", "mg/dL", "°C")
+UNITS = (*LAB_UNITS, *VITAL_UNITS, "", "years", "", "")
 MEASURED = len(LABS) + len(VITALS)
 TRAIN_SHARE = 0.8
 SEED = 42
@@ -103,14 +110,26 @@ def load_mimic3(*, root: Path | None = None, variant: str | None = None, fold: i
     if not kept.any():
         raise DataError(f"No ICU stay in {root} fits the cohort: 48 hours or longer, vital signs charted.")
     x, observed = x[kept], observed[kept]
+    x, centre, scale = standardise(x, observed, train=~test)
     whole = Split(
-        x=torch.from_numpy(standardise(x, observed, train=~test)).float(),
+        x=torch.from_numpy(x).float(),
         y=torch.from_numpy(stays[rules.label][kept]).long(),
         mask=torch.from_numpy(observed),
         ids=torch.from_numpy(stays["icustay_id"][kept]),
     )
     train, held_out = whole.take(np.flatnonzero(~test)), whole.take(np.flatnonzero(test))
-    return Dataset("mimic3", train, None, held_out, classes=2, channels=CHANNELS, variant=variant).fold(fold)
+    return Dataset(
+        name="mimic3",
+        train=train,
+        validation=None,
+        test=held_out,
+        classes=2,
+        channels=CHANNELS,
+        variant=variant,
+        centre=torch.from_numpy(centre),
+        scale=torch.from_numpy(scale),
+        units=UNITS,
+    ).fold(fold)
 
 
 def hourly_series(
@@ -154,13 +173,19 @@ def patients_that_test(stays: Mapping[str, NDArray[Any]]) -> Bools:
     return drawn[owner]
 
 
-def standardise(x: Floats, observed: Bools, train: Bools) -> Floats:
-    """Centre and scale every channel by its observed cells in the training stays; the unobserved become 0."""
+def standardise(x: Floats, observed: Bools, train: Bools) -> tuple[Floats, Floats, Floats]:
+    """Centre and scale every channel by its observed cells in the training stays; the unobserved become 0.
+
+    Returns the series, and the centre and the scale of each channel.
+    """
     result = np.zeros_like(x)
+    centre, scale = np.zeros(x.shape[2]), np.ones(x.shape[2])
     for channel in range(x.shape[2]):
         seen = observed[..., channel]
         known = x[train, :, channel][seen[train]]
-        mean = known.mean() if len(known) else 0.0
-        scale = known.std(ddof=1) + EPSILON if len(known) > 1 else 1.0
-        result[seen, channel] = (x[seen, channel] - mean) / scale
-    return result
+        if len(known):
+            centre[channel] = known.mean()
+        if len(known) > 1:
+            scale[channel] = known.std(ddof=1) + EPSILON
+        result[seen, channel] = (x[seen, channel] - centre[channel]) / scale[channel]
+    return result, centre, scale

@@ -77,7 +77,8 @@ def load_pam(*, root: Path | None = None, variant: str | None = None, fold: int 
     raw = read_series(locate(root, "PAM", [f"PAM/{VALUES}"], SOURCE))
     y = read_labels(locate(root, "PAM", [f"PAM/{LABELS}"], SOURCE), len(raw))
     train, validation, test = read_split(root, int(fold or 0) + 1, y)
-    x = standardised(raw, train, published=variant == "published")
+    x, centre, scale = standardised(raw, train, published=variant == "published")
+    undone = variant != "published"  # nobody knows what was erased
 
     def part(rows: Rows) -> Split:
         return Split(torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), ids=torch.from_numpy(rows))
@@ -91,6 +92,8 @@ def load_pam(*, root: Path | None = None, variant: str | None = None, fold: int 
         classes=CLASSES,
         channels=tuple(f"sensor {channel}" for channel in range(x.shape[2])),
         variant=variant,
+        centre=torch.from_numpy(centre) if undone else None,
+        scale=torch.from_numpy(scale) if undone else None,
     )
 
 
@@ -172,8 +175,11 @@ def _archived_split(path: Path, number: int, y: Rows) -> list[NDArray[Any]]:
     return parts
 
 
-def standardised(raw: NDArray[Any], train: Rows, *, published: bool) -> NDArray[np.float32]:
-    """Return the series in float32, standardised with the statistics of the rows ``train``."""
+def standardised(raw: NDArray[Any], train: Rows, *, published: bool) -> tuple[NDArray[np.float32], Floats, Floats]:
+    """Return the series in float32, standardised with the statistics of the rows ``train``, and these.
+
+    As published it happens twice; the statistics are then those of the first time.
+    """
     x = np.empty(raw.shape, dtype=np.float32)
     mean, deviation = moments(raw, train, positive=published, divisor_less=0 if published else 1)
     if published and np.isnan(mean).any():
@@ -187,10 +193,10 @@ def standardised(raw: NDArray[Any], train: Rows, *, published: bool) -> NDArray[
         scaled = (block - mean) / scale
         x[rows] = np.where(block > 0, scaled, 0) if published else scaled
     if published:
-        mean, deviation = moments(x, train, positive=False, divisor_less=1)
+        again, deviation = moments(x, train, positive=False, divisor_less=1)
         for rows, block in blocks(x, np.arange(len(x))):
-            x[rows] = (block - mean) / (deviation + SMALL)
-    return x
+            x[rows] = (block - again) / (deviation + SMALL)
+    return x, mean, scale
 
 
 def _check_finite(rows: Rows, block: Floats) -> None:

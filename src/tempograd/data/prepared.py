@@ -14,6 +14,7 @@ from tempograd.files import write_atomically
 
 PARTS = ("train", "validation", "test")
 TENSORS = ("x", "y", "mask", "truth", "ids")
+SCALING = ("centre", "scale")
 
 
 def save_prepared(data: Dataset, path: str | Path) -> Path:
@@ -35,7 +36,11 @@ def save_prepared(data: Dataset, path: str | Path) -> Path:
             tensor = getattr(split, name)
             if tensor is not None:
                 tensors[f"{part}.{name}"] = tensor.contiguous().clone()
-    plain = {"name": data.name, "classes": data.classes, "channels": data.channels, "variant": data.variant}
+    for name in SCALING:
+        if getattr(data, name) is not None:
+            tensors[name] = getattr(data, name).contiguous().clone()
+    names = ("name", "classes", "channels", "variant", "units")
+    plain = {name: getattr(data, name) for name in names}
     header = {"tempograd": json.dumps(plain)}
     return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
 
@@ -48,7 +53,10 @@ def load_prepared(path: str | Path) -> Dataset:
         tensors = load_file(path)
         plain = json.loads(header["tempograd"])
         parts: dict[str, Any] = {part: _split(tensors, part) for part in PARTS}
-        return Dataset(**(plain | {"channels": tuple(plain["channels"])} | parts))
+        for name in ("channels", "units"):
+            plain[name] = None if plain.get(name) is None else tuple(plain[name])  # older files name no units
+        parts |= {name: tensors.get(name) for name in SCALING}
+        return Dataset(**plain, **parts)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
     except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError) as error:

@@ -116,6 +116,8 @@ def _load(
         classes=2,
         channels=(channel,),
         variant=variant,
+        centre=torch.tensor([mean], dtype=torch.float64),
+        scale=torch.tensor([deviation + FLOOR], dtype=torch.float64),
     )
 
 

@@ -2,7 +2,7 @@
 
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
-from tempograd.engine.differentiate import accumulate, differentiate, require_graph
+from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
@@ -25,6 +25,7 @@ __all__ = [
     "accumulate",
     "at_every_step",
     "differentiate",
+    "differentiate_each",
     "fingerprint",
     "link",
     "owner",

@@ -24,6 +24,12 @@ def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | 
         return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
 
 
+def differentiate_each(score: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradient with respect to each of several inputs, zeros where the score ignores one."""
+    with _one_sentence():
+        return list(torch.autograd.grad(score, inputs, allow_unused=True, materialize_grads=True))
+
+
 def accumulate(loss: Tensor, leaves: Sequence[Tensor]) -> None:
     """Add the gradient of a loss to the ``grad`` of the given leaves, and of no other tensor."""
     with _one_sentence():

@@ -162,7 +162,7 @@ def _last(question: Question, z: Tensor) -> Tensor:
     """Return the raw answer to prefixes, (rows, class)."""
     try:
         return raw(question.model, z)
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:  # the latter by exported programs
         if z.shape[1] == question.x.shape[1] or isinstance(error, torch.OutOfMemoryError):
             raise
         raise _rejected(z.shape[1], question.x.shape[1], error) from error
@@ -174,7 +174,7 @@ def require_prefixes(model: Model, x: Tensor) -> None:
     with quiet(model), torch.no_grad():
         try:
             raw(model, x[:1, :1].to(device, dtype))
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:
             raise _rejected(1, x.shape[1], error) from error
 
 

@@ -244,7 +244,7 @@ class Question:
         """Call the model; where the very first series do not fit it, say so in one sentence."""
         try:
             return raw(self.model, z)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
             message = misfit(error, self.x.shape, self.layout) if self.target is None else None
             if message is None:
                 raise

@@ -1,5 +1,6 @@
 """A model at rest: evaluation mode, frozen weights, recurrent layers ready for cuDNN, all put back."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 Model = Callable[[Tensor], Tensor]
+RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 
 
 def owner(model: Model) -> nn.Module | None:
@@ -32,13 +34,16 @@ def quiet(model: Model) -> Iterator[None]:
 
     cuDNN refuses to differentiate a recurrent layer in evaluation mode. Only the recurrent layers are
     switched to training mode, with their dropout at 0, which leaves their output as it is; everything
-    else is in evaluation mode. Random numbers drawn by the model do not reach the caller's generators.
+    else is in evaluation mode. Inside a program of ``torch.export`` or TorchScript there are no layers left to
+    switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not reach the
+    caller's generators.
     """
     module = owner(model)
     device, _ = place(model, torch.empty(0))
     devices = [device] if device.type == "cuda" else []
     outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
-    with torch.random.fork_rng(devices=devices), outside, torch.enable_grad(), _no_denormals():
+    plain = torch.backends.cudnn.flags(enabled=False) if devices and _recurs(module) else nullcontext()
+    with torch.random.fork_rng(devices=devices), outside, torch.enable_grad(), _no_denormals(), plain:
         if module is None:
             yield
             return
@@ -49,6 +54,20 @@ def quiet(model: Model) -> Iterator[None]:
             yield
         finally:
             restore()
+
+
+def _recurs(module: nn.Module | None) -> bool:
+    """Tell whether a module holds a program with recurrent layers.
+
+    Examples
+    --------
+    >>> _recurs(nn.GRU(1, 1))
+    False
+    """
+    programs = [] if module is None else list(module.modules())
+    graphs = [str(part.graph) for part in programs if isinstance(part, torch.fx.GraphModule)]
+    graphs += [str(part.inlined_graph) for part in programs[:1] if isinstance(part, torch.jit.ScriptModule)]
+    return any(RECURRENT.search(graph) for graph in graphs)
 
 
 @contextmanager

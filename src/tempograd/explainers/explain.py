@@ -38,7 +38,7 @@ def explain(
         - ``ids``: distinct integers that name the series
         - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
         - ``chunk``: sequences per pass of the model
-        - ``channels``, ``times``: names of the axes, for tables and reports
+        - ``channels``, ``times``, ``names``: what people call channels, steps and series, for tables and reports
 
     Examples
     --------
@@ -47,7 +47,7 @@ def explain(
     >>> explain(model, torch.randn(4, 8, 3), points=10, seed=1).values.shape
     torch.Size([4, 8, 3])
     """
-    names = {key: options.pop(key) for key in ("channels", "times") if key in options}
+    names = {key: options.pop(key) for key in ("channels", "times", "names") if key in options}
     settings, call = _split(method, options)
     explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
     if train is not None:

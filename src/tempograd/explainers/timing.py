@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd import checks
@@ -139,7 +141,7 @@ class Timing(Explainer):
         """Return what draws the masks of a block of series and makes the paths that they leave."""
         laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
         if not self.quirks:
-            _warn_of_rare_cells(list(laws.values()), self.points)
+            warn_of_rare_cells(list(laws.values()), self.points)
         if question.mask is None and len(question.x) * self.points * question.x[0].numel() <= SMALL:
             (law,) = laws.values()
             drawn = _small_draw(
@@ -150,8 +152,19 @@ class Timing(Explainer):
         return partial(self._large_path, table, question.seed)
 
     def _law(self, length: int, question: Question) -> Segments:
-        """Complete the setting for series of one length, and refuse what cannot be estimated."""
+        """Complete the setting for series of one length; what was never observed there need not be estimated."""
         _, longest, channels = question.x.shape
+        watched = None
+        if question.mask is not None:
+            here = question.lengths == length
+            watched = question.mask[here].any(-1).any(0)[: max(length, 1)].cpu().numpy()
+        return self.law(length, channels, longest, watched)
+
+    def law(self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None) -> Segments:
+        """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
+
+        ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
+        """
         cut = 0 if length == 0 else self.segments
         law = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
         share = self.anchored
@@ -159,12 +172,9 @@ class Timing(Explainer):
             share = SHARE if law.free().min() * self.points < ENOUGH else 0.0
         law = replace(law, anchored=round(share * self.points))
         rare = law.free() < RAREST
-        if self.quirks or not rare.any():
-            return law
-        if question.mask is not None:
-            here = question.lengths == length
-            rare &= question.mask[here].any(-1).any(0)[: law.time].cpu().numpy()
-        if rare.any():
+        if watched is not None:
+            rare &= watched
+        if rare.any() and not self.quirks:
             good = complete(law.time, channels, None, None, None, longest)
             raise SettingError(
                 f"{law} hold step {rare.argmax()} of series of {law.time} steps and {channels} channels (almost) "
@@ -220,15 +230,20 @@ def _small_draw(
 
     Draws depend on the ids and not on the values, and most who explain one series at a time use the same id.
     """
-    x = torch.empty(1, law.time, law.channels, device=device)
-    rows = torch.tensor(ids, device=device)
-    table = Law.table({law.time: law}, x, device, dtype).of(torch.full_like(rows, law.time))
-    everything = torch.ones((), dtype=torch.bool, device=device).expand(len(ids), law.time, law.channels)
-    drawn = explainer.draw(keys(seed, rows, Purpose.SEGMENTS), table, everything)
+    return draw_whole(explainer, law, torch.tensor(ids, device=device), seed, dtype)
+
+
+def draw_whole(explainer: Timing, law: Segments, ids: Tensor, seed: int, dtype: torch.dtype) -> Draw:
+    """Draw the masks of series that are observed in every cell, until each cell moves at least once."""
+    x = torch.empty(1, law.time, law.channels, device=ids.device)
+    table = Law.table({law.time: law}, x, ids.device, dtype).of(torch.full_like(ids, law.time))
+    everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(len(ids), law.time, law.channels)
+    drawn = explainer.draw(keys(seed, ids, Purpose.SEGMENTS), table, everything)
     return repaired(drawn, table, everything) if drawn.unseen else drawn
 
 
-def _warn_of_rare_cells(laws: list[Segments], points: int) -> None:
+def warn_of_rare_cells(laws: list[Segments], points: int) -> None:
+    """Warn, before anything runs, if some cell will be free in fewer than two points on average."""
     law = min(laws, key=lambda each: float(each.free().min()))
     rarest = max(float(law.free().min()), RAREST)  # what is held always was found to be unobserved
     if rarest * points < 2:

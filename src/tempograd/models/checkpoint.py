@@ -15,7 +15,7 @@ from tempograd.files import write_atomically
 from tempograd.models.base import MODELS, Classifier
 
 FORMAT = "tempograd-model-1"
-PICKLES = {".pt", ".pth", ".ckpt", ".pkl"}
+PICKLES = {".ckpt", ".pkl", ".pickle"}
 
 
 def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] | None = None) -> Path:
@@ -35,7 +35,7 @@ def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] |
     >>> import tempfile
     >>> from tempograd.models import build
     >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
-    >>> load_model(save_model(build("cnn", 2, 3, hidden=4), path, facts={"seed": 7})).facts
+    >>> load_classifier(save_model(build("cnn", 2, 3, hidden=4), path, facts={"seed": 7})).facts
     {'seed': 7}
     """
     if not isinstance(model, Classifier):
@@ -51,7 +51,7 @@ def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] |
     return write_atomically(path, lambda temporary: save_file(weights, temporary, metadata=header))
 
 
-def load_model(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
+def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
     """Read a model written by :func:`save_model`, in evaluation mode, its weights equal to the last bit."""
     weights, header = _read(Path(path))
     if header.get("format") != FORMAT:
@@ -67,9 +67,8 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Classifi
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if path.suffix in PICKLES and path.exists():
         raise DataError(
-            f"{path} may run code when it is opened, so it is not read: in Python, load its weights into a model "
-            "of tempograd.models.build and write that with tempograd.save_model, or explain any module with "
-            "tempograd.explain."
+            f"{path} may run code when it is opened, so it is not read: give the model as code, module:callable, "
+            "and its state_dict as weights."
         )
     try:
         with safe_open(path, framework="pt") as file:

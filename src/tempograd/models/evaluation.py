@@ -18,7 +18,8 @@ BATCH = 256
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Run the block with ``model`` in evaluation mode and put every submodule back as it was."""
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    for module, _ in modes:  # exported modules have no eval() to call
+        module.training = False
     try:
         yield
     finally:

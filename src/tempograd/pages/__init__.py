@@ -1,6 +1,5 @@
-"""Pictures for people: one HTML file, or one SVG."""
+"""Explanations for people: one HTML file."""
 
 from tempograd.pages.build import report
-from tempograd.pages.figure import figure
 
-__all__ = ["figure", "report"]
+__all__ = ["report"]

@@ -1,103 +1,158 @@
 """What the model says about the series of a report, as they are and with the strongest cells removed."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tempograd.data import Split
-from tempograd.engine import Model, pick, pieces, place, predict, quiet
+from tempograd.engine import Chunks, Model, pieces, predict, quiet
 from tempograd.explanation import Explanation
+from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import rankings
-from tempograd.pages.records import THE_OUTPUT, Curve, Flags, Outputs, StepOutputs, plain
+from tempograd.metrics._subject import Subject
+from tempograd.pages.records import Flags, Floats, Whole, plain
 
-SHARES = tuple(round(0.05 * step, 2) for step in range(21))
-BATCH = 256
+POSITIVE = 1  # of two classes: the one that an alarm is about
 
 
-def outputs(
-    model: Model, explanation: Explanation, x: Tensor, index: int, split: Split | None = None
-) -> Outputs | StepOutputs | None:
-    """Return the model's output for one series; None where it is neither per series nor per step."""
-    answer = _answers(model, x[index : index + 1], explanation.output)[0]
-    target = None if explanation.target is None else explanation.target[index].cpu()
-    label = None if split is None else split.y[index].cpu()
-    probability = explanation.output == "probability"
-    if answer.ndim == 1:
-        return Outputs(
-            values=plain(answer),
-            probability=probability,
-            target=int(target) if target is not None and target.ndim == 0 else None,
-            label=int(label) if label is not None and label.ndim == 0 and not label.is_floating_point() else None,
-            true_value=float(label)
-            if label is not None and label.ndim == 0 and label.is_floating_point()
-            else None,
+@dataclass(frozen=True)
+class Removal:
+    """The model's outputs as the cells that a method ranks highest give way to the baseline.
+
+    Attributes
+    ----------
+    outputs : Floats of shape (series, state, output)
+        After ``counts[state]`` cells, or all that a series has; averaged over the explained steps.
+    score : Floats of shape (series, state), optional
+        The explained output; None if a function picked it.
+    clean_steps : Tensor, optional
+        The clean series' outputs per step, (series, time, output), where the model has such.
+    """
+
+    outputs: Floats
+    score: Floats | None
+    clean_steps: Tensor | None
+
+
+@dataclass(frozen=True)
+class StepOutputs:
+    """What the model says at each step: the output that is followed, and what is known about the steps."""
+
+    name: str
+    values: Floats  # (series, time)
+    labels: Flags | None  # where the label is what ``name`` says
+    explained: Flags
+    alarm: bool = False  # whether values above one half say "class 1", so that steps are right or wrong
+    agrees: Flags | None = None  # with an alarm: where the explained class is the one that the model says
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Labels beside predictions, (series,) each; None where they mean nothing."""
+
+    predicted: Whole | None
+    label: Whole | None
+    true_value: Floats | None  # of a regression
+    outcome: tuple[str, ...] | None  # right or wrong, or for two classes TP, FP, TN, FN
+
+
+def removal(model: Model, explanation: Explanation, x: Tensor, observed: Flags, counts: Whole) -> Removal:
+    """Ask the model about every series with each number of its strongest cells at the baseline."""
+    subject = Subject.of(model, explanation, x, explanation.baseline, None)
+    parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
+    cells_seen = torch.from_numpy(observed).flatten(1)
+
+    def work(rows: slice, size: int) -> None:
+        strength = explanation.strength[rows].detach().cpu().flatten(1)
+        rank = rankings(strength, cells_seen[rows], explanation.ids[rows].cpu())
+        allowed = torch.minimum(torch.from_numpy(counts), cells_seen[rows].sum(1)[:, None])  # (series, state)
+        gone = (rank[:, None] < allowed[..., None]).view(len(rank), len(counts), *x.shape[1:])
+        states = torch.where(gone, subject.substitute[rows].cpu()[:, None], subject.x[rows].cpu()[:, None])
+        raw = torch.cat(
+            [_answer(subject, states.flatten(0, 1)[some]) for some in pieces(gone[:, :, 0, 0].numel(), size)]
         )
-    if answer.ndim != 2 or len(answer) != x.shape[1] or target is None:
-        return None
-    return _per_step(answer, target, label, probability, _explained(explanation, index))
+        parts[rows.start] = _read(subject, rows, raw.view(len(rank), len(counts), *raw.shape[1:]))
 
-
-def _per_step(
-    answer: Tensor, target: Tensor, label: Tensor | None, probability: bool, explained: Flags
-) -> StepOutputs:
-    """Follow class 1 of two, the only output of one, and the explained class of more."""
-    classes = answer.shape[-1]
-    target = target.expand(len(answer))
-    followed = target if classes > 2 else torch.full_like(target, classes - 1)
-    labels = None
-    if label is not None and label.ndim == 1 and not label.is_floating_point():
-        labels = (label == (1 if classes == 1 else followed)).numpy()
-    kind = "probability" if probability else "output"
-    name = f"{kind} of the explained class" if classes > 2 else f"{kind} of class 1"
-    return StepOutputs(
-        name=THE_OUTPUT if classes == 1 and not probability else name,
-        values=plain(answer.gather(-1, followed[:, None]).squeeze(-1)),
-        probability=probability,
-        labels=labels,
-        explained=explained,
+    with quiet(model):
+        Chunks(subject.device, x[0].numel()).run(len(x), len(counts), work, "remove")
+    outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
+    return Removal(
+        outputs=plain(torch.cat(outputs)),
+        score=None if score[0] is None else plain(torch.cat(score)),
+        clean_steps=None if clean[0] is None else torch.cat(clean),
     )
 
 
-def _explained(explanation: Explanation, index: int) -> Flags:
-    if isinstance(explanation.steps, Tensor):
-        return explanation.steps[index].cpu().numpy()
-    return np.ones(explanation.values.shape[1], dtype=np.bool_)
+def _answer(subject: Subject, states: Tensor) -> Tensor:
+    with torch.no_grad():
+        return predict(subject.model, states.to(subject.device, subject.dtype), "raw").cpu()
 
 
-def curves(model: Model, explanations: Mapping[str, Explanation], x: Tensor, index: int) -> tuple[Curve, ...]:
-    """Return how the explained score of one series moves as its strongest cells give way to the baseline."""
-    found = []
-    for label, explanation in explanations.items():
-        if explanation.target is None:
-            continue  # a function picked the score, and it is not kept
-        series = _removed(explanation, x[index], index)
-        answer = _answers(model, series, explanation.output)
-        target = explanation.target[index].cpu().expand(len(answer), *explanation.target[index].shape)
-        score = pick(answer, target)
-        if score.ndim == 2:
-            explained = torch.from_numpy(_explained(explanation, index)).to(score)
-            score = (score * explained).sum(1) / explained.sum().clamp(min=1)
-        found.append(Curve(label, SHARES, tuple(plain(score).tolist())))
-    return tuple(found)
+def _read(subject: Subject, rows: slice, raw: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    steps = subject.steps(rows, raw[:, 0])
+    steps = None if steps is None else steps.cpu()
+    target = subject.target(rows, raw[:, 0], steps)
+    reading = Reading(raw, subject.explanation.output, None if target is None else target.cpu(), steps)
+    outputs = reading.predictions
+    if steps is not None:
+        outputs = reading.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
+    score = None if target is None else reading.over_steps(reading.score)
+    return outputs, score, None if steps is None else reading.predictions[:, 0]
 
 
-def _removed(explanation: Explanation, x: Tensor, index: int) -> Tensor:
-    """Return the series with 0 %, 5 %, … 100 % of its observed cells at the baseline, strongest first."""
-    size = explanation.strength[index].flatten().cpu()
-    if explanation.mask is None:
-        observed = torch.ones_like(size, dtype=torch.bool)
-    else:
-        observed = explanation.mask[index].flatten().cpu()
-    rank = rankings(size[None], observed[None], explanation.ids[index : index + 1])[0]
-    counts = (torch.tensor(SHARES).double() * observed.sum()).round()
-    gone = rank < counts[:, None]  # unobserved cells rank last
-    return torch.where(gone.view(-1, *x.shape), explanation.baseline[index].cpu().to(x.dtype), x.cpu())
+def step_outputs(clean: Tensor, explanation: Explanation, split: Split | None) -> StepOutputs | None:
+    """Follow class 1 of two, the only output of one, and the explained class of more."""
+    if explanation.target is None:
+        return None
+    count, time, classes = clean.shape
+    target = explanation.target.cpu()
+    target = target if target.ndim == 2 else target[:, None].expand(count, time)
+    followed = target if classes > 2 else torch.full_like(target, classes - 1)
+    labels = None
+    if split is not None and split.y.ndim == 2 and not split.y.is_floating_point():
+        labels = (split.y.cpu() == (POSITIVE if classes == 1 else followed)).numpy()
+    kind = "probability" if explanation.output == "probability" else "output"
+    name = f"{kind} of the explained class" if classes > 2 else f"{kind} of class 1"
+    steps = explanation.steps
+    values = plain(clean.gather(-1, followed[..., None]).squeeze(-1))
+    alarm = labels is not None and classes <= 2 and kind == "probability"
+    return StepOutputs(
+        name="the model's output" if classes == 1 and kind == "output" else name,
+        values=values,
+        labels=labels,
+        explained=steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones((count, time), dtype=np.bool_),
+        alarm=alarm,
+        agrees=(values > 0.5) == (target == followed).numpy() if alarm else None,
+    )
 
 
-def _answers(model: Model, x: Tensor, output: str) -> Tensor:
-    with quiet(model), torch.no_grad():
-        device, dtype = place(model, x)
-        parts = [predict(model, x[rows].to(device, dtype), output).cpu() for rows in pieces(len(x), BATCH)]
-    return torch.cat(parts)
+def verdict(outputs: Floats | None, explanation: Explanation, split: Split | None, per_step: bool) -> Verdict:
+    """Compare predictions with labels, one of each per series."""
+    label = true_value = predicted = outcome = None
+    if split is not None and split.y.ndim == 1:
+        if split.y.is_floating_point():
+            true_value = plain(split.y)
+        else:
+            label = split.y.cpu().numpy()
+    if outputs is not None and not per_step and explanation.target is not None:
+        predicted = _predicted(outputs, explanation.output)
+    if predicted is not None and label is not None:
+        outcome = _outcomes(predicted, label, two=max(outputs.shape[1], 2) == 2)  # type: ignore[union-attr]
+    return Verdict(predicted, label, true_value, outcome)
+
+
+def _predicted(outputs: Floats, output: str) -> Whole | None:
+    if outputs.shape[1] > 1:
+        return np.asarray(outputs.argmax(1))
+    return (outputs[:, 0] >= 0.5).astype(np.int64) if output == "probability" else None
+
+
+def _outcomes(predicted: Whole, label: Whole, *, two: bool) -> tuple[str, ...]:
+    if not two:
+        return tuple("right" if hit else "wrong" for hit in predicted == label)
+    names = {(1, 1): "TP", (1, 0): "FP", (0, 0): "TN", (0, 1): "FN"}
+    return tuple(
+        names[int(guess == POSITIVE), int(true == POSITIVE)] for guess, true in zip(predicted, label, strict=True)
+    )

@@ -1,181 +1,132 @@
-"""What the report shows of one series, as plain numbers: computed here, drawn elsewhere."""
+"""What the report shows of its series, as plain arrays: computed here, packed and drawn elsewhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.data import Split
 from tempograd.explanation import Explanation
-from tempograd.pages import colours
+from tempograd.metrics._removal import rankings
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
-STRONGEST = 6
-THE_OUTPUT = "the model's output"  # where there is only one, and no class
+Whole = NDArray[np.int64]
 
-
-@dataclass(frozen=True)
-class Channel:
-    """One line: the values of a channel, which were observed, and which truly decided the label."""
-
-    name: str
-    x: Floats
-    observed: Flags
-    truth: Flags | None
-    baseline: float | None  # None where it changes with time
+STRONGEST = 10  # cells in the table beside a picture
+MOST_REMOVED = 400  # cells that the slider takes away at least, where there are as many; else a tenth of them
+FULL = 0.98  # share of the observed cells that stay below the full colour
 
 
 @dataclass(frozen=True)
 class Map:
-    """What one method says about a series, (time, channel) each; limits are None without sampling error."""
+    """What one method says about the series, (series, time, channel) unless noted.
+
+    Attributes
+    ----------
+    half : Floats, optional
+        Half-width of the 95 % interval, infinite where fewer than two draws counted; None without sampling error.
+    limit : Floats of shape (series,)
+        The size that gets the full colour.
+    effect : Floats of shape (series, channel)
+        Sum of the sizes of a channel's scores, by which channels are ordered.
+    order : Whole of shape (series, K)
+        The strongest cells (time · channels + channel), in the order in which metrics remove them.
+    """
 
     label: str
     signed: bool
     values: Floats
-    low: Floats | None
-    high: Floats | None
-    limit: float  # gets the full colour
-
-    @property
-    def uncertain(self) -> Flags:
-        """Return where the 95 % interval includes 0."""
-        if self.low is None or self.high is None:
-            return np.zeros(self.values.shape, dtype=np.bool_)
-        return np.asarray((self.low <= 0) & (self.high >= 0))
+    half: Floats | None
+    limit: Floats
+    effect: Floats
+    order: Whole
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What the model says about a whole series, one number per class."""
-
-    values: Floats
-    probability: bool
-    target: int | None
-    label: int | None
-    true_value: float | None = None  # of a regression
+def maps(explanations: Mapping[str, Explanation], observed: Flags) -> tuple[Map, ...]:
+    """Collect the maps of explanations of the same series."""
+    return tuple(_map(label, explanation, observed) for label, explanation in explanations.items())
 
 
-@dataclass(frozen=True)
-class StepOutputs:
-    """What the model says at each step."""
-
-    name: str
-    values: Floats
-    probability: bool
-    labels: Flags | None  # where the label is what ``name`` says
-    explained: Flags
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The explained score as the cells a method ranks highest are replaced by the baseline."""
-
-    label: str
-    shares: tuple[float, ...]
-    scores: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Strong:
-    """One of the strongest cells."""
-
-    time: str
-    channel: str
-    x: float
-    value: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Record:
-    """Everything the report shows of one series."""
-
-    id: int
-    times: tuple[str, ...]
-    named_times: bool
-    channels: tuple[Channel, ...]
-    maps: tuple[Map, ...]
-    strongest: tuple[Strong, ...]
-    outputs: Outputs | StepOutputs | None = None
-    curves: tuple[Curve, ...] = ()
-
-
-def record(
-    explanations: Mapping[str, Explanation],
-    x: Tensor,
-    index: int,
-    split: Split | None = None,
-    outputs: Outputs | StepOutputs | None = None,
-    curves: tuple[Curve, ...] = (),
-) -> Record:
-    """Collect what is known about series ``index``; ``x`` and ``split`` are in the explanations' order."""
-    first = next(iter(explanations.values()))
-    time = first.values.shape[1]
-    times = first.times or tuple(str(t) for t in range(time))
-    channels = _channels(first, x, index, split)
-    observed = np.stack([channel.observed for channel in channels], axis=-1)
-    maps = tuple(_map(label, explanation, index, observed) for label, explanation in explanations.items())
-    return Record(
-        id=int(first.ids[index]),
-        times=times,
-        named_times=first.times is not None,
-        channels=channels,
-        maps=maps,
-        strongest=_strongest(first, maps[0], times, channels, index),
-        outputs=outputs,
-        curves=curves,
-    )
-
-
-def _channels(first: Explanation, x: Tensor, index: int, split: Split | None) -> tuple[Channel, ...]:
-    _, time, depth = first.values.shape
-    names = first.channels or tuple(f"channel {d}" for d in range(depth))
-    values, baseline = plain(x[index]), plain(first.baseline[index])
-    mask = first.mask if first.mask is not None or split is None else split.mask
-    observed = np.ones((time, depth), dtype=np.bool_) if mask is None else mask[index].cpu().numpy()
-    truth = None if split is None or split.truth is None else split.truth[index].cpu().numpy()
-    return tuple(
-        Channel(
-            name=names[d],
-            x=values[:, d],
-            observed=observed[:, d],
-            truth=None if truth is None else truth[:, d],
-            baseline=float(baseline[0, d]) if (baseline[:, d] == baseline[0, d]).all() else None,
-        )
-        for d in range(depth)
-    )
-
-
-def _map(label: str, explanation: Explanation, index: int, observed: Flags) -> Map:
-    values = plain(explanation.values[index])
-    low = high = None
+def _map(label: str, explanation: Explanation, observed: Flags) -> Map:
+    values = plain(explanation.values)
+    half = None
     if explanation.standard_error is not None:
-        low, high = (plain(side[0]) for side in explanation[index : index + 1].interval(0.95))
-    # where larger is more important, a score below 0 is none
-    shown = values if explanation.signed else np.maximum(values, 0)
-    return Map(label, explanation.signed, shown, low, high, colours.limit(shown, observed))
+        half = plain(explanation.interval(0.95)[1] - explanation.values)
+    return Map(
+        label=label,
+        signed=explanation.signed,
+        values=values,
+        half=half,
+        limit=np.array([limit(row, seen) for row, seen in zip(values, observed, strict=True)], dtype=np.float32),
+        effect=np.abs(values).sum(1),
+        order=order(explanation, observed),
+    )
 
 
-def _strongest(
-    first: Explanation, drawn: Map, times: tuple[str, ...], channels: tuple[Channel, ...], index: int
-) -> tuple[Strong, ...]:
-    one = first[index : index + 1]
-    top = one.top(min(STRONGEST, one.values.numel()))
-    found = []
-    for t, d in zip(top.time[0].tolist(), top.channel[0].tolist(), strict=True):
-        if t < 0 or drawn.values[t, d] == 0:
-            continue  # fewer cells were observed, or did anything at all
-        limits = (None, None) if drawn.low is None or drawn.high is None else (drawn.low[t, d], drawn.high[t, d])
-        low, high = (None if side is None else float(side) for side in limits)
-        channel = channels[d]
-        found.append(Strong(times[t], channel.name, float(channel.x[t]), float(drawn.values[t, d]), low, high))
-    return tuple(found)
+def order(explanation: Explanation, observed: Flags) -> Whole:
+    """Return the strongest cells of each series in the order in which metrics remove them, (series, K)."""
+    seen = torch.from_numpy(observed).flatten(1)
+    size = explanation.strength.detach().cpu().flatten(1)
+    ranks = rankings(size, seen, explanation.ids.cpu())
+    return np.asarray(ranks.argsort(1)[:, : removed_at_most(observed)].numpy())
+
+
+def removed_at_most(observed: Flags) -> int:
+    """Return how many cells the slider removes: all of a small series, a tenth of a large one.
+
+    Examples
+    --------
+    >>> removed_at_most(np.ones((2, 48, 3), dtype=bool)), removed_at_most(np.ones((1, 10_000, 1), dtype=bool))
+    (144, 1000)
+    """
+    most = int(observed.reshape(len(observed), -1).sum(1).max())
+    return min(most, max(MOST_REMOVED, int(observed[0].size) // 10))
+
+
+def removal_counts(most: int) -> Whole:
+    """Return the numbers of removed cells that are asked about: each of the first ten, then ever fewer.
+
+    Examples
+    --------
+    >>> removal_counts(3)
+    array([0, 1, 2, 3])
+    >>> len(removal_counts(400)), removal_counts(400)[[9, 10, 11, -1]]
+    (40, array([  9,  10,  11, 400]))
+    """
+    if most <= 10:
+        return np.arange(most + 1)
+    return np.unique(np.concatenate([np.arange(11), np.rint(np.geomspace(10, most, 30)).astype(np.int64)]))
+
+
+def limit(values: Floats, observed: Flags) -> float:
+    """Return the magnitude that gets the full colour: 98 % of the observed cells are below it.
+
+    A single extreme cell would otherwise leave all others white.
+
+    Examples
+    --------
+    >>> values = np.array([0.0, 1.0, -2.0, 50.0], dtype=np.float32)
+    >>> limit(values, np.array([True, True, True, False]))
+    2.0
+    """
+    size = np.abs(values[observed])
+    if not len(size):
+        return 0.0
+    full = float(np.quantile(size, FULL, method="higher"))
+    return full if full > 0 else float(size.max())  # fewer than 2 % of the cells have a score at all
+
+
+def seen(explanation: Explanation, mask: Tensor | None) -> Flags:
+    """Return which cells were observed, by the explanation's own mask or else by the one of its split."""
+    mask = explanation.mask if explanation.mask is not None else mask
+    if mask is None:
+        return np.ones(tuple(explanation.values.shape), dtype=np.bool_)
+    return np.ascontiguousarray(mask.cpu().numpy())
 
 
 def plain(tensor: Tensor) -> Floats:
-    """Bring a tensor to the CPU as float32."""
-    return tensor.detach().cpu().float().numpy()
+    """Bring a tensor to the CPU as a contiguous float32 array."""
+    return np.ascontiguousarray(tensor.detach().cpu().float().numpy())

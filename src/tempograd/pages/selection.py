@@ -10,7 +10,7 @@ from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 
-MOST = 12
+LARGEST = 12_600_000  # bytes of numbers before compression, so that a page stays below about 15 MB
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 
@@ -87,8 +87,15 @@ def values(explanations: Mapping[str, Explanation], split: Split | None) -> Tens
     return split.x
 
 
-def chosen(explanation: Explanation, series: Sequence[int] | None) -> list[int]:
-    """Return the positions of the series to show: those asked for, or up to twelve that differ most.
+def most(explanations: Mapping[str, Explanation]) -> int:
+    """Return how many series a page holds, at least twelve."""
+    first = next(iter(explanations.values()))
+    per_cell = 4 + sum(2 if found.standard_error is None else 4 for found in explanations.values())
+    return max(12, LARGEST * 3 // (4 * per_cell * first.values[0].numel()))
+
+
+def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) -> list[int]:
+    """Return the positions of the series to show: those asked for, or up to ``most`` that differ most.
 
     Every explained class gets its share, and within a class the sizes of the attribution are spread
     evenly from the smallest to the largest.
@@ -99,25 +106,25 @@ def chosen(explanation: Explanation, series: Sequence[int] | None) -> list[int]:
         if not positions or max(positions) >= count or len(set(positions)) < len(positions):
             raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {list(series)}.")
         return positions
-    if count <= MOST:
+    if count <= most:
         return list(range(count))
     target = explanation.target
     classes = target if target is not None and target.ndim == 1 else torch.zeros(count, dtype=torch.int64)
     size = explanation.strength.flatten(1).sum(1).cpu()
     groups = [(classes.cpu() == kind).nonzero().flatten() for kind in sorted(set(classes.tolist()))]
     picked: list[int] = []
-    for group, share in zip(groups, _shares([len(group) for group in groups]), strict=True):
+    for group, share in zip(groups, _shares([len(group) for group in groups], most), strict=True):
         ranked = group[size[group].argsort(stable=True)]
         picked += [int(ranked[rank]) for rank in _spread(len(ranked), share)]
     return sorted(picked)
 
 
-def _shares(sizes: list[int]) -> list[int]:
+def _shares(sizes: list[int], most: int) -> list[int]:
     """Deal the places out in turn, one per class and round, while a class has series left."""
     shares = [0] * len(sizes)
-    while sum(shares) < min(MOST, sum(sizes)):
+    while sum(shares) < min(most, sum(sizes)):
         for index, size in enumerate(sizes):
-            if shares[index] < size and sum(shares) < MOST:
+            if shares[index] < size and sum(shares) < most:
                 shares[index] += 1
     return shares
 

@@ -5,11 +5,8 @@ from collections.abc import Mapping
 from html import escape
 
 from tempograd.explanation import Explanation
-from tempograd.pages import colours
-from tempograd.pages.case import colour_bar
-from tempograd.pages.drawing import INK, MISSING
+from tempograd.pages.content import Content
 from tempograd.pages.numbers import alike, with_error
-from tempograd.pages.records import THE_OUTPUT, Map, Outputs, Record, StepOutputs
 from tempograd.pages.scores import Cell, ScoreTable
 
 MEANING = {
@@ -21,7 +18,7 @@ MEANING = {
     "aup": "share of true values among those called important, over all thresholds",
     "aur": "share of the true values that are called important, over all thresholds",
 }
-LIMITS = """<details><summary>What the pictures cannot tell</summary><ul>
+LIMITS = """<h3>What the pictures cannot tell</h3><ul class="limits">
 <li>They explain the model, not the world. A value may move the prediction without causing anything, and a model
 that is wrong is explained just as calmly as one that is right.</li>
 <li>Every effect is relative to a baseline, the value that stands for &ldquo;absent&rdquo;. Another baseline gives
@@ -29,7 +26,7 @@ another picture.</li>
 <li>Intervals are about the random draws of a method, not the choice of the method, nor of the model. Where the
 model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
 <li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
-</ul></details>"""
+</ul>"""
 
 
 def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
@@ -37,7 +34,7 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     first = next(iter(explanations.values()))
     count, time, depth = first.values.shape
     methods = ", ".join(label.replace("_", " ") for label in explanations)
-    part = "" if shown == count else f"{shown} of "
+    part = "" if shown == count else f"{shown:,} of "
     return escape(
         f"{part}{_plural(count, 'series', 'series')} of {_plural(time, 'step', 'steps')} and "
         f"{_plural(depth, 'channel', 'channels')}, explained with {methods}."
@@ -45,47 +42,47 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
 
 
 def _plural(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+    return f"{count:,} {one if count == 1 else many}"
 
 
-def legend(explanations: Mapping[str, Explanation], records: list[Record]) -> str:
+def legend(content: Content) -> str:
     """Explain colours and marks, but only those that occur."""
-    first = next(iter(explanations.values()))
-    maps = [drawn for record in records for drawn in record.maps]
-    lines = [
+    keys = [
         (
-            colour_bar(),
-            "<b>Orange</b> values pushed the explained prediction up, <b>blue</b> values pushed it down, compared "
-            f"with {_baseline(first)} in their place. White: no effect. Colours are full at the size written "
-            "under each picture; 2 % of the values are beyond it.",
+            "signed",
+            "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
+            f"pushed it down. Both are compared with {_baseline(content.first)} in its place.",
         )
     ]
-    if any(not drawn.signed for drawn in maps):
-        lines.append((colour_bar(signed=False), "<b>Purple</b>: a method that gives size without direction."))
-    if any(_has_interval(drawn) for drawn in maps):
-        lines.append(
+    if any(not drawn.signed for drawn in content.maps):
+        keys.append(("size", "<b>Purple</b>: a method that gives size without direction."))
+    if any(drawn.half is not None for drawn in content.maps):
+        keys.append(
             (
-                _pale(),
-                "<b>Pale</b>: the sign is not certain, the 95 % interval of the method&rsquo;s own random draws "
-                "includes 0. More draws make it narrower.",
+                "pale",
+                "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
+                "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower.",
             )
         )
-    if any(not channel.observed.all() for record in records for channel in record.channels):
-        lines.append((_box(f'stroke="{MISSING}"'), "<b>Grey</b>: not observed, so neither explained nor removed."))
-    if any(channel.truth is not None for record in records for channel in record.channels):
-        lines.append(
-            (_box(f'stroke="{INK}"', 0.3), "<b>Black marks</b>: the values that truly decided the label.")
-        )
-    keys = "".join(f"<li>{svg}<span>{text}</span></li>" for svg, text in lines)
-    return f'<p>{_question(first, records)}</p><ul class="keys">{keys}</ul>{LIMITS}'
+    if not content.observed.all():
+        keys.append(("missing", "<b>Grey</b>: not observed, so neither explained nor removed."))
+    if content.truth is not None:
+        keys.append(("truth", "<b>Black marks</b>: the values that truly decided the label."))
+    if content.removals is not None:
+        keys.append(("gone", "<b>Crosses</b>: values that the slider has replaced by the baseline."))
+    items = "".join(
+        f'<li><span class="key {kind}" aria-hidden="true"></span><span>{said}</span></li>' for kind, said in keys
+    )
+    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>{LIMITS}'
 
 
-def _question(first: Explanation, records: list[Record]) -> str:
+def _question(content: Content) -> str:
+    first = content.first
     unit = "probability" if first.output == "probability" else "output"
     if first.target is None:
         return "What is explained is the score that a function picked from the model&rsquo;s output."
-    single = _single(first, records[0].outputs)
-    if any(isinstance(record.outputs, StepOutputs) for record in records):
+    single = first.output == "raw" and len(content.names.classes) == 1
+    if content.steps is not None:
         if isinstance(first.steps, str):
             return (
                 f"The model predicts at every step. A value is scored by its effect on the {unit} of its own step."
@@ -102,43 +99,16 @@ def _question(first: Explanation, records: list[Record]) -> str:
     return "What is explained is the probability of one class per series, by default the one the model predicted."
 
 
-def _single(first: Explanation, outputs: Outputs | StepOutputs | None) -> bool:
-    """Tell whether the model has one output that is no probability, as in a regression."""
-    if first.output == "probability" or outputs is None:
-        return False
-    return outputs.name == THE_OUTPUT if isinstance(outputs, StepOutputs) else len(outputs.values) == 1
-
-
 def _baseline(first: Explanation) -> str:
     if bool((first.baseline == 0).all()):
-        return "zero"
+        return "zero, as the model reads it,"
     return "the baseline"
 
 
-def _has_interval(drawn: Map) -> bool:
-    return drawn.low is not None
-
-
-def _pale() -> str:
-    boxes = "".join(
-        f'<path d="M{place} .5h1" stroke="{colours.colour(level)}" stroke-opacity="{opacity}"/>'
-        for place, (level, opacity) in enumerate(((-6, 1), (-6, colours.FAINT), (6, colours.FAINT), (6, 1)))
-    )
-    return (
-        '<svg viewBox="0 0 4 1" preserveAspectRatio="none" aria-hidden="true" shape-rendering="crispEdges">'
-        f"{boxes}</svg>"
-    )
-
-
-def _box(style: str, height: float = 1) -> str:
-    return (
-        '<svg viewBox="0 0 4 1" preserveAspectRatio="none" aria-hidden="true" shape-rendering="crispEdges">'
-        f'<path d="M1 {1 - height / 2}h2" {style} stroke-width="{height}"/></svg>'
-    )
-
-
-def score_section(table: ScoreTable) -> str:
+def score_section(table: ScoreTable | None) -> str:
     """Return the table of scores with what the columns mean."""
+    if table is None:
+        return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
     arrows = {True: " ↑", False: " ↓", None: ""}
     head = "".join(
         f"<th>{escape(metric.upper())}{arrows[higher]}</th>"
@@ -161,7 +131,8 @@ def score_section(table: ScoreTable) -> str:
             f"{escape(table.methods[0].replace('_', ' '))}, mean and 95 % interval."
         )
     return (
-        f'<div class="wide"><table class="scores"><thead><tr><th>method</th>{head}</tr></thead>'
+        '<div class="wide" tabindex="0" role="region" aria-label="Scores"><table id="scores" class="scores">'
+        f"<thead><tr><th>method</th>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
         f'<p class="small">{over}; ↑ higher, ↓ lower is better.{versus}</p>'
         + (f'<p class="small">{notes}.</p>' if notes else "")
@@ -184,15 +155,35 @@ def _score(method: str, metric: str, cell: Cell) -> str:
 
 def provenance(explanations: Mapping[str, Explanation]) -> str:
     """Return how each explanation was made."""
-    lines = "".join(
-        f"<tr><th>{escape(label.replace('_', ' '))}</th>"
-        f"<td><code>{escape(json.dumps(e.parameters, default=str))}</code></td>"
-        f"<td>seed {e.seed}, baseline {_baseline(e).removeprefix('the ')}, {escape(e.output)}</td>"
-        f"<td><code>{escape(e.fingerprint)}</code></td><td>tempograd {escape(e.version)}</td></tr>"
-        for label, e in explanations.items()
+    parts = "".join(
+        f"<section><h3>{escape(label.replace('_', ' '))}</h3><dl>{_facts(found)}</dl></section>"
+        for label, found in explanations.items()
     )
     return (
-        '<div class="wide provenance"><table><thead><tr><th>method</th><th>parameters</th><th>call</th>'
-        f"<th>model</th><th>version</th></tr></thead><tbody>{lines}</tbody></table></div>"
+        f'<div class="provenance">{parts}</div>'
         '<p class="small">The same data, model, parameters and seed give the same numbers again.</p>'
     )
+
+
+def _facts(found: Explanation) -> str:
+    facts = {
+        "method": found.method,
+        "parameters": ", ".join(f"{name} = {_written(value)}" for name, value in found.parameters.items())
+        or "none",
+        "seed": str(found.seed),
+        "explained": f"{found.output} output, {_steps(found)}",
+        "baseline": "zero" if bool((found.baseline == 0).all()) else "given with the explanation",
+        "model": found.fingerprint or "not known",
+        "made with": f"tempograd {found.version}",
+    }
+    return "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
+
+
+def _written(value: object) -> str:
+    return "automatic" if value is None else json.dumps(value, default=str)
+
+
+def _steps(found: Explanation) -> str:
+    if found.steps is None:
+        return "one per series"
+    return "each step for itself" if isinstance(found.steps, str) else "added up over steps"

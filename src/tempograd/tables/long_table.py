@@ -19,8 +19,14 @@ FIELDS = (
 )  # fmt: skip
 
 
-def lines(table: Table) -> Iterator[dict[str, Any]]:
-    """Yield one line per panel, row and measure; what is not known or not finite is empty.
+def lines(table: Table) -> Iterator[dict[str, str]]:
+    """Yield one line of text per panel, row and measure; what is not known or not finite is empty."""
+    for record in records(table):
+        yield {name: _plain(value) for name, value in record.items()}
+
+
+def records(table: Table) -> Iterator[dict[str, Any]]:
+    """Yield one record per panel, row and measure; what is not known or not finite is None.
 
     Numbers are in the units of the paper: ``scale`` times the metric's own.
     """
@@ -40,7 +46,7 @@ def lines(table: Table) -> Iterator[dict[str, Any]]:
                     "over": panel.over,
                     "seconds_per_series": seconds,
                 }
-                yield {name: _plain(value) for name, value in line.items()}
+                yield {name: None if _unknown(value) else value for name, value in line.items()}
 
 
 def _about(panel: Panel) -> dict[str, Any]:
@@ -92,8 +98,12 @@ def _mean(summary: Summary | None) -> float | None:
     return None if summary is None else summary.mean
 
 
+def _unknown(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
 def _plain(value: Any) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -1,11 +1,12 @@
-"""Tables as Markdown, LaTeX and CSV."""
+"""Tables as Markdown, LaTeX, CSV and JSON."""
 
 import csv
 import io
+import json
 from collections.abc import Callable, Sequence
 
 from tempograd.tables.captions import notes
-from tempograd.tables.long_table import FIELDS, lines
+from tempograd.tables.long_table import FIELDS, lines, records
 from tempograd.tables.sheets import Sheet, Text, sheets
 from tempograd.tables.sizes import Size, size_fields, size_notes, size_sheet
 from tempograd.tables.tabulate import Table
@@ -34,7 +35,7 @@ LATEX = {
 
 
 def render(table: Table | Sequence[Size], form: str) -> str:
-    """Write a table, or the sizes of data sets, as ``"markdown"``, ``"latex"`` or ``"csv"``."""
+    """Write a table, or the sizes of data sets, as ``"markdown"``, ``"latex"``, ``"csv"`` or ``"json"``."""
     return FORMATS[form](table)
 
 
@@ -105,10 +106,26 @@ def _csv(table: Table | Sequence[Size]) -> str:
     return file.getvalue()
 
 
+def _json(table: Table | Sequence[Size]) -> str:
+    """Write what the CSV has, with numbers as numbers and null for what is not known."""
+    if isinstance(table, Table):
+        found = [{name: record.get(name) for name in FIELDS} for record in records(table)]
+    else:
+        found = [
+            {name: None if value == "" else value for name, value in row.items()} for row in size_fields(table)[1]
+        ]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
 def _parts(table: Table | Sequence[Size], second: str) -> tuple[str, list[Sheet], list[str]]:
     if isinstance(table, Table):
         return f"{table.plan.title} ({table.plan.protocol} protocol)", sheets(table), notes(table, second)
     return "Sizes of the data sets", [size_sheet(table)], size_notes(table)
 
 
-FORMATS: dict[str, Callable[[Table | Sequence[Size]], str]] = {"markdown": _markdown, "latex": _latex, "csv": _csv}
+FORMATS: dict[str, Callable[[Table | Sequence[Size]], str]] = {
+    "markdown": _markdown,
+    "latex": _latex,
+    "csv": _csv,
+    "json": _json,
+}

@@ -1,0 +1,87 @@
+"""Which step of its series a row is."""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from tempograd.data.own.table import Codes, Floats, Table, Text, missing
+from tempograd.errors import DataError, InputError
+
+
+class Steps(NamedTuple):
+    """The step of every row, the number of steps, and the steps' names where all series have the same."""
+
+    places: Codes
+    total: int
+    names: tuple[str, ...] | None
+
+
+def place_steps(table: Table, series: Text, time: Text | None, align: str | None, *, named: bool) -> Steps:
+    """Find the step of every row.
+
+    With the sorted distinct times :math:`g_0 < g_1 < …` of the whole file, a row at time :math:`g_k` is step
+    :math:`k` (``align="time"``), or it is the :math:`k`-th of its own series (``align="order"``). Where every
+    series has the first few times and no gap, both say the same; otherwise the user has to choose.
+    """
+    if time is None:
+        return _in_order(series.codes)
+    moments, labels = _moments(table, time)
+    grid, first, place = np.unique(moments, return_index=True, return_inverse=True)
+    places = place[time.codes]
+    keys, inverse = np.unique(series.codes * len(grid) + places, return_inverse=True)
+    owners, filled = keys // len(grid), keys % len(grid)
+    starts = np.searchsorted(owners, np.arange(len(series.texts)))
+    ranks = np.arange(len(keys)) - starts[owners]
+    if align == "time" or bool((ranks == filled).all()):
+        return Steps(places, len(grid), tuple(labels[code] for code in first))
+    if align == "order":
+        return Steps(ranks[inverse], int(ranks.max()) + 1, None)
+    gap = int(np.flatnonzero(ranks != filled)[0])
+    whose = f"series {series.texts[owners[gap]]!r}" if named else "the series"
+    raise InputError(
+        f"{table.path}: {whose} has no row for time {labels[first[ranks[gap]]]}, which others have: pass "
+        "align='time' (--align time) if steps are times, so that the missing ones are masked, or align='order' "
+        "(--align order) if the k-th row of each series is its step k."
+    )
+
+
+def _in_order(codes: Codes) -> Steps:
+    """Count the rows of each series as they come."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(int(codes.max()) + 1))
+    places = np.empty_like(codes)
+    places[order] = np.arange(len(codes)) - starts[codes[order]]
+    return Steps(places, int(places.max()) + 1, None)
+
+
+def _moments(table: Table, time: Text) -> tuple[Floats, list[str]]:
+    """Return the distinct times as numbers, and as the texts that people will read."""
+    try:
+        numbers = np.array([float(text) for text in time.texts])
+        labels = [f"{number:.15g}" for number in numbers]
+    except ValueError:
+        numbers, labels = np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
+    for code in np.flatnonzero(~np.isfinite(numbers)):
+        raise table.fault(time.row(int(code)), f"the time is {time.texts[code]!r}, which is no number")
+    return numbers, labels
+
+
+def _date(table: Table, time: Text, code: int) -> float:
+    text = time.texts[code]
+    if missing(text):
+        raise table.fault(time.row(code), "the time is missing")
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise _no_time(table, time, code) from None
+    # a local clock would jump twice a year
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _no_time(table: Table, time: Text, code: int) -> DataError:
+    return table.fault(
+        time.row(code),
+        f"the time is {time.texts[code]!r}: all must be numbers, or all dates such as 2026-01-31 or "
+        "2026-01-31T12:00",
+    )

@@ -1,0 +1,9 @@
+// Elements of the page.
+
+const at = (id) => document.getElementById(id);
+const element = (tag, text, attributes = {}) => {
+  const item = document.createElement(tag);
+  item.textContent = text;  // never innerHTML: names come from data
+  for (const [name, content] of Object.entries(attributes)) if (content !== null) item.setAttribute(name, content);
+  return item;
+};

@@ -1,0 +1,316 @@
+"""Series from files of one's own: every form of the same content gives the same tensors, bit for bit."""
+
+import gzip
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.data.own import csv_table
+
+X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
+    [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
+    [[95.7, 1e-30], [97.3, -133.125]],
+    [[60.0, 138.0], [61.5, None], [0.1, 137.0], [63.3333333333, 136.0]],
+]
+NAMES = ("bed 7", "bed 3", "bed 12")
+LABELS = ("well", "ill", "well")
+CHANNELS = ("pulse", "sodium")
+
+
+def tensors(content=X):
+    """The same by hand: a plain loop over cells."""
+    length = max(map(len, content))
+    x, mask = torch.zeros(len(content), length, len(content[0][0])), None
+    mask = torch.zeros(x.shape, dtype=torch.bool)
+    for row, steps in enumerate(content):
+        for step, cells in enumerate(steps):
+            for channel, cell in enumerate(cells):
+                if cell is not None:
+                    x[row, step, channel] = torch.tensor(cell, dtype=torch.float64).float()
+                    mask[row, step, channel] = True
+    return x, mask
+
+
+def cell(value):
+    return "" if value is None else repr(value)
+
+
+def long_rows():
+    rows = ["patient,hour,pulse,sodium,state"]
+    for name, label, steps in zip(NAMES, LABELS, X, strict=True):
+        rows += [f"{name},{t},{cell(a)},{cell(b)},{label}" for t, (a, b) in enumerate(steps)]
+    return rows
+
+
+def melted_rows():
+    rows = ["patient,hour,channel,value,state"]
+    for name, label, steps in zip(NAMES, LABELS, X, strict=True):
+        for t, cells in enumerate(steps):
+            rows += [
+                f"{name},{t},{channel},{cell(value)},{label}"
+                for channel, value in reversed(list(zip(CHANNELS, cells, strict=True)))
+                if value is not None
+            ]
+    return rows
+
+
+def ts_lines():
+    lines = ["# made here", "@problemName Ward", "@timeStamps false", "@missing true", "@univariate false"]
+    lines += ["@dimensions 2", "@equalLength false", "@classLabel true well ill", "@data"]
+    for label, steps in zip(LABELS, X, strict=True):
+        columns = [",".join("?" if v is None else repr(v) for v in column) for column in zip(*steps, strict=True)]
+        lines.append(":".join([*columns, label]))
+    return lines
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, rows):
+        path = tmp_path / name
+        path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return path
+
+    return write
+
+
+def parquet(source, path):
+    import duckdb
+
+    duckdb.sql(f"COPY (FROM read_csv('{source}')) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+WARD = {"id": "patient", "label": "state"}
+
+
+@pytest.mark.parametrize("kind", ["long", "melted", "long.parquet", "melted.parquet", "long.gz", "semicolon"])
+def test_tables_give_the_tensors_of_a_plain_loop(kind, write, tmp_path):
+    rows = melted_rows() if kind.startswith("melted") else long_rows()
+    path = write("ward.csv", [row.replace(",", ";") for row in rows] if kind == "semicolon" else rows)
+    if kind.endswith("parquet"):
+        path = parquet(path, tmp_path / "ward.parquet")
+    if kind.endswith("gz"):
+        packed = tmp_path / "ward.csv.gz"
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        path = packed
+    found = tg.read_series(path, **WARD)
+    x, mask = tensors()
+    assert torch.equal(found.x, x)
+    assert torch.equal(found.mask, mask)
+    assert found.y.tolist() == [1, 0, 1]
+    assert found.classes == ("ill", "well")
+    assert (found.names, found.channels, found.times) == (NAMES, CHANNELS, ("0", "1", "2", "3"))
+    assert found.ids.tolist() == [0, 1, 2]
+
+
+def test_a_ts_file_gives_the_same_tensors(write):
+    found = tg.read_series(write("ward.ts", ts_lines()), channels=CHANNELS)
+    x, mask = tensors()
+    assert torch.equal(found.x, x)
+    assert torch.equal(found.mask, mask)
+    assert (found.y.tolist(), found.classes, found.channels) == ([1, 0, 1], ("ill", "well"), CHANNELS)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_wide_table_has_one_row_per_series(ending, write, tmp_path):
+    content = [[[0.1], [0.2], [None]], [[3.5], [None], [-7.25]]]
+    rows = ["case,t0,t1,t2,label"] + [
+        f"{10 - r},{','.join(cell(v[0]) for v in s)},{r}" for r, s in enumerate(content)
+    ]
+    path = write("w.csv", rows)
+    found = tg.read_series(path if ending == "csv" else parquet(path, tmp_path / "w.parquet"))
+    x, mask = tensors(content)
+    assert torch.equal(found.x, x)
+    assert torch.equal(found.mask, mask)
+    assert found.ids.tolist() == [10, 9]
+    assert found.names is None
+    assert (found.y.tolist(), found.classes) == ([0, 1], None)
+    assert found.times == ("t0", "t1", "t2")
+
+
+def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
+    rows = long_rows()
+    shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
+    monkeypatch.setattr(csv_table, "BLOCK", 2)
+    found = tg.read_series(write("ward.csv", shuffled), **WARD)
+    x, mask = tensors()
+    order = [NAMES.index(name) for name in found.names]
+    assert order == [1, 0, 2]  # in order of appearance
+    assert torch.equal(found.x, x[order])
+    assert torch.equal(found.mask, mask[order])
+    assert found.y.tolist() == [0, 1, 1]
+
+
+def test_channels_are_chosen_and_ordered_by_name(write):
+    x, mask = tensors()
+    for rows in (long_rows(), melted_rows()):
+        found = tg.read_series(write("ward.csv", rows), **WARD, channels=["sodium"])
+        assert torch.equal(found.x, x[..., 1:])
+        assert torch.equal(found.mask, mask[..., 1:])
+        swapped = tg.read_series(write("ward.csv", rows), **WARD, channels=["sodium", "pulse"])
+        assert torch.equal(swapped.x, x.flip(-1))
+
+
+def test_a_table_without_ids_is_one_series_and_dates_are_times(write):
+    rows = ["date,load", "2026-03-29T03:00,2", "2026-03-29T01:00,1", "2026-03-29T02:00,"]
+    found = tg.read_series(write("one.csv", rows))
+    assert found.x.flatten().tolist() == [1, 0, 2]
+    assert found.mask.flatten().tolist() == [True, False, True]
+    assert found.times == ("2026-03-29T01:00", "2026-03-29T02:00", "2026-03-29T03:00")
+    assert not found.labelled
+
+
+GAPS = ["id,time,a", "1,0,10", "1,5,11", "1,7,12", "2,5,20", "2,0.5,21"]
+
+
+def test_gaps_are_placed_as_the_user_says(write):
+    path = write("gaps.csv", GAPS)
+    with pytest.raises(
+        tg.TempogradError, match=r"series '1' has no row for time 0\.5, which others have: pass align="
+    ):
+        tg.read_series(path)
+    by_time = tg.read_series(path, align="time")
+    assert by_time.times == ("0", "0.5", "5", "7")
+    assert by_time.x[..., 0].tolist() == [[10, 0, 11, 12], [0, 21, 20, 0]]
+    assert by_time.mask[..., 0].tolist() == [[True, False, True, True], [False, True, True, False]]
+    by_order = tg.read_series(path, align="order")
+    assert by_order.times is None
+    assert by_order.x[..., 0].tolist() == [[10, 11, 12], [21, 20, 0]]
+    assert by_order.mask[..., 0].tolist() == [[True] * 3, [True, True, False]]
+
+
+def test_without_times_the_order_of_rows_counts_if_asked_for(write):
+    path = write("rows.csv", ["id,a", "x,1", "y,2", "x,3"])
+    with pytest.raises(tg.TempogradError, match=r"has the columns id, a: .*--time"):
+        tg.read_series(path)
+    found = tg.read_series(path, format="long", align="order")
+    assert found.x[..., 0].tolist() == [[1, 3], [2, 0]]
+
+
+def test_labels_per_step(write):
+    found = tg.read_series(write("l.csv", ["id,t,a,y", "1,0,1,2", "1,1,1,0", "1,2,1,1", "2,0,1,2"]))
+    assert found.y.tolist() == [[2, 0, 1], [2, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "y", "classes"),
+    [
+        (("0.5", "2"), {}, [0.5, 2.0], None),
+        (("-1", "1"), {}, [0, 1], ("-1", "1")),
+        (("True", "False"), {}, [1, 0], ("False", "True")),
+        (("b", "a"), {"classes": ["c", "b", "a"]}, [1, 2], ("c", "b", "a")),
+        (("1", "2"), {"classes": ["1", "2"]}, [0, 1], ("1", "2")),
+    ],
+)
+def test_labels_of_every_kind(labels, options, y, classes, write):
+    rows = ["id,t0,t1,label", f"1,0,0,{labels[0]}", f"2,0,0,{labels[1]}"]
+    found = tg.read_series(write("l.csv", rows), **options)
+    assert (found.y.tolist(), found.classes) == (y, classes)
+    assert not tg.read_series(write("l.csv", rows), labels=False).labelled
+
+
+def test_numbers_that_do_not_begin_with_zero_are_pointed_out(write):
+    with pytest.warns(tg.TempogradWarning, match="labels 1, 2 are taken as the numbers of the model's outputs"):
+        found = tg.read_series(write("l.csv", ["t0,t1,label", "0,0,1", "0,0,2"]))
+    assert found.y.tolist() == [1, 2]
+
+
+def test_classes_of_a_ts_header_are_sorted_as_numbers(write):
+    lines = ["@classLabel true 10 9 2", "@data", "1,2:9", "1,2:10"]
+    found = tg.read_series(write("a.ts", lines))
+    assert (found.y.tolist(), found.classes) == ([1, 2], ("2", "9", "10"))
+
+
+def test_names_that_are_no_plain_numbers_stay_text(write):
+    assert tg.read_series(write("n.csv", ["id,t0,t1", "007,1,2", "8,1,2"])).names == ("007", "8")
+    assert tg.read_series(write("n.csv", ["id,t0,t1", "-7,1,2", "8,1,2"])).ids.tolist() == [-7, 8]
+
+
+def test_npz_with_text(tmp_path):
+    x = np.arange(12, dtype=np.float64).reshape(2, 3, 2)
+    np.savez(tmp_path / "a.npz", x=x, y=np.array(["no", "yes"])[[1, 0]], ids=np.array(["p", "q"]), times=[5, 6, 7])
+    found = tg.read_series(tmp_path / "a.npz", channels=["u", "v"])
+    assert found.x.dtype == torch.float64
+    assert torch.equal(found.x, torch.from_numpy(x))
+    assert (found.y.tolist(), found.classes) == ([1, 0], ("no", "yes"))
+    assert (found.names, found.times, found.channels) == (("p", "q"), ("5", "6", "7"), ("u", "v"))
+
+
+def test_parts_keep_their_names(write):
+    found = tg.read_series(write("ward.csv", long_rows()), **WARD)
+    part = found.take([2, 0])
+    assert (part.names, part.ids.tolist(), part.channels) == (("bed 12", "bed 7"), [2, 0], CHANNELS)
+    assert torch.equal(part.mask, found.mask[[2, 0]])
+    assert found.take(slice(1, None)).names == ("bed 3", "bed 12")
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (["id,time,a", "1,0,5", "1,1,high"], {}, "f.csv, line 3: a is 'high', which is no number"),
+        (["id,time,a", "", "1,0,5", "", "1,1"], {}, "f.csv, line 5: 2 cells instead of 3"),
+        (["id,time,a", "1,0,5", '1,1,"6\n"', "1,2,x"], {}, "f.csv, line 5: a is 'x'"),
+        (["id,time,a", "1,0,1e39"], {}, r"line 2: a is 1e\+39, which is no finite number in single precision"),
+        (["id,time,a", "1,0,1", "1,0,2"], {}, "line 3: series '1' has this time twice"),
+        (["time,a", "0,1", "0,2"], {}, r"line 3: the only series has this time twice.*pass id= \(--id\)"),
+        (["id,time,a", "1,,1"], {}, "line 2: the time is 'nan'|line 2: the time is missing"),
+        (["id,time,a", "1,noon,1"], {}, "line 2: the time is 'noon': all must be numbers"),
+        (["id,time,a,y", "1,0,1,"], {}, "line 2: the label is missing"),
+        (["id,time,a,y", "1,0,1,b"], {"classes": ["a"]}, "label 'b' is none of the classes a"),
+        (["a,b,c", "1,2,3"], {}, r"has the columns a, b, c: pass time= \(--time\) if a row is one step"),
+        (["id,time,t,a", "1,2,3,4"], {}, "'time' and 't' could both be the time"),
+        (["id,time,a", "1,2,3"], {"id": "patiant"}, "No column of .*f.csv is called 'patiant'"),
+        (["id,time,a", "1,2,3"], {"channels": ["b"]}, "No column of .*f.csv is called 'b'"),
+        (["id,time", "1,2"], {}, "no column is left for a channel"),
+        (["a,a", "1,2"], {}, "line 1: column 'a' is there twice"),
+        (["id,time,a"], {}, "holds no series"),
+        (["id,time,a", "1,0,"], {}, "holds no value at all"),
+        (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),
+        (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "line 4: the series '1' is there twice"),
+        (["id,time,channel,value", "1,0,a,1", "1,0,a,2"], {}, "line 3: series '1' has this time twice"),
+        (["id,time,channel,value", "1,0,a,1"], {"channels": ["b"]}, "No channel of .*f.csv is called 'b'"),
+        (["id,time,reading", "1,0,a"], {"format": "melted"}, r"pass variable= \(--variable\)"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(rows, options, message, write):
+    with pytest.raises(tg.TempogradError, match=message):
+        tg.read_series(write("f.csv", rows), **options)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["@classLabel true a", "@data", "1,2:a", "1,x:a"], "f.ts, line 4: 'x' is no number"),
+        (["@classLabel true a", "@data", "1,2:3,4:a", "# 2", "1,2:a"], "line 5: 1 dimensions instead of 2"),
+        (["@classLabel true a", "@data", "1,2:b"], "label 'b' is none of the classes a"),
+        (["@timeStamps true", "@data", "(0,1)"], "line 1: values with time stamps are not read"),
+        (["1,2:a"], "line 1: a series before the line @data"),
+        (["@classLabel false"], "has no line @data"),
+        (["@data"], "holds no series"),
+        (["@data", "1e300"], "line 2: 1e\\+300 is no finite number"),
+    ],
+)
+def test_what_is_wrong_with_a_ts_file(lines, message, write):
+    with pytest.raises(tg.TempogradError, match=message):
+        tg.read_series(write("f.ts", lines))
+
+
+def test_what_is_wrong_with_parquet(write, tmp_path):
+    path = parquet(write("p.csv", ["id,time,a,ward", "1,0,5,ICU"]), tmp_path / "p.parquet")
+    with pytest.raises(tg.TempogradError, match="column 'ward' holds VARCHAR, not numbers; if it is no channel"):
+        tg.read_series(path)
+    assert tg.read_series(path, channels=["a"]).x.item() == 5
+    twice = parquet(write("p.csv", ["id,time,a", "1,0,5", "1,0,5"]), tmp_path / "q.parquet")
+    with pytest.raises(tg.TempogradError, match=r"q\.parquet, row 2: series '1' has this time twice"):
+        tg.read_series(twice)
+    (tmp_path / "bad.parquet").write_bytes(b"not what it says")
+    with pytest.raises(tg.TempogradError, match=r"bad\.parquet"):
+        tg.read_series(tmp_path / "bad.parquet")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for name, message in (("gone.csv", "does not exist"), ("a.xlsx", "files of series end in .npz, .npy, .csv")):
+        with pytest.raises(tg.TempogradError, match=message):
+            tg.read_series(tmp_path / name)

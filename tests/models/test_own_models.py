@@ -1,0 +1,249 @@
+"""Models of one's own, in every form they come in, explain and score as the module they were made from."""
+
+import io
+import re
+import sys
+import warnings
+import zipfile
+
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+import tempograd as tg
+from conftest import Recurrent, series
+from tempograd.engine.quiet import _recurs
+
+BATCH = ({0: torch.export.Dim("batch")},)
+CODE = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, hidden=5):
+        super().__init__()
+        self.lstm = nn.LSTM(3, hidden, batch_first=True)
+        self.drop = nn.Dropout(0.5)
+        self.head = nn.Linear(hidden, 2)
+
+    def forward(self, x):
+        return self.head(self.drop(self.lstm(x)[0][:, -1]))
+
+class Tools:
+    @staticmethod
+    def small():
+        return Net(hidden=2)
+
+ready = Net().double()
+number = 5
+
+def sized(hidden):
+    return Net(hidden)
+
+def wrong():
+    return "a model"
+
+def broken():
+    import no_such_library
+"""
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    (tmp_path / "own_net.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "own_net"
+    sys.modules.pop("own_net", None)
+
+
+def exported(model, path, shapes=BATCH, length=10):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about attributes of recurrent layers
+        torch.export.save(torch.export.export(model, (torch.zeros(4, length, 3),), dynamic_shapes=shapes), path)
+    return path
+
+
+def scripted(model, path, *, trace=False):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
+        torch.jit.save(torch.jit.trace(model, torch.zeros(2, 10, 3)) if trace else torch.jit.script(model), path)
+    return path
+
+
+def forms(model, folder):
+    yield tg.load_model(exported(model, folder / "any.pt2"))
+    with pytest.warns(tg.TempogradWarning, match="was exported for batches of 4 series"):
+        yield tg.load_model(exported(model, folder / "four.pt2", shapes=None))
+    yield tg.load_model(scripted(model, folder / "script.pt"))
+    yield tg.load_model(scripted(model, folder / "trace.torchscript", trace=True))
+
+
+@pytest.mark.parametrize("method", ["timing", "integrated_gradients", "occlusion", "dynamask"])
+def test_programs_explain_as_the_module_they_were_made_from(method, recurrent, tmp_path):
+    x, options = series(6, 10, 3), {"epochs": 3} if method == "dynamask" else {}
+    expected = tg.explain(recurrent, x, method, seed=3, **options)
+    scores = tg.evaluate(recurrent, expected, metrics=["cpd", "accuracy"])
+    assert expected.values.abs().max() > 1e-3
+    for form in forms(recurrent, tmp_path):
+        found = tg.explain(form, x, method, seed=3, **options)
+        torch.testing.assert_close(found.values, expected.values, rtol=1e-5, atol=1e-7)
+        assert torch.equal(found.target, expected.target)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tg.TempogradWarning)  # that the class of the model is another
+            again = tg.evaluate(form, expected, metrics=["cpd", "accuracy"])
+        torch.testing.assert_close(again["cpd"], scores["cpd"], rtol=1e-5, atol=1e-7)
+        assert torch.equal(again["accuracy"], scores["accuracy"])
+
+
+def test_programs_have_an_accuracy(recurrent, tmp_path):
+    split = tg.Split(series(7, 10, 3), torch.tensor([0, 1, 2, 0, 1, 2, 0]))
+    for form in forms(recurrent, tmp_path):
+        assert tg.accuracy(form, split) == tg.accuracy(recurrent, split)
+
+
+def test_a_fixed_batch_takes_any_number_of_series(recurrent, tmp_path):
+    with pytest.warns(tg.TempogradWarning, match="export it with dynamic_shapes="):
+        model = tg.load_model(exported(recurrent, tmp_path / "m.pt2", shapes=None))
+    for count in (1, 3, 4, 5, 9):
+        x = series(count, 10, 3)
+        torch.testing.assert_close(model(x), recurrent(x))
+
+
+def test_per_step_programs(tmp_path):
+    model, x = Recurrent(per_step=True).eval(), series(3, 10, 3)
+    expected = tg.explain(model, x, points=8, steps="own")
+    found = tg.explain(tg.load_model(exported(model, tmp_path / "m.pt2")), x, points=8, steps="own")
+    torch.testing.assert_close(found.values, expected.values)
+
+
+def test_other_lengths_than_the_exported_one_are_refused_in_one_sentence(recurrent, tmp_path):
+    model = tg.load_model(exported(recurrent, tmp_path / "m.pt2"))
+    with pytest.raises(tg.TempogradError, match=r"The model cannot take x of shape \(2, 12, 3\), read as"):
+        tg.explain(model, series(2, 12, 3))
+    with pytest.raises(
+        tg.TempogradError, match="needs predictions on prefixes, but the model rejects the first 1 of"
+    ):
+        tg.explain(model, series(2, 10, 3), "winit", train=series(4, 10, 3), epochs=1)
+
+
+def test_a_program_exported_in_training_mode_is_refused(tmp_path):
+    for number, model in enumerate((Recurrent().train(), nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)))):
+        with pytest.raises(tg.TempogradError, match=r"was exported in training mode.*call model.eval\(\)"):
+            tg.load_model(exported(model, tmp_path / f"{number}.pt2"))
+
+
+def test_programs_of_other_inputs_are_refused(tmp_path):
+    program = torch.export.export(nn.Bilinear(2, 2, 1), (torch.zeros(4, 2), torch.zeros(4, 2)))
+    torch.export.save(program, tmp_path / "m.pt2")
+    with pytest.raises(tg.TempogradError, match="takes 2 inputs, the first of 2 axes"):
+        tg.load_model(tmp_path / "m.pt2")
+
+
+def test_recurrent_layers_are_found_in_programs(recurrent, tmp_path):
+    """On a GPU these run without cuDNN, which could not differentiate them."""
+    assert all(_recurs(form) for form in forms(recurrent, tmp_path))
+    plain = nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval()
+    assert not _recurs(tg.load_model(exported(plain, tmp_path / "plain.pt2")))
+    assert not _recurs(tg.load_model(scripted(plain, tmp_path / "plain.pt")))
+    assert not _recurs(recurrent)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a file ran code",))
+
+
+def swapped(source, path, part, content):
+    """Copy an archive with one part replaced."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, content if name.endswith(part) else old.read(name))
+    return path
+
+
+def test_no_program_unpickles_objects(recurrent, tmp_path):
+    whole = exported(recurrent, tmp_path / "m.pt2")
+    bomb = io.BytesIO()
+    torch.save((Bomb(),), bomb)
+    bad = swapped(whole, tmp_path / "bad.pt2", "sample_inputs/model.pt", bomb.getvalue())
+    with pytest.raises(tg.TempogradError, match="without running code from it"):
+        tg.load_model(bad)
+    with zipfile.ZipFile(whole, "a") as archive:
+        archive.writestr("m/data/constants/opaque_obj_0", b"")
+    with pytest.raises(tg.TempogradError, match="holds Python objects"):
+        tg.load_model(whole)
+
+
+def test_code_of_ones_own(code):
+    x = series(2, 10, 3)
+    assert tg.load_model(f"{code}:Net").training is False
+    assert tg.load_model(f"{code}:Tools.small").head.in_features == 2
+    ready = tg.load_model(f"{code}:ready")
+    assert ready is sys.modules[code].ready
+    assert torch.equal(ready(x.double()), tg.load_model(f"{code}:ready")(x.double()))
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "pt", "checkpoint"])
+def test_weights_for_code_of_ones_own(kind, code, tmp_path):
+    trained = tg.load_model(f"{code}:Net")
+    state, path = trained.state_dict(), tmp_path / ("w.safetensors" if kind == "safetensors" else "w.pt")
+    if kind == "safetensors":
+        safetensors.torch.save_file(state, path)
+    else:
+        torch.save({"epoch": 3, "state_dict": state} if kind == "checkpoint" else state, path)
+    loaded = tg.load_model(f"{code}:Net", weights=path)
+    for name, tensor in state.items():
+        assert torch.equal(loaded.state_dict()[name], tensor)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("no_such_net:Net", "There is no module 'no_such_net' to import for no_such_net:Net"),
+        ("own_net:Nett", "own_net has no Nett"),
+        ("own_net.py:Net", "as in an import: own_net:Net"),
+        ("own_net:sized", "called without arguments to get a model, but missing a required argument: 'hidden'"),
+        ("own_net:wrong", "must be or return an nn.Module, got str"),
+        ("gone.pt2", "gone.pt2 does not exist"),
+        ("gone.pt", "gone.pt does not exist"),
+    ],
+)
+@pytest.mark.usefixtures("code")
+def test_what_cannot_be_loaded_is_said_in_one_sentence(source, message):
+    with pytest.raises(tg.TempogradError, match=message):
+        tg.load_model(source)
+
+
+def test_faults_of_the_users_own_code_keep_their_traceback(code):
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        tg.load_model(f"{code}:broken")
+    with pytest.raises(
+        tg.TempogradError, match="number is called without arguments to get a model, but 5 is not a callable"
+    ):
+        tg.load_model(f"{code}:number")
+
+
+def test_weights_that_do_not_fit(code, tmp_path):
+    path = tmp_path / "w.pt"
+    torch.save(nn.Linear(2, 2).state_dict(), path)
+    with pytest.raises(
+        tg.TempogradError, match=r"does not fit own_net:Net: it has no lstm.weight_ih_l0.*it has weight"
+    ):
+        tg.load_model(f"{code}:Net", weights=path)
+    torch.save(tg.load_model(f"{code}:Tools.small").state_dict(), path)
+    with pytest.raises(tg.TempogradError, match=r"does not fit own_net:Net: size mismatch for head\.weight"):
+        tg.load_model(f"{code}:Net", weights=path)
+    torch.save(Bomb(), path)
+    with pytest.raises(tg.TempogradError, match="holds no weights that can be read without running code"):
+        tg.load_model(f"{code}:Net", weights=path)
+    with pytest.raises(tg.TempogradError, match=re.escape("--model module:callable --weights")):
+        tg.load_model(path)
+    with pytest.raises(tg.TempogradError, match="weights are for models given as module:callable"):
+        tg.load_model(path, weights=path)
+
+
+def test_damaged_programs(tmp_path):
+    for name, message in (("m.pt2", "is no file of torch.export.save"), ("m.pt", "is no TorchScript file")):
+        (tmp_path / name).write_bytes(b"not what it says")
+        with pytest.raises(tg.TempogradError, match=message):
+            tg.load_model(tmp_path / name)
