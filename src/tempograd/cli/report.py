@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import Commands, add_command, names
 from tempograd.cli.model import FORMS, add_model, read_model
-from tempograd.cli.series import FILES, add_files, read
+from tempograd.cli.series import FILES, add_files, find, read
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tempograd.data import Dataset, Series
     from tempograd.explanation import Explanation
 
 USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATASET_OR_FILE] [options]"
@@ -46,27 +47,31 @@ def run(args: argparse.Namespace) -> None:
 
     explanations = [Explanation.load(path) for path in args.explanations]
     model = None if args.model is None else read_model(args)
-    found = None if args.data is None else read(args.data, args)
+    found, data = (None, None) if args.data is None else find(args.data, args)
     report(
         args.out,
         model,
         explanations,
         found if found is not None and found.labelled else None,
         series=args.series,
-        raw=_measured(explanations[0], args),
-        units=args.units,
+        raw=_measured(explanations[0], found, data, args),
+        units=args.units or (None if data is None else data.units),
         classes=args.classes or (None if found is None else found.classes),
         **({} if args.title is None else {"title": args.title}),
     )
     print(f"Wrote {args.out}: open it in a browser.")
 
 
-def _measured(explanation: "Explanation", args: argparse.Namespace) -> "Tensor | None":
-    """Return the explained series in the user's own units, found by their ids."""
+def _measured(
+    explanation: "Explanation", found: "Series | None", data: "Dataset | None", args: argparse.Namespace
+) -> "Tensor | None":
+    """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
     from tempograd.errors import InputError
+    from tempograd.pages.selection import aligned
 
     if args.raw is None:
-        return None
+        split = None if data is None or data.centre is None else aligned(explanation, found)
+        return None if split is None or data is None else data.raw(split)
     series = read(args.raw, args, labels=False)
     place = {number: row for row, number in enumerate(series.ids.tolist())}
     gone = [number for number in explanation.ids.tolist() if number not in place]
