@@ -130,6 +130,27 @@ def test_a_wide_table_has_one_row_per_series(ending, write, tmp_path):
     assert found.times == ("t0", "t1", "t2")
 
 
+def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"id": [1, 1, 2], "time": [0, 1, 0], "a": [0.5, 1.5, 2.5]}, index=[7, 8, 9])
+    frame.to_csv(tmp_path / "f.csv")
+    found = tg.read_series(tmp_path / "f.csv")
+    assert found.channels == ("a",)
+    assert found.x[..., 0].tolist() == [[0.5, 1.5], [2.5, 0.0]]
+    wide = write("w.csv", [",X1,X2,y", "p,1,2,0", "q,3,4,1"])
+    assert tg.read_series(wide).ids.tolist() == [0, 1]
+    named = tg.read_series(wide, id="column 1")
+    assert (named.names, named.x.flatten(1).tolist()) == (("p", "q"), [[1, 2], [3, 4]])
+    parquet(tmp_path / "f.csv", tmp_path / "f.parquet")
+    import duckdb
+
+    duckdb.sql(
+        f"COPY (SELECT 7 AS __index_level_0__, * FROM read_csv('{tmp_path}/f.csv')) TO '{tmp_path}/i.parquet'"
+    )
+    assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).x.tolist() == found.x.tolist()
+
+
 def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     rows = long_rows()
     shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
@@ -268,6 +289,7 @@ def test_parts_keep_their_names(write):
         (["id,time,a"], {}, "holds no series"),
         (["id,time,a", "1,0,"], {}, "holds no value at all"),
         (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),
+        (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "begins with values"),
         (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "line 4: the series '1' is there twice"),
         (["id,time,channel,value", "1,0,a,1", "1,0,a,2"], {}, "line 3: series '1' has this time twice"),
         (["id,time,channel,value", "1,0,a,1"], {"channels": ["b"]}, "No channel of .*f.csv is called 'b'"),
