@@ -84,9 +84,9 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     assert torch.equal(found.mask, own.mask)
     assert (found.names, found.channels, found.times) == (NAMES, ("pulse", "sodium"), ("0", "1", "2", "3", "4"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Explained 3 series (5 steps × 2 channels) with timing."
+    assert lines[0] == "Explained 3 series (5 steps × 2 channels, 30 % missing) with timing."
     counts = [int((expected.target == number).sum()) for number in range(2)]
-    shown = [f"{name} ({count})" for name, count in zip(("ill", "well"), counts, strict=True) if count]
+    shown = [f"{name} ({count} series)" for name, count in zip(("ill", "well"), counts, strict=True) if count]
     assert lines[1] == f"  predicted classes: {', '.join(shown)}"
     size = expected.values.abs().sum((0, 1)).double()
     order = sorted(zip((size / size.sum()).tolist(), ("pulse", "sodium"), strict=True), reverse=True)
