@@ -1,9 +1,11 @@
-# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make.
+# Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make,
+# and Chromium and npm for the browser tests.
 PYTHON ?= python3
 BIN := .venv/bin
+AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-methods tables clean
+.PHONY: demo test test-browser report-pictures lint docs bench bench-report bench-methods tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -11,14 +13,26 @@ demo: .venv/core
 test: .venv/test
 	$(BIN)/python -m pytest
 
+test-browser: .venv/browser
+	$(BIN)/python -m pytest -m browser tests/browser
+
+report-pictures: demo .venv/browser  # of the demo's report, for the documentation
+	$(BIN)/python tests/browser/pictures.py demo/report.html docs/pictures
+
 lint: .venv/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/docs  # docs/_build/html/index.html; every example and every block of code runs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+
 bench: .venv/test
 	$(BIN)/python benchmarks/speed.py
+
+bench-report: .venv/browser
+	$(BIN)/python benchmarks/report.py --out benchmarks/results/report.json
 
 bench-methods: .venv/peers
 	$(BIN)/python benchmarks/methods.py --out benchmarks/results/methods_cpu.json
@@ -31,7 +45,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo docs/_build docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -43,8 +57,18 @@ clean:
 	$(PIP) --group test
 	touch $@
 
+.venv/browser: .venv/test
+	$(PIP) --group browser
+	@command -v npm >/dev/null || { echo "npm is not installed: apt-get install npm"; exit 1; }
+	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
+	touch $@
+
 .venv/peers: .venv/test
 	$(PIP) --group peers
+	touch $@
+
+.venv/docs: .venv/core
+	$(PIP) --group docs
 	touch $@
 
 .venv/lint: .venv/test

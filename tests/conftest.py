@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+pytest_plugins = ("browsing",)  # tests/browser: fixtures that only browser tests ask for
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 
 

@@ -296,8 +296,8 @@ def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
         assert rows[method][:5] == [with_error(s.mean, s.standard_error) for s in summaries]
     gap = compare(second["cpd"], first["cpd"])
     assert rows["random"][5].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
-    for name in ("series.svg", "removal.svg", "cost.svg"):
-        assert "</svg>" in (out / name).read_text(encoding="utf-8")
+    for name in ("series.png", "removal.png", "cost.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "winit" in page  # in the table of scores, though it is not drawn
 

@@ -207,15 +207,15 @@ def _draw(
     timing = explanations["timing"]
     try:
         pictures = {
-            "series.svg": plots.series(timing, 0, model=model, y=split.y, truth=split.truth),
-            "removal.svg": plots.removal(model, shown),
-            "cost.svg": plots.cost(rows),
+            "series.png": plots.series(timing, 0, model=model, y=split.y, truth=split.truth),
+            "removal.png": plots.removal(model, shown),
+            "cost.png": plots.cost(rows),
         }
     except MissingExtraError as error:
         print(f"\nNo pictures: {error}")
         return
     for name, picture in pictures.items():
-        picture.savefig(out / name)
+        picture.savefig(out / name, dpi=160)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -186,4 +186,4 @@ class Explainer(ABC):
 
     @abstractmethod
     def attribute(self, question: Question) -> Attribution:
-        """Compute the scores; :meth:`__call__` has checked and completed the arguments."""
+        """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""

@@ -114,6 +114,7 @@ def packed(content: Content) -> str:
         "units": content.names.units,
         "classes": content.names.classes,
         "ids": first.ids.tolist(),
+        "names": first.names,
         "total": content.total,
         "output": first.output,
         "target": first.target.tolist() if per_series and first.target is not None else None,
@@ -188,6 +189,7 @@ def _steps(pack: Pack, steps: StepOutputs | None) -> dict[str, Any] | None:
         "labels": None if steps.labels is None else pack.add(bits(steps.labels)),
         "explained": pack.add(bits(steps.explained)),
         "alarm": steps.alarm,
+        "agrees": None if steps.agrees is None else pack.add(bits(steps.agrees)),
     }
 
 

@@ -45,6 +45,7 @@ class StepOutputs:
     labels: Flags | None  # where the label is what ``name`` says
     explained: Flags
     alarm: bool = False  # whether values above one half say "class 1", so that steps are right or wrong
+    agrees: Flags | None = None  # with an alarm: where the explained class is the one that the model says
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,15 @@ def step_outputs(clean: Tensor, explanation: Explanation, split: Split | None) -
     kind = "probability" if explanation.output == "probability" else "output"
     name = f"{kind} of the explained class" if classes > 2 else f"{kind} of class 1"
     steps = explanation.steps
+    values = plain(clean.gather(-1, followed[..., None]).squeeze(-1))
+    alarm = labels is not None and classes <= 2 and kind == "probability"
     return StepOutputs(
         name="the model's output" if classes == 1 and kind == "output" else name,
-        values=plain(clean.gather(-1, followed[..., None]).squeeze(-1)),
+        values=values,
         labels=labels,
         explained=steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones((count, time), dtype=np.bool_),
-        alarm=labels is not None and classes <= 2 and kind == "probability",
+        alarm=alarm,
+        agrees=(values > 0.5) == (target == followed).numpy() if alarm else None,
     )
 
 

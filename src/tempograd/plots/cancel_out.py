@@ -15,7 +15,7 @@ from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
 from tempograd.metrics._removal import rankings
 from tempograd.plots import style, wording
-from tempograd.plots.parts import scale_ticks, value_ticks
+from tempograd.plots.parts import heading, scale_ticks, value_ticks
 from tempograd.plots.subject import Floats, Several, labelled, position
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
             if not place:
                 axes.legend(loc="upper left", handlelength=2.6)
         text = "Removing all cells at once lets effects cancel" if title is None else title
-        picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+        heading(picture, text)
         return picture
 
 

@@ -1,6 +1,6 @@
 """Faithfulness against cost: every method a point, with the error of its score."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +10,7 @@ from tempograd.benchmark.record import Record
 from tempograd.errors import InputError
 from tempograd.metrics import summarise
 from tempograd.plots import style, wording
-from tempograd.plots.parts import decade_ticks, value_ticks
+from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
 from tempograd.plots.subject import Flags, Floats
 
 if TYPE_CHECKING:
@@ -130,7 +130,12 @@ def cost_rows(records: Mapping[str, Record] | Iterable[Record], measure: str) ->
     for record in listed:
         if measure not in record.scores:
             raise InputError(f"There is no measure {measure!r}: expected one of {', '.join(record.scores)}.")
-        groups.setdefault(record.cell.method, []).append(record)
+        group = groups.setdefault(record.cell.method, [])
+        if any(other.cell.fold == record.cell.fold for other in group):
+            raise InputError(
+                f"Two records are of {record.cell.method} in fold {record.cell.fold}: pass one of them."
+            )
+        group.append(record)
     return [_row(method, group, measure) for method, group in groups.items()]
 
 
@@ -167,7 +172,7 @@ def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
         axes.set_ylabel(f"{record.score_label} ± standard error")
         axes.grid(color=style.FAINT, linewidth=0.5)
         text = "Faithfulness against cost  ·  filled: nothing cheaper is better" if title is None else title
-        picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+        heading(picture, text)
         return picture
 
 
@@ -191,22 +196,3 @@ def _label_points(axes: "Axes", record: CostRecord) -> None:
                 "relpos": (0, 0.5),
             },
         )
-
-
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move heights apart until neighbours are ``gap`` from each other, in the same order and about the same place.
-
-    Examples
-    --------
-    >>> [round(height, 3) for height in spread([0.5, 0.1, 0.5], 0.2)]
-    [0.4, 0.1, 0.6]
-    """
-    groups: list[tuple[float, int]] = []  # centre and number of labels of each cluster, from below
-    for height in sorted(heights):
-        groups.append((height, 1))
-        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
-            (upper, more), (lower, less) = groups.pop(), groups.pop()
-            groups.append(((upper * more + lower * less) / (more + less), more + less))
-    placed = [centre + gap * (place - (size - 1) / 2) for centre, size in groups for place in range(size)]
-    order = sorted(range(len(heights)), key=lambda index: heights[index])
-    return [height for _, height in sorted(zip(order, placed, strict=True))]

@@ -12,7 +12,7 @@ from tempograd import checks, student
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
-from tempograd.plots.parts import value_ticks
+from tempograd.plots.parts import heading, value_ticks
 from tempograd.plots.subject import Floats, channel_names, chosen_channels
 
 if TYPE_CHECKING:
@@ -213,7 +213,5 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
         note += "; %: series with a value" if (record.present < 1).any() else ""
         picture.supxlabel(note, fontsize=7.5, color=style.MUTED)
         text = f"What drives predictions  ·  {record.text}  ·  {wording.method(record.method)}"
-        picture.suptitle(
-            wording.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold"
-        )
+        heading(picture, text if title is None else title)
         return picture

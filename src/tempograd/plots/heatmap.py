@@ -10,7 +10,15 @@ from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
-from tempograd.plots.parts import attribution_bar, cells, dashes, input_bar, time_axis
+from tempograd.plots.parts import (
+    attribution_bar,
+    cells,
+    draw_dashes,
+    heading,
+    input_bar,
+    map_note,
+    time_axis,
+)
 from tempograd.plots.said import Said, said
 from tempograd.plots.subject import (
     Flags,
@@ -184,9 +192,11 @@ def draw_heatmap(record: HeatmapRecord, title: str | None = None) -> "Picture":
         for axes in grid[-1]:
             time_axis(axes, record.times)
         input_bar(picture, values, list(grid[:, 0]))
+        missing = not all(case.observed.all() for case in record.cases)
+        map_note(picture, signed=record.cases[0].scores.signed, missing=missing)
         method = wording.method(record.cases[0].scores.method)
         text = f"Input (left) and attribution by {method} (right)" if title is None else title
-        picture.suptitle(wording.name(text, 110), x=0.012, ha="left", fontweight="bold")
+        heading(picture, text)
         return picture
 
 
@@ -195,7 +205,7 @@ def draw_scores(axes: "Axes", found: Scores, seen: Flags, full: float) -> Any:
     shade = np.clip(found.values / (full or 1.0), -1, 1)
     image = cells(axes, shade, seen, style.colours(signed=found.signed), -1 if found.signed else 0)
     if found.signed:
-        dashes(axes, shade, seen)
+        draw_dashes(axes, shade, seen)
     return image
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tempograd.engine import Model
 from tempograd.plots import style, wording
 from tempograd.plots.heatmap import channel_axis, draw_scores, shaded
-from tempograd.plots.parts import attribution_bar, cells, time_axis
+from tempograd.plots.parts import attribution_bar, cells, heading, map_note, time_axis
 from tempograd.plots.said import Said, said
 from tempograd.plots.subject import (
     Flags,
@@ -157,6 +157,8 @@ def draw_methods(record: MethodsRecord, title: str | None = None) -> "Picture":
         for axes in places[max(count - columns, 0) : count]:
             axes.tick_params(labelbottom=True)
             time_axis(axes, record.times)
+        signed = any(found.signed for found in record.scores)
+        map_note(picture, signed=signed, missing=not record.observed.all())
         text = f"Series {record.id}  ·  {record.said.text}" if title is None else title
-        picture.suptitle(wording.name(text, 110), x=0.012, ha="left", fontweight="bold")
+        heading(picture, text)
         return picture

@@ -102,6 +102,11 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: wording.number(float(f"{value:.6g}"))))
 
 
+def heading(picture: "Picture", text: str) -> None:
+    """Write the title of a picture."""
+    picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+
+
 def decade_ticks(axes: "Axes") -> None:
     """Write 0.01, 0.1, 1, … at a logarithmic axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra
@@ -113,10 +118,10 @@ def decade_ticks(axes: "Axes") -> None:
 
 def hatch_missing(axes: "Axes", observed: Flags) -> None:
     """Hatch the steps that were not observed."""
-    for start, stop in runs(~observed):
-        axes.axvspan(
-            start - 0.5, stop - 0.5, facecolor=style.MISSING, edgecolor=style.FRAME, hatch=style.HATCH, linewidth=0
-        )
+    spans = [(start - 0.5, stop - start) for start, stop in runs(~observed)]
+    look: dict[str, Any] = {"facecolor": style.MISSING, "edgecolor": style.FRAME, "hatch": style.HATCH}
+    if spans:
+        axes.broken_barh(spans, (0, 1), transform=axes.get_xaxis_transform(), linewidth=0, zorder=0.5, **look)
 
 
 def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: float) -> "AxesImage":
@@ -134,13 +139,25 @@ def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: floa
     return image
 
 
-def dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
+def draw_dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
     """Mark the cells that push down, so that the sign can be read in grey; one dash for a run of steps."""
-    for d in range(shades.shape[1]):
-        for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d]):
-            dark = shades[start:stop, d].mean() < -0.6
-            colour = "white" if dark else style.DOWN
-            axes.plot([start - 0.25, stop - 0.75], [d, d], color=colour, linewidth=0.8, solid_capstyle="butt")
+    from matplotlib.collections import LineCollection  # noqa: PLC0415  # an extra
+
+    dashes = [
+        (start - 0.25, stop - 0.75, d, bool(shades[start:stop, d].mean() < -0.6))
+        for d in range(shades.shape[1])
+        for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d])
+    ]
+    for dark, colour in ((True, "white"), (False, style.DOWN)):
+        lines = [((start, d), (stop, d)) for start, stop, d, on_dark in dashes if on_dark == dark]
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8))
+
+
+def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
+    """Say below heat maps what dashes and hatching mean."""
+    parts = ["orange pushes up, blue with a dash pushes down"] * signed + ["hatched: not observed"] * missing
+    if parts:
+        picture.supxlabel("; ".join(parts), fontsize=7.5, color=style.MUTED)
 
 
 def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:
@@ -158,6 +175,25 @@ def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found:
 
 def input_bar(picture: "Picture", image: "AxesImage", axes: Any) -> None:
     """Draw the scale of the input below the heat maps of the input."""
-    bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.03, pad=0.02, aspect=30)
-    bar.set_ticks([0, 1], labels=["lowest of the channel", "highest"])
+    bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.05, pad=0.02, shrink=0.6, aspect=40)
+    bar.set_ticks([0, 1], labels=["low", "high for its channel"])
     bar.outline.set_linewidth(0.4)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move heights apart until neighbours are ``gap`` from each other, in the same order and about the same place.
+
+    Examples
+    --------
+    >>> [round(height, 3) for height in spread([0.5, 0.1, 0.5], 0.2)]
+    [0.4, 0.1, 0.6]
+    """
+    groups: list[tuple[float, int]] = []  # centre and number of labels of each cluster, from below
+    for height in sorted(heights):
+        groups.append((height, 1))
+        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
+            (upper, more), (lower, less) = groups.pop(), groups.pop()
+            groups.append(((upper * more + lower * less) / (more + less), more + less))
+    placed = [centre + gap * (place - (size - 1) / 2) for centre, size in groups for place in range(size)]
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    return [height for _, height in sorted(zip(order, placed, strict=True))]

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tempograd import student
 from tempograd.engine import Model
-from tempograd.metrics import removal_curve
+from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style, wording
-from tempograd.plots.parts import value_ticks
+from tempograd.plots.parts import heading, value_ticks
 from tempograd.plots.subject import Floats, Several, labelled
 
 if TYPE_CHECKING:
@@ -115,12 +115,14 @@ def removal_record(
 
 
 def _curve(label: str, change: Tensor) -> Curve:
-    total = change.double().cumsum(1)
-    total[:, -1] = change.sum(1)  # as evaluate adds up, so that the curve ends at its score to the last digit
-    total = torch.cat([torch.zeros(len(total), 1, dtype=total.dtype), total], 1)
+    total = torch.cat([torch.zeros(len(change), 1), change], 1).double().cumsum(1)
     count = len(total)
-    error = total.std(0) / count**0.5 if count > 1 else torch.full_like(total[0], torch.inf)
-    return Curve(label, total.mean(0).numpy(), error.numpy())
+    mean, error = total.mean(0), torch.full_like(total[0], torch.inf)
+    if count > 1:
+        error = total.std(0) / count**0.5
+    end = summarise(change.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
+    mean[-1], error[-1] = end.mean, end.standard_error
+    return Curve(label, mean.numpy(), error.numpy())
 
 
 def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
@@ -137,9 +139,7 @@ def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
         text = f"The prediction as cells are removed  ·  mean of {record.series} series with its 95 % interval"
         if record.series < 2:
             text = "The prediction as cells are removed  ·  one series"
-        picture.suptitle(
-            wording.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold"
-        )
+        heading(picture, text if title is None else title)
         return picture
 
 

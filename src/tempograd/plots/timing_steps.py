@@ -13,7 +13,7 @@ from tempograd.errors import InputError
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
-from tempograd.plots.parts import runs, scale_ticks, time_axis, value_ticks
+from tempograd.plots.parts import heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.plots.subject import (
     Flags,
     Floats,
@@ -52,6 +52,7 @@ class TimingStepsRecord:
     channel : str
     times : tuple of str
     x, baseline : array of shape (time,)
+    observed : array of bool of shape (time,)
     alpha : array of shape (point,)
         How far each shown point is on its way from the baseline (0) to the series (1).
     held : array of bool of shape (point, time)
@@ -72,6 +73,7 @@ class TimingStepsRecord:
     times: tuple[str, ...]
     x: Floats
     baseline: Floats
+    observed: Flags
     alpha: Floats
     held: Flags
     z: Floats
@@ -155,6 +157,7 @@ def timing_steps_record(
         times=time_names(explanation),
         x=plain(block.x[0, :, d]),
         baseline=plain(block.baseline[0, :, d]),
+        observed=block.observed[0, :, d].cpu().numpy(),
         alpha=(chosen + 0.5) / timing.points,
         held=moved == 0,
         z=z,
@@ -194,13 +197,12 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
     count = len(record.alpha)
     with style.drawing(3.4 + 1.75 * count, 3.5) as picture:
         grid = picture.subplots(2, count + 2, width_ratios=(1.25, *[1] * count, 1.25))
-        values, gradients = (np.concatenate(part) for part in ((record.z, [record.x]), (record.gradient,)))
-        span = float(np.abs(gradients).max(initial=0))
+        _draw_start(grid[0, 0], record)
+        span = float(np.abs(record.gradient).max(initial=0))
         for place in range(count):
-            _draw_point(grid[0, place + 1], record, place, values)
+            _draw_point(grid[0, place + 1], record, place, grid[0, 0].get_ylim())
             _draw_bars(grid[1, place + 1], np.where(record.held[place], 0, record.gradient[place]), span)
             _shade(grid[1, place + 1], record.held[place])
-        _draw_start(grid[0, 0], record)
         grid[1, 0].axis("off")
         grid[1, 0].text(
             0,
@@ -219,26 +221,25 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
         for axes in grid[1, 1:]:
             time_axis(axes, record.times, None)
         text = f"How TIMING explains  ·  series {record.id}, {wording.name(record.channel)}"
-        picture.suptitle(
-            wording.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold"
-        )
+        heading(picture, text if title is None else title)
         return picture
 
 
 def _draw_start(axes: "Axes", record: TimingStepsRecord) -> None:
-    axes.plot(record.x, color=style.INK, linewidth=1)
-    axes.plot(record.baseline, color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+    axes.plot(np.where(record.observed, record.x, np.nan), color=style.INK, linewidth=1)
+    axes.plot(
+        np.where(record.observed, record.baseline, np.nan), color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2))
+    )
     axes.set_title("① series, and baseline (dotted)")
     value_ticks(axes)
     time_axis(axes, record.times, None)
 
 
-def _draw_point(axes: "Axes", record: TimingStepsRecord, place: int, values: Floats) -> None:
+def _draw_point(axes: "Axes", record: TimingStepsRecord, place: int, limits: tuple[float, float]) -> None:
     _shade(axes, record.held[place])
-    axes.plot(record.x, color=style.FRAME, linewidth=0.8)
-    axes.plot(record.z[place], color=style.INK, linewidth=1)
-    room = 0.05 * float(np.ptp(values)) or 1.0
-    axes.set_ylim(float(values.min()) - room, float(values.max()) + room)
+    for values, colour in ((record.x, style.FRAME), (record.z[place], style.INK)):
+        axes.plot(np.where(record.observed, values, np.nan), color=colour, linewidth=1)
+    axes.set_ylim(*limits)
     axes.set_xlim(-0.5, len(record.x) - 0.5)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -20,6 +20,16 @@ const shape = (tag, attributes, text) => {
 const short = (text, most) => (text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text);
 const rounded = (v) => Math.round(v * 10) / 10;
 
+const ruler = document.createElement("canvas").getContext("2d"), FAMILY = getComputedStyle(document.body).fontFamily;
+const lengthOf = (text, size, weight = 400) => { ruler.font = `${weight} ${size}px ${FAMILY}`; return ruler.measureText(text).width; };
+// As much of a text as there is room for.
+const fitted = (text, room, size, weight) => {
+  if (lengthOf(text, size, weight) <= room) return text;
+  let count = Math.min(text.length - 1, Math.ceil(4 * room / size));
+  while (count > 1 && lengthOf(`${text.slice(0, count)}…`, size, weight) > room) count -= 1;
+  return `${text.slice(0, count)}…`;
+};
+
 const widthOf = (id) => {
   const wide = at(id).clientWidth;
   return wide > 0 ? wide : Math.max(280, document.querySelector("main").clientWidth);  // in a view that is not open yet
@@ -184,9 +194,9 @@ const colourBar = (picture, x, y, width, stops, low, high, said) => {
 };
 
 const rowNames = (picture, rows, left, top, one) => {
-  const size = Math.min(11.5, one * 0.85), letters = Math.floor((left - 8) / (size * 0.56));
+  const size = Math.min(11.5, one * 0.85);
   rows.forEach((d, r) => {
-    const text = write(picture, left - 6, top + (r + 0.5) * one + size * 0.36, short(data.channels[d], letters), { "text-anchor": "end", "font-size": rounded(size) });
+    const text = write(picture, left - 6, top + (r + 0.5) * one + size * 0.36, fitted(data.channels[d], left - 8, size), { "text-anchor": "end", "font-size": rounded(size) });
     text.append(shape("title", {}, data.channels[d]));
   });
 };

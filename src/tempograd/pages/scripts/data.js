@@ -48,6 +48,7 @@ const half = (map, series, t, d) => {
   if (code === 65535) return Infinity;
   return code === 0 ? 0 : map.largest[series] * 10 ** (9 * (code - 65534) / 65533);
 };
+const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
 const timeName = (t) => (data.times ? data.times[t] : String(t));
 const channelName = (d) => (data.units && data.units[d] ? `${data.channels[d]} (${data.units[d]})` : data.channels[d]);
 const className = (k) => data.classes[k] ?? `class ${k}`;

@@ -21,13 +21,14 @@ const mistakes = (series) => {
 };
 const wrongSteps = (series, kind) => mistakes(series).filter((run) => !kind || run.kind === kind).reduce((sum, run) => sum + run.to - run.from + 1, 0);
 
-// The value during the run that pushed most towards what the model said.
+// The value during the run that pushed most towards what the model said: up if that is the explained class, else down.
 const culprit = (map, series, run) => {
   let best = null;
   for (let t = run.from; t <= run.to; t += 1) {
+    const sign = !map.signed || bit(data.steps.agrees, series * data.time + t) ? 1 : -1;
     for (let d = 0; d < data.depth; d += 1) {
-      const v = observed(series, t, d) ? score(map, series, t, d) : -Infinity;
-      if (v > (best?.score ?? 0)) best = { t, d, score: v };
+      const v = observed(series, t, d) ? score(map, series, t, d) : 0;
+      if (sign * v > Math.abs(best?.score ?? 0)) best = { t, d, score: v };
     }
   }
   return best;

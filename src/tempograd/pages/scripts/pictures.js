@@ -89,16 +89,17 @@ const drawCursor = (picture, scale) => {
 // Values and scores of the strongest channels, one above the other, on one time axis.
 const channelsPicture = () => {
   const shown = view.order.slice(0, view.channels), one = 158, first = data.steps ? 92 : 0;
-  const picture = frame("chart-channels", `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${data.ids[view.series]}`, first + one * shown.length + 40);
+  const picture = frame("chart-channels", `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${seriesName(view.series)}`, first + one * shown.length + 40);
   const scale = timeScale(view.zoom, 56, picture.width - 10), range = scoreRange(shown);
   const gone = removedCells(view.map, view.series, view.count);
   if (first) {
     const some = drawSteps(picture, scale, 20, 80);
-    write(picture, scale.left, 13, data.steps.name[0].toUpperCase() + data.steps.name.slice(1) + (data.steps.labels ? "; shaded: the label says so" : "") + (some ? "; purple: explained steps" : ""), { "font-weight": 600 });
+    const said = data.steps.name[0].toUpperCase() + data.steps.name.slice(1) + (data.steps.labels ? "; shaded: the label says so" : "") + (some ? "; purple: explained" : "");
+    write(picture, Math.max(0, Math.min(scale.left, picture.width - lengthOf(said, 12, 600))), 13, fitted(said, picture.width, 12, 600), { "font-weight": 600 });
   }
   shown.forEach((d, place) => {
     const top = first + place * one;
-    const name = write(picture, scale.left, top + 14, short(channelName(d), Math.floor((scale.right - scale.left) / 7.5)), { "font-weight": 600, "font-size": 13 });
+    const name = write(picture, scale.left, top + 14, fitted(channelName(d), scale.right - scale.left, 13, 600), { "font-weight": 600, "font-size": 13 });
     name.append(shape("title", {}, data.channels[d]));
     drawValues(picture, scale, d, top + 22, top + 84, gone);
     drawScores(picture, scale, d, top + 92, top + 146, range);
@@ -145,7 +146,7 @@ const mapPicture = () => {
   const picture = frame("chart-map", `Maps of the values and the ${readable(view.map.label)} scores of all channels, the strongest on top`, beside ? block : 2 * block);
   const names = nameRoom(wide), middle = names + (wide - names - 10) / 2;
   const panel = (title, scale, top, pick, text, stops, low, high, said) => {
-    write(picture, scale.left, top + 13, title, { "font-weight": 600 });
+    write(picture, scale.left, top + 13, fitted(title, scale.right - scale.left, 12, 600), { "font-weight": 600 });
     heatMap(picture, scale, top + 20, tall, rows, pick, stops, low, high);
     timeAxis(picture, scale, top + 20 + tall, false);
     colourBar(picture, scale.left, top + tall + 48, Math.min(300, scale.right - scale.left), stops, low, high, said);
@@ -162,12 +163,13 @@ const mapPicture = () => {
 // What the methods say about the same series, each in its own scale.
 const methodsPicture = () => {
   const rows = view.order.slice(0, view.channels), tall = Math.max(30, 20 * rows.length), one = tall + 26;
-  const picture = frame("chart-methods", `The scores of ${counted(data.maps.length, "method", "methods")} on series ${data.ids[view.series]}`, one * data.maps.length + 40);
+  const picture = frame("chart-methods", `The scores of ${counted(data.maps.length, "method", "methods")} on series ${seriesName(view.series)}`, one * data.maps.length + 40);
   const names = nameRoom(picture.width), scale = timeScale(view.zoom, names, picture.width - 10);
   data.maps.forEach((map, place) => {
     const top = place * one + 20, said = Object.entries(map.scores).map(([name, found]) => `${name.toUpperCase()} ${number(found[view.series])}`).join(", ");
-    const title = write(picture, names, top - 6, short(readable(map.label), 40), { "font-weight": 600 });
-    title.append(shape("tspan", { dx: 8, fill: MUTED, "font-weight": 400 }, said));
+    const name = fitted(readable(map.label), scale.right - names, 12, 600), title = write(picture, names, top - 6, name, { "font-weight": 600 });
+    const room = scale.right - names - lengthOf(name, 12, 600) - 8;  // the table below has the scores too
+    if (lengthOf(said, 12) <= room) title.append(shape("tspan", { dx: 8, fill: MUTED, "font-weight": 400 }, said));
     rowNames(picture, rows, names, top, tall / rows.length);
     heatMap(picture, scale, top, tall, rows, (t, d) => seenScore(map, d)(t), ...colours(map));
     picture.panels.push(panelOver(scale, top, top + tall, mapTip(rows, (t, d) => `${readable(map.label)}: ${scoreText(map, t, d)}`)));

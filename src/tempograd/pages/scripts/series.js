@@ -13,7 +13,7 @@ const row = (cells, attributes = {}) => {
 };
 
 const describe = (i) => {
-  const parts = [`series ${data.ids[i]}`];
+  const parts = [`series ${seriesName(i)}`];
   if (data.target) parts.push(`${className(data.target[i])}${explainedScore(i) === null ? "" : ` ${output(explainedScore(i))}`}`);
   if (data.outcome) parts.push(OUTCOMES[data.outcome[i]]);
   if (data.steps?.alarm) parts.push(`${counted(wrongSteps(i), "step", "steps")} wrong`);
@@ -46,10 +46,10 @@ const filterSeries = () => {
 };
 
 const findSeries = () => {
-  const wanted = Number(at("find").value), i = data.ids.indexOf(wanted);
-  const found = at("find").value.trim() !== "" && i >= 0;
+  const wanted = at("find").value.trim(), i = data.ids.findIndex((id, place) => seriesName(place) === wanted || String(id) === wanted);
+  const found = i >= 0;
   at("find").setAttribute("aria-invalid", String(!found));
-  at("find-answer").textContent = found ? "" : `There is no series ${at("find").value} in this report.`;
+  at("find-answer").textContent = found ? "" : `There is no series ${wanted} in this report.`;
   if (!found) return;
   if (!list.includes(i)) {
     at("filter-class").value = "all";
@@ -63,7 +63,7 @@ const step = (by) => showSeries(list[Math.min(Math.max(list.indexOf(view.series)
 
 const headline = () => {
   const i = view.series, facts = [];
-  at("headline").textContent = `Series ${data.ids[i]}`;
+  at("headline").textContent = `Series ${seriesName(i)}`;
   if (data.target) facts.push(`Explained: ${className(data.target[i])}${explainedScore(i) === null ? "" : ` (${data.output === "probability" ? "probability" : "output"} ${output(explainedScore(i))})`}`);
   else if (data.steps) facts.push(`The model predicts at every step; explained: ${explainedScore(i) === null ? data.steps.name : `${data.output === "probability" ? "mean probability" : "mean output"} ${output(explainedScore(i))} of the explained class`}`);
   if (data.predicted && data.target && data.predicted[i] !== data.target[i] && data.classes.length > 1) facts.push(`predicted: ${className(data.predicted[i])}`);
@@ -240,6 +240,7 @@ const startSeries = () => {
   at("removal-curves").hidden = !data.maps[0].removal?.score;
   at("removal-keys").replaceChildren(...methodKeys());
 
+  for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());  // Enter would reload the page
   for (const id of ["filter-class", "filter-outcome", "sort"]) at(id).addEventListener("change", filterSeries);
   at("series").addEventListener("change", () => showSeries(list[at("series").selectedIndex]));
   at("previous").addEventListener("click", () => step(-1));

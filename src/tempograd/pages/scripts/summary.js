@@ -25,7 +25,8 @@ const summaryBars = ({ map, part }, order) => {
     picture.add("line", { x1: rounded(x(v)), x2: rounded(x(v)), y1: top, y2: bottom, stroke: v === 0 ? "#7b8793" : RULE });
     write(picture, x(v), bottom + 15, tickText(v, places), { "text-anchor": "middle", "font-size": 11, fill: MUTED });
   }
-  write(picture, left, bottom + 34, map.signed ? "grey: size of effect; coloured: net push; thin: standard error" : "size of effect; thin: standard error", { "font-size": 11, fill: MUTED });
+  const said = map.signed ? "grey: size of effect; coloured: net push; thin: standard error" : "size of effect; thin: standard error";
+  write(picture, Math.max(0, Math.min(left, picture.width - lengthOf(said, 11))), bottom + 34, said, { "font-size": 11, fill: MUTED });
   const bar = (y, tall, v, e, fill, said) => {
     const box = picture.add("rect", { x: rounded(Math.min(x(0), x(v))), y: rounded(y), width: rounded(Math.abs(x(v) - x(0))), height: tall, fill });
     box.append(shape("title", {}, `${said}: ${number(v)} ± ${number(e)}`));

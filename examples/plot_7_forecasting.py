@@ -1,0 +1,65 @@
+"""
+Forecasting
+===========
+
+Which past values made the forecast what it is? A regression has no classes: say
+``output="raw"``, and choose the step of the horizon with ``target``.
+"""
+
+import torch
+from torch import nn
+
+import tempograd as tg
+
+# %%
+# Demand follows a day of 24 hours and the temperature of six hours ago. The model
+# sees 48 hours and forecasts six.
+
+generator = torch.Generator().manual_seed(0)
+hours = torch.arange(3000)
+temperature = torch.sin(hours / 37) + 0.5 * torch.randn(3000, generator=generator)
+demand = (
+    torch.sin(hours * 6.2832 / 24)
+    - 0.8 * temperature.roll(6)
+    + 0.05 * torch.randn(3000, generator=generator)
+)
+series = torch.stack([demand, temperature], 1)
+windows = series.unfold(0, 54, 6).movedim(1, 2)  # (window, 54 hours, channel)
+x, future = windows[:, :48].contiguous(), windows[:, 48:, 0]
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Flatten(), nn.Linear(96, 6))
+optimiser = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=1e-3)
+for _ in range(400):
+    loss = nn.functional.mse_loss(model(x[:400]), future[:400])
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
+error = (model(x[400:]) - future[400:]).square().mean().sqrt()
+print(f"error of new windows {error:.2f}, their spread {future[400:].std():.2f}")
+
+# %%
+# Why this forecast for three hours ahead (index 2)? The times count back from now.
+
+times = [str(hour) for hour in range(-48, 0)]
+options = {"output": "raw", "channels": ["demand", "temperature"], "times": times}
+exp = tg.explain(model, x[400:], target=2, **options)
+exp.plot(5)
+
+# %%
+# The temperature of four hours ago stands out, -4 on the axis: it is six hours
+# before the forecast hour. Demand counts one day before.
+#
+# Each step of the horizon has its own map. The strongest temperature moves along
+# with it:
+
+for step in range(6):
+    found = tg.explain(model, x[400:], target=step, **options)
+    strongest = found.strength[..., 1].mean(0).argmax().item()
+    print(f"{step + 1} hours ahead: the temperature of hour {times[strongest]}")
+
+# %%
+# A function picks any other score, for instance the mean over the horizon:
+
+whole = tg.explain(model, x[400:], target=lambda out: out.mean(-1), **options)
+tg.plots.heatmap(whole, [5, 6])

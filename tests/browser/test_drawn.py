@@ -1,0 +1,244 @@
+"""What is drawn is what the library says: colours of maps, heights of bars, curves, marks of the truth."""
+
+import re
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.browser
+
+SIGNED = [[12, 82, 145], [120, 176, 220], [255, 255, 255], [247, 160, 96], [176, 58, 5]]
+UNSIGNED = [[255, 255, 255], [173, 145, 202], [84, 39, 136]]
+VALUES = [[9, 38, 74], [42, 150, 160], [250, 250, 205]]
+GREY = [212, 217, 223]  # not observed
+UP, DOWN, PALE_UP, PALE_DOWN, INK = "#c4520a", "#1b6ca8", "#f0cdb5", "#bad3e6", "#1c2733"
+BAR = re.compile(r"M([\d.]+) ([\d.]+)h([\d.]+)V([\d.]+)h")
+ERROR = re.compile(r"M([\d.]+) ([\d.]+)V([\d.]+)")
+POINT = re.compile(r"[ML]([\d.]+) ([\d.]+)")
+RUN = re.compile(r"M([\d.]+) [\d.]+H([\d.]+)V")
+CROSS = re.compile(r"M([\d.]+) ([\d.]+)l8 8")
+
+
+def painted(values, stops, low, high, observed):
+    """Return the colours of a map, (row, column, RGB), between evenly spaced stops."""
+    share = np.clip((values - low) / (high - low), 0, 1)
+    places = np.linspace(0, 1, len(stops))
+    colours = np.stack([np.interp(share, places, [stop[band] for stop in stops]) for band in range(3)], -1)
+    return np.where(observed[..., None], colours, GREY)
+
+
+def by_effect(explanation, row):
+    """Return the channels of a series, the largest sum of sizes first."""
+    return np.argsort(-explanation.values[row].abs().sum(0).numpy(), kind="stable")
+
+
+def full_colour(values, observed):
+    """Return the size that 98 % of the observed cells do not pass."""
+    return np.quantile(np.abs(values[observed]), 0.98, method="higher")
+
+
+def steps_of(panel, places, count):
+    return [round((place - panel["left"]) / (panel["right"] - panel["left"]) * count - 0.5) for place in places]
+
+
+@pytest.mark.parametrize("name", ["classifier", "binary", "empty"])
+def test_maps_have_the_colours_of_the_values_and_scores(visit, name):
+    sheet = visit(name)
+    case = sheet.case
+    number = case.ids[2]
+    row = case.row(number)
+    sheet.choose(number)
+    seen = case.observed(row).numpy()
+    every = np.stack([case.observed(each).numpy() for each in range(len(case.ids))])
+    shown = case.shown().double().numpy()
+    for method, explanation in case.explanations.items():
+        sheet.by(method)
+        order = by_effect(explanation, row)
+        scores = explanation.values[row].double().numpy()
+        full = full_colour(scores, seen)
+        stops, low = (SIGNED, -full) if explanation.signed else (UNSIGNED, 0)
+        left, right = (np.array(found) for found in sheet.pixels("chart-map"))
+        np.testing.assert_allclose(right, painted(scores, stops, low, full, seen)[:, order].swapaxes(0, 1), atol=2)
+        spread = np.zeros_like(scores)
+        for d in range(scores.shape[1]):
+            known = shown[..., d][every[..., d]]
+            if len(known):
+                spread[:, d] = (shown[row, :, d] - known.mean()) / (known.std() or 1)
+        expected = painted(spread, VALUES, -2.5, 2.5, seen)[:, order].swapaxes(0, 1)
+        np.testing.assert_allclose(left, expected, atol=2)
+        names = sheet.page.eval_on_selector_all("#chart-map text title", "all => all.map(e => e.textContent)")
+        named = explanation.channels or [f"channel {d}" for d in range(scores.shape[1])]
+        assert names[: len(order)] == [named[d] for d in order]
+
+
+def test_maps_of_the_methods_share_the_order_of_the_chosen_one(visit):
+    sheet = visit("binary")
+    case = sheet.case
+    sheet.choose(30)
+    row, seen = case.row(30), case.observed(case.row(30)).numpy()
+    for chosen in case.explanations:
+        sheet.by(chosen)
+        order = by_effect(case.explanations[chosen], row)
+        for found, explanation in zip(sheet.pixels("chart-methods"), case.explanations.values(), strict=True):
+            scores = explanation.values[row].double().numpy()
+            full = full_colour(scores, seen)
+            stops, low = (SIGNED, -full) if explanation.signed else (UNSIGNED, 0)
+            expected = painted(scores, stops, low, full, seen)[:, order].swapaxes(0, 1)
+            np.testing.assert_allclose(np.array(found), expected, atol=2)
+
+
+def test_bars_are_as_high_as_the_scores_and_pale_where_the_sign_is_not_certain(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(42)
+    row, timing = case.row(42), case.explanations["timing"]
+    order, values = by_effect(timing, row), timing.values[row].numpy()
+    low, high = (limit[row].numpy() for limit in timing.interval(0.95))
+    panels = sheet.panels("chart-channels")
+    found = {}
+    for path in sheet.paths("chart-channels"):
+        for x, zero, wide, end in BAR.findall(path["d"]):
+            (place,) = [i for i, panel in enumerate(panels) if panel["top"] <= float(zero) <= panel["bottom"]]
+            (step,) = steps_of(panels[place], [float(x) + float(wide) / 2], 20)
+            found[step, order[place]] = (float(zero) - float(end), path["fill"])
+    assert set(found) == {(t, d) for t in range(20) for d in range(4) if case.observed(row)[t, d]}
+    scale = max(abs(height) for height, _ in found.values()) / np.abs(values).max()
+    for cell, (height, colour) in found.items():
+        assert height == pytest.approx(scale * values[cell], abs=0.12)
+        certain = low[cell] > 0 or high[cell] < 0
+        assert colour == ((UP if certain else PALE_UP) if values[cell] >= 0 else (DOWN if certain else PALE_DOWN))
+
+
+def test_error_bars_end_at_the_interval(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(40)
+    row, timing = case.row(40), case.explanations["timing"]
+    order, values = by_effect(timing, row), timing.values[row].numpy()
+    low, high = (limit[row].numpy() for limit in timing.interval(0.95))
+    panels = sheet.panels("chart-channels")
+    heights = [
+        float(zero) - float(end)
+        for path in sheet.paths("chart-channels")
+        for _, zero, _, end in BAR.findall(path["d"])
+    ]
+    scale = max(map(abs, heights)) / np.abs(values).max()
+    checked = 0
+    lines = sheet.paths("chart-channels", "path[opacity]")
+    assert len(lines) == 4
+    for place, line in enumerate(lines):
+        d = order[place]
+        for x, bottom, top in ERROR.findall(line["d"]):
+            (step,) = steps_of(panels[place], [float(x)], 20)
+            length, expected = float(bottom) - float(top), scale * (high - low)[step, d]
+            assert length <= expected + 0.25  # cut where it leaves the picture
+            checked += abs(length - expected) < 0.25
+    assert checked > 0.9 * int(case.observed(row).sum())
+
+
+def test_curves_follow_the_model_as_values_go(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(43)
+    row = case.row(43)
+    target = int(case.first.target[row])
+    (panel,) = sheet.panels("chart-removal")
+    last = max(int(case.observed(each).sum()) for each in range(len(case.ids)))
+    curves = sheet.paths("chart-removal")
+    assert len(curves) == 2
+    for method, curve in zip(case.explanations, curves, strict=True):
+        points = [(float(x), float(y)) for x, y in POINT.findall(curve["d"])]
+        assert len(points) > 20
+        for x, y in points[::4]:
+            count = round((x - panel["left"]) / (panel["right"] - panel["left"]) * last)
+            probability = (panel["bottom"] - y) / (panel["bottom"] - panel["top"])
+            assert probability == pytest.approx(float(case.without(method, row, count)[target]), abs=1e-3)
+
+
+def test_the_truth_is_marked(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(44)
+    order = by_effect(case.first, case.row(44))
+    marks, panels = sheet.paths("chart-channels", "path.truth"), sheet.panels("chart-channels")
+    assert len(marks) == 4
+    for d, mark, panel in zip(order, marks, panels, strict=True):
+        one = (panel["right"] - panel["left"]) / 20
+        marked = set()
+        for start, stop in RUN.findall(mark["d"]):
+            first, last = steps_of(panel, [float(start) + one / 2, float(stop) - one / 2], 20)
+            marked |= set(range(first, last + 1))
+        assert marked == set(case.split.truth[case.row(44), :, d].nonzero().flatten().tolist())
+    assert sheet.find("#key-truth").is_visible()
+    assert not visit("binary").find("#key-truth").is_visible()
+
+
+def test_removed_values_are_crossed_out(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(45)
+    row = case.row(45)
+    sheet.set("removal", 7)
+    order, panels = by_effect(case.first, row).tolist(), sheet.panels("chart-channels")
+    crossed = set()
+    for path in sheet.paths("chart-channels", "path.removed"):
+        for x, y in CROSS.findall(path["d"]):
+            place = next(i for i, panel in enumerate(panels) if panel["top"] <= float(y) + 4 <= panel["bottom"])
+            crossed.add((*steps_of(panels[place], [float(x) + 4], 20), order[place]))
+    assert crossed == set(case.order("timing", row)[:7])
+
+
+def written(text):
+    """Return the number that stands in a text, to its three digits."""
+    found = re.search(r"(−?[\d.,]+)(?: × 10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?", text)
+    power = (found[2] or "⁰").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    return float(found[1].replace("−", "-").replace(",", "")) * 10 ** int(power)
+
+
+def test_the_pointer_reads_values_scores_and_intervals(visit):
+    sheet = visit("classifier")
+    case = sheet.case
+    sheet.choose(41)
+    row, timing = case.row(41), case.first
+    low, high = timing.interval(0.95)
+    order = by_effect(timing, row)
+    for place, step in ((0, 2), (3, 18)):
+        d = order[place]
+        name, value, score = sheet.pointed("chart-channels", place, (step + 0.5) / 20)[:3]
+        assert name.endswith(f"step {step}")
+        assert name.startswith(timing.channels[d][:50])
+        assert written(value.removeprefix("value: ")) == pytest.approx(float(case.shown()[row, step, d]), rel=6e-3)
+        assert value.endswith(case.options["units"][d])
+        found = [written(part) for part in re.split(r"95 %:| to ", score.removeprefix("timing: "))]
+        expected = [float(part[row, step, d]) for part in (timing.values, low, high)]
+        assert found == pytest.approx(expected, rel=6e-3, abs=float(timing.values[row].abs().max()) / 2e4)
+    place = int(np.flatnonzero(order == 0)[0])  # this channel lacks steps 3 to 5
+    assert "value: not observed" in sheet.pointed("chart-channels", place, 4.5 / 20)
+
+
+@pytest.mark.parametrize("kind", ["push", "size"])
+def test_the_summary_map_shows_means_over_the_series(visit, kind):
+    sheet = visit("binary").view("summary")
+    sheet.set("summary-class", 2)
+    sheet.set("summary-kind", kind)
+    timing = sheet.case.first
+    values = timing.values[timing.target == 1].double().numpy()
+    order = np.argsort(-np.abs(values).sum(1).mean(0), kind="stable")
+    mean = values.mean(0) if kind == "push" else np.abs(values).mean(0)
+    full = np.abs(mean).max()
+    stops, low = (SIGNED, -full) if kind == "push" else (UNSIGNED, 0)
+    expected = painted(mean, stops, low, full, np.ones_like(mean, dtype=bool))[:, order].swapaxes(0, 1)
+    (found,) = sheet.pixels("chart-summary-map")
+    np.testing.assert_allclose(np.array(found), expected, atol=2)
+
+
+def test_summary_bars_are_as_long_as_the_means(visit):
+    sheet = visit("binary").view("summary")
+    values = sheet.case.first.values.double().numpy()
+    size, push = np.abs(values).sum(1).mean(0), values.sum(1).mean(0)
+    order = np.argsort(-size, kind="stable")
+    bars = [bar for bar in sheet.paths("chart-summary-channels", "rect") if bar.get("height") == "13"]
+    expected = [value for d in order for value in (size[d], push[d])]
+    scale = float(bars[0]["width"]) / expected[0]
+    assert [float(bar["width"]) for bar in bars] == pytest.approx([scale * abs(v) for v in expected], abs=0.2)
+    assert [bar["fill"] for bar in bars[1::2]] == [UP if push[d] >= 0 else DOWN for d in order]

@@ -1,0 +1,45 @@
+"""The page over all series: means over the series of a class, with their standard errors, by a plain loop."""
+
+import math
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def mean_and_error(numbers):
+    mean = sum(numbers) / len(numbers)
+    if len(numbers) < 2:
+        return mean, math.inf
+    square = sum((number - mean) ** 2 for number in numbers) / (len(numbers) - 1)
+    return mean, math.sqrt(square / len(numbers))
+
+
+@pytest.mark.parametrize("name", ["classifier", "binary", "per_step", "bare"])
+def test_means_of_each_channel(visit, name):
+    sheet = visit(name).view("summary")
+    case = sheet.case
+    target = case.first.target
+    kinds = [None, *sorted(set(target.tolist()))] if target.ndim == 1 and len(set(target.tolist())) > 1 else [None]
+    assert len(sheet.options("summary-class")) == len(kinds)
+    for place, kind in enumerate(kinds):
+        if len(kinds) > 1:  # else the menu is hidden
+            sheet.set("summary-class", place)
+        for method, explanation in case.explanations.items():
+            sheet.by(method, "summary-method")
+            rows = [row for row in range(len(case.ids)) if kind is None or int(target[row]) == kind]
+            found = sheet.rows("#summary-table tr[data-channel]")
+            assert len(found) == case.x.shape[2]
+            for line in found:
+                channel = int(line["channel"])
+                maps = [explanation.values[row, :, channel].double() for row in rows]
+                push, error = mean_and_error([float(values.sum()) for values in maps])
+                size, _ = mean_and_error([float(values.abs().sum()) for values in maps])
+                assert float(line["mean"]) == pytest.approx(push, rel=1e-5, abs=1e-7)
+                assert float(line["size"]) == pytest.approx(size, rel=1e-5, abs=1e-7)
+                if math.isfinite(error):
+                    assert float(line["error"]) == pytest.approx(error, rel=1e-4, abs=1e-7)
+                else:
+                    assert not line.get("error")
+            sizes = [float(line["size"]) for line in found]
+            assert sizes == sorted(sizes, reverse=True)

@@ -1,0 +1,78 @@
+"""Explanations made by hand, with numbers that a reader can check, and models with known answers."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from tempograd import Explanation
+
+HOSTILE = ("flow $m^3$", "<b>bold</b>\nname", "$x$ & 50 % \\alpha")
+
+
+def made(values, **parts) -> Explanation:
+    """Make an explanation of these values; whatever is not given is the plainest possible."""
+    values = torch.as_tensor(np.asarray(values), dtype=torch.float32)
+    plain = {
+        "target": torch.zeros(len(values), dtype=torch.int64),
+        "output": "raw",
+        "steps": None,
+        "baseline": torch.zeros_like(values),
+        "mask": None,
+        "x": torch.zeros_like(values),
+        "ids": torch.arange(10, 10 + len(values)),
+        "seed": 0,
+        "method": "timing",
+        "parameters": {},
+        "fingerprint": "",
+    }
+    return Explanation(values, **(plain | parts))
+
+
+def waves(series=2, time=30, channels=3, **parts) -> Explanation:
+    """Sines of different speed, whose attribution is their square with the sign of the channel."""
+    t = torch.arange(time, dtype=torch.float32)[None, :, None]
+    shift = torch.arange(series)[:, None, None] * 0.7 + torch.arange(channels)[None, None, :]
+    x = torch.sin(t / 4 + shift) * (1 + torch.arange(channels))
+    values = x.square() * torch.tensor([1.0, -0.6, 0.2]).repeat(channels)[:channels] / 10
+    error = 0.02 + 0.1 * (t % 5 == 0) * torch.ones_like(x)
+    known = {"standard_error": error, "effective_points": torch.full_like(x, 20.0), "x": x}
+    return made(values, **(known | parts))
+
+
+def gaps(like: torch.Tensor) -> torch.Tensor:
+    """Take every fifth hour of channel 0, and all of the last channel, for missing."""
+    mask = torch.ones_like(like, dtype=torch.bool)
+    mask[:, ::5, 0] = False
+    mask[:, :, -1] = False
+    return mask
+
+
+def with_gaps(explanation: Explanation) -> Explanation:
+    """Return the explanation of series with missing values, which have no attribution."""
+    mask = gaps(explanation.x)
+    return replace(explanation, values=explanation.values * mask, mask=mask)
+
+
+class Product(torch.nn.Module):
+    """Two classes; the second one's score is the product of the means of two channels."""
+
+    def forward(self, x):
+        score = x[..., 0].mean(1) * x[..., 1].mean(1)
+        return torch.stack([torch.zeros_like(score), score], 1)
+
+
+class Running(torch.nn.Module):
+    """One output row per step: class 1 gains with the square of channel 0, loses with channel 1 a step before."""
+
+    def forward(self, x):
+        before = torch.cat([torch.zeros_like(x[:, :1, 1]), x[:, :-1, 1]], 1)
+        score = x[..., 0].square() - before
+        return torch.stack([torch.zeros_like(score), score], -1)
+
+
+def texts(picture) -> list[str]:
+    """Return everything that is written in a picture."""
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in picture.findobj(Text) if text.get_text()]

@@ -1,0 +1,70 @@
+"""Cost: rows from benchmark records by hand, and which methods are worth their cost by brute force."""
+
+import numpy as np
+import pytest
+from plot_toys import texts
+from toy_results import toy_plan, toy_records
+
+import tempograd as tg
+from tempograd import plots
+from tempograd.plots.parts import spread
+
+ROWS = [
+    ("slow", 2.0, 0.30, 0.02),
+    ("best", 0.5, 0.40, 0.01),
+    ("cheap", 0.1, 0.10, 0.03),
+    ("dear", 0.6, 0.35, 0.02),
+]
+
+
+def test_rows_are_sorted_by_cost_and_marked_where_nothing_cheaper_is_better():
+    record = plots.cost_record(ROWS)
+    assert record.methods == ("cheap", "best", "dear", "slow")
+    assert record.error.tolist() == [0.03, 0.01, 0.02, 0.02]
+    for method, cost, mean, _ in ROWS:
+        beaten = any(other[1] <= cost and other[2] > mean for other in ROWS)
+        assert record.best[record.methods.index(method)] == (not beaten)
+
+
+def test_points_stand_at_their_cost_and_score():
+    picture = plots.cost(ROWS, cost_label="model passes", score_label="CPD")
+    axes = picture.axes[0]
+    assert axes.get_xscale() == "log"
+    points = sorted((float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines[1:])
+    assert points == sorted((cost, mean) for _, cost, mean, _ in ROWS)
+    bars = [segment[:, 1].tolist() for segment in axes.collections[0].get_segments()]
+    assert bars[1] == pytest.approx([0.39, 0.41])
+    assert {"model passes", "CPD ± standard error", "slow", "cheap"} <= set(texts(picture))
+
+
+def test_names_do_not_overlap():
+    heights = spread([0.5, 0.5, 0.52, 0.9, 0.1], 0.05)
+    gaps = np.diff(sorted(heights))
+    assert gaps.min() >= 0.05 - 1e-9
+    assert np.argsort(heights).tolist() == np.argsort([0.5, 0.5001, 0.52, 0.9, 0.1]).tolist()
+
+
+def test_rows_of_a_benchmark_are_means_over_folds_and_seconds_per_series():
+    records = toy_records(toy_plan(), seconds={"train": 9.0, "explain": 4.0, "evaluate": 1.0})
+    rows = {row.method: row for row in plots.cost_rows(records, "cpd10")}
+    timing = rows["timing"]  # fold means 2, 3, 6 of two series each
+    assert timing.cost == 2.0
+    assert timing.mean == pytest.approx(11 / 3)
+    assert timing.error == pytest.approx(np.std([2, 3, 6], ddof=1) / 3**0.5)
+    single = plots.cost_rows([record for record in records.values() if record.cell.fold == 0], "cpd10")
+    assert {row.method: (row.mean, row.error) for row in single} == {
+        "timing": (2, 1),
+        "integrated_gradients": (1, 0),
+    }
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(tg.TempogradError, match=r"free has cost 0\.0 and mean 1\.0: costs must be above 0"):
+        plots.cost([("free", 0.0, 1.0, 0.1)])
+    with pytest.raises(tg.TempogradError, match="nothing to draw"):
+        plots.cost([])
+    records = toy_records(toy_plan(), seconds={"explain": 4.0})
+    with pytest.raises(tg.TempogradError, match="no measure 'cpd': expected one of cpd10"):
+        plots.cost_rows(records, "cpd")
+    with pytest.raises(tg.TempogradError, match="Two records are of integrated_gradients in fold 0"):
+        plots.cost_rows([*records.values(), *records.values()], "cpd10")

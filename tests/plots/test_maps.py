@@ -1,0 +1,88 @@
+"""Heat maps: shades, orders and limits by hand, for one method and for several."""
+
+import numpy as np
+import pytest
+import torch
+from plot_toys import gaps, made, texts, waves
+
+import tempograd as tg
+from tempograd import plots
+
+
+def test_inputs_are_shaded_from_the_lowest_to_the_highest_of_their_channel_over_all_cases():
+    x = torch.tensor([[[1.0, 5.0], [3.0, 5.0]], [[9.0, 5.0], [2.0, 5.0]], [[100.0, 0.0], [0.0, 0.0]]])
+    mask = torch.tensor([[[1, 1], [1, 1]], [[0, 1], [1, 1]], [[1, 1], [1, 1]]]).bool()
+    record = plots.heatmap_record(made(np.zeros((3, 2, 2)), x=x, mask=mask), [0, 1], order="given")
+    assert [case.id for case in record.cases] == [10, 11]
+    assert record.cases[0].shade.tolist() == [[0, 0.5], [1, 0.5]]  # channel 1 is constant in both
+    assert record.cases[1].shade.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # 9 is missing; 2 lies half-way from 1 to 3
+
+
+def test_channels_are_ordered_by_their_effect_in_all_cases_together():
+    values = [[[1.0, -2.0, 0.0]], [[4.0, 0.5, 0.0]], [[0.0, 0.0, 99.0]]]
+    explanation = made(values, channels=("a", "b", "c"))
+    record = plots.heatmap_record(explanation, [0, 1])
+    assert record.channels == ("a", "b", "c")
+    assert plots.heatmap_record(explanation, 0).channels == ("b", "a", "c")
+    assert plots.heatmap_record(explanation, 2, channels=2).channels == ("c", "a")
+    assert plots.heatmap_record(explanation, 2, channels=2, order="given").channels == ("a", "c")
+    assert plots.heatmap_record(explanation, 2, channels=["b", "a"]).cases[0].scores.values.tolist() == [[0, 0]]
+
+
+def test_the_full_colour_is_for_the_largest_but_two_of_a_hundred():
+    values = np.arange(100.0).reshape(1, 100, 1)
+    mask = torch.ones(1, 100, 1, dtype=torch.bool)
+    assert plots.heatmap_record(made(values), 0).cases[0].limit == 98  # 98 of 0 … 99 are below it
+    mask[0, 50:] = False
+    assert plots.heatmap_record(made(-values, mask=mask), 0).cases[0].limit == 49
+    assert plots.heatmap_record(made(values, mask=torch.zeros_like(mask)), 0).cases[0].limit == 0
+
+
+def test_colours_are_centred_at_0_and_cells_that_push_down_have_a_dash():
+    picture = plots.heatmap(made([[[2.0], [0.0], [-2.0], [-2.0], [-0.1]]]), 0)
+    attribution = picture.axes[1]
+    image = attribution.images[0]
+    assert (image.norm.vmin, image.norm.vmax) == (-1, 1)
+    np.testing.assert_allclose(image.get_array()[0], [1, 0, -1, -1, -0.05], rtol=1e-6)
+    dashes = [segment.tolist() for lines in attribution.collections for segment in lines.get_segments()]
+    assert dashes == [[[1.75, 0], [3.25, 0]]]  # one dash for the run
+
+
+def test_missing_cells_of_a_heat_map_are_left_to_the_hatching():
+    explanation = waves(series=1)
+    picture = plots.heatmap(made(explanation.values, x=explanation.x, mask=gaps(explanation.x)), 0, order="given")
+    for axes in picture.axes[:2]:
+        np.testing.assert_array_equal(
+            np.ma.getmaskarray(axes.images[0].get_array()).T, ~gaps(explanation.x)[0].numpy()
+        )
+        assert axes.patch.get_hatch()
+
+
+def test_methods_have_scales_of_their_own():
+    signed = made([[[1.0, -4.0], [0.0, 0.0]]], method="timing")
+    size = made([[[-1.0, 0.2], [0.1, 0.0]]], method="fit", signed=False)
+    record = plots.methods_record([signed, size, signed])
+    assert [found.method for found in record.scores] == ["timing", "fit", "timing 2"]
+    assert record.limits == (4, pytest.approx(0.2), 4)
+    assert record.scores[1].values.tolist() == [[0, pytest.approx(0.2)], [pytest.approx(0.1), 0]]
+    picture = plots.draw_methods(record)
+    scales = [(axes.images[0].norm.vmin, axes.images[0].norm.vmax) for axes in picture.axes if axes.images]
+    assert scales == [(0, 1), (-1, 1), (0, 1), (-1, 1)]  # the input, then the methods
+    assert "fit (no direction)" in texts(picture)
+
+
+def test_methods_take_the_series_from_whichever_explanation_kept_it():
+    x = torch.tensor([[[3.0], [5.0]]])
+    record = plots.methods_record({"a": made([[[1.0], [2.0]]], x=None), "b": made([[[1.0], [2.0]]], x=x)})
+    assert record.x.tolist() == [[3], [5]]
+    assert [found.method for found in record.scores] == ["a", "b"]
+
+
+def test_explanations_of_other_series_are_refused():
+    other = made([[[1.0]]], ids=torch.tensor([99]))
+    with pytest.raises(tg.TempogradError, match="must be of the same series, but 'timing 2' is not"):
+        plots.methods([made([[[1.0]]]), other])
+    with pytest.raises(tg.TempogradError, match="nothing to draw"):
+        plots.methods([])
+    with pytest.raises(tg.TempogradError, match="order must be 'effect' or 'given', got 'size'"):
+        plots.heatmap(made([[[1.0]]]), order="size")

@@ -1,0 +1,114 @@
+"""Every drawing against a stored picture, with a tolerance.
+
+Make the pictures anew with ``PYTHONPATH=tests:tests/plots python tests/plots/test_pictures.py``, and look at them
+before you commit them.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from plot_toys import HOSTILE, Running, waves, with_gaps
+
+import tempograd as tg
+from tempograd import plots
+
+STORED = Path(__file__).parent / "pictures"
+TOLERANCE = 4  # root mean square of 0 … 255: rounding gives less, a bar that is missing more
+DPI = 50
+
+
+def quadratic(x):
+    """Return a score that grows with the square of channel 0, and with channel 1 early on."""
+    return (x[..., 0].square().sum(1) / 10 - x[:, :5, 1].sum(1))[:, None]
+
+
+def three_methods():
+    x = waves(series=6, channels=2).x
+    return [tg.explain(quadratic, x, method, output="raw") for method in ("timing", "occlusion", "random")]
+
+
+def series():
+    explanation = waves(channels=4).named(channels=[*HOSTILE, "never measured"])
+    truth = torch.zeros_like(explanation.x)
+    truth[:, 8:14, 1] = 1
+    return plots.series(with_gaps(explanation), 1, truth=truth)
+
+
+def series_per_step():
+    x = waves(channels=2).x
+    labels = (x[..., 0] > 1).long() + (x[..., 0] < -0.5)
+    return plots.series(tg.explain(Running(), x, points=20), model=Running(), y=labels)
+
+
+def series_without_direction():
+    return plots.series(
+        replace(waves(time=12, channels=1), signed=False, times=tuple(f"{t}:00" for t in range(12)))
+    )
+
+
+def heatmap():
+    explanation = waves(channels=6)
+    return plots.heatmap(with_gaps(explanation), [0, 1])
+
+
+def methods():
+    return plots.methods(three_methods(), 1)
+
+
+def drivers():
+    explanation = waves(series=9, channels=6)
+    return plots.drivers(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
+
+
+def removal():
+    return plots.removal(quadratic, three_methods())
+
+
+def cancel_out():
+    return plots.cancel_out()
+
+
+def timing_steps():
+    return plots.timing_steps(quadratic, three_methods()[0], 2)
+
+
+def cost():
+    rows = [("timing", 0.04, 0.36, 0.02), ("lime", 2.1, 0.2, 0.02), ("random", 0.001, 0.02, 0.005)]
+    return plots.cost([*rows, ("integrated_gradients", 0.012, 0.35, 0.02)])
+
+
+DRAWINGS = {
+    function.__name__: function
+    for function in (
+        series,
+        series_per_step,
+        series_without_direction,
+        heatmap,
+        methods,
+        drivers,
+        removal,
+        cancel_out,
+        timing_steps,
+        cost,
+    )
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_drawing_looks_as_it_did(name, tmp_path):
+    from matplotlib.testing.compare import compare_images
+
+    DRAWINGS[name]().savefig(tmp_path / f"{name}.png", dpi=DPI)
+    difference = compare_images(str(STORED / f"{name}.png"), str(tmp_path / f"{name}.png"), TOLERANCE)
+    assert difference is None, difference
+
+
+def test_every_stored_picture_is_compared():
+    assert {path.stem for path in STORED.glob("*.png")} == set(DRAWINGS)
+
+
+if __name__ == "__main__":
+    for name, drawing in DRAWINGS.items():
+        drawing().savefig(STORED / f"{name}.png", dpi=DPI)

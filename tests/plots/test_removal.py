@@ -1,0 +1,117 @@
+"""Removal curves against removing cell by cell, and the example in which effects cancel, in closed form."""
+
+import numpy as np
+import pytest
+import torch
+from plot_toys import Running, made
+from scipy import stats
+
+import tempograd as tg
+from conftest import linear, series
+from tempograd import plots
+
+
+def slow_curve(model, explanation, i, weakest_first):
+    """Take the observed cells of a series away one by one and add up what the prediction moves."""
+    x, mask = explanation.x[i].clone(), explanation.mask[i]
+    order = sorted(mask.nonzero().tolist(), key=lambda cell: float(explanation.values[i][tuple(cell)].abs()))
+    order = order if weakest_first else order[::-1]
+    total, curve, before = 0.0, [0.0], model(x[None]).softmax(-1)[0]
+    for cell in order[: len(order) // 2]:
+        x[tuple(cell)] = 0
+        after = model(x[None]).softmax(-1)[0]
+        total += float((after - before).abs().sum())
+        curve.append(total)
+        before = after
+    return curve
+
+
+def masked():
+    x = series(4, 5, 2)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[1, :3] = False  # this series has fewer cells to lose
+    model = linear(5, 2)
+    return model, tg.explain(model, x, mask=mask, points=5)
+
+
+@pytest.mark.parametrize("name", ["cpd", "cpp"])
+def test_curves_are_the_mean_over_series_of_what_a_loop_adds_up(name):
+    model, explanation = masked()
+    with torch.no_grad():
+        slow = [slow_curve(model, explanation, i, name == "cpp") for i in range(4)]
+    longest = max(len(curve) for curve in slow)
+    slow = np.array([curve + [curve[-1]] * (longest - len(curve)) for curve in slow])  # flat once nothing is left
+    record = plots.removal_record(model, explanation, k=0.5)
+    (curve,) = getattr(record, name)
+    assert record.removed.tolist() == list(range(longest))
+    np.testing.assert_allclose(curve.mean, slow.mean(0), atol=1e-6)
+    np.testing.assert_allclose(curve.error, slow.std(0, ddof=1) / 2, atol=1e-6)
+    assert record.factor == pytest.approx(stats.t.ppf(0.975, 3), rel=1e-3)
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_curves_end_exactly_at_the_mean_that_evaluate_gives(per_step):
+    model, x = (Running(), series(9, 30, 2)) if per_step else (linear(30, 2), series(9, 30, 2))
+    found = {method: tg.explain(model, x, method) for method in ("timing", "occlusion", "random")}
+    record = plots.removal_record(model, found, k=0.3)
+    for place, (method, explanation) in enumerate(found.items()):
+        scores = tg.evaluate(model, explanation, metrics=["cpd", "cpp"], k=0.3)
+        for name, curves in (("cpd", record.cpd), ("cpp", record.cpp)):
+            summary = tg.summarise(scores[name])
+            assert curves[place].method == method
+            assert curves[place].mean[-1] == summary.mean
+            assert curves[place].error[-1] == summary.standard_error
+
+
+def test_one_series_has_a_curve_and_no_band():
+    model, explanation = masked()
+    record = plots.removal_record(model, explanation[:1], k=2)
+    assert np.isinf(record.cpd[0].error).all()
+    picture = plots.draw_removal(record)
+    assert [len(axes.collections) for axes in picture.axes] == [0, 0]
+    np.testing.assert_array_equal(picture.axes[0].lines[0].get_ydata(), record.cpd[0].mean)
+
+
+def test_in_the_example_removing_all_at_once_prefers_the_wrong_method():
+    model, explanations = plots.cancel_out_example()
+    right, wrong = explanations.values()
+    for explanation, difference, cpd in ((right, 0, 20), (wrong, 5, 5)):
+        scores = tg.evaluate(model, explanation, metrics=["prediction_difference", "cpd"], k=20)
+        assert float(scores["prediction_difference"]) == pytest.approx(difference, abs=1e-5)
+        assert float(scores["cpd"]) == pytest.approx(cpd, abs=1e-4)
+
+
+def test_the_example_is_exact_and_so_is_its_record():
+    model, explanations = plots.cancel_out_example()
+    right = explanations["right order, both signs"]
+    for t in range(60):  # what the model loses with one step is what integrated gradients say
+        without = right.x.clone()
+        without[0, t] = 0
+        assert float(model(right.x) - model(without)) == pytest.approx(float(right.values[0, t]), abs=1e-5)
+    record = plots.cancel_out_record(model, explanations)
+    strong = set(range(1, 60, 3))
+    assert set(record.methods[0].top.tolist()) == strong
+    assert not strong & set(record.methods[1].top.tolist())
+    order = record.methods[0].top
+    running = np.abs(np.cumsum(right.values.flatten().numpy()[order]))
+    np.testing.assert_allclose(record.methods[0].difference, [0, *running], atol=1e-5)
+    np.testing.assert_allclose(record.methods[0].cumulative, np.arange(21), atol=1e-5)
+    np.testing.assert_allclose(record.methods[1].difference, np.arange(21) * 0.25, atol=1e-5)
+    np.testing.assert_allclose(record.methods[1].cumulative, np.arange(21) * 0.25, atol=1e-5)
+
+
+def test_cancel_out_of_ones_own_series():
+    def total(x):
+        return x.sum((1, 2))[:, None]
+
+    x = torch.tensor([[[9.0], [9.0]], [[2.0], [-3.0]]])
+    explanation = tg.IntegratedGradients(points=1)(total, x, output="raw", ids=[5, 6])
+    record = plots.cancel_out_record(total, explanation, 1, k=2)
+    (found,) = record.methods
+    assert (record.id, found.top.tolist()) == (6, [1, 0])
+    assert (found.difference.tolist(), found.cumulative.tolist()) == ([0, 3, 1], [0, 3, 5])
+
+
+def test_cancel_out_needs_a_model_and_its_explanations():
+    with pytest.raises(tg.TempogradError, match="Pass a model and its explanations, or neither"):
+        plots.cancel_out(explanations=made([[[1.0]]]))

@@ -1,0 +1,210 @@
+"""One series: the record to the last number, what the drawing shows of it, and series that are hard to draw."""
+
+import numpy as np
+import pytest
+import torch
+from plot_toys import HOSTILE, Running, gaps, made, texts, waves
+from scipy import stats
+
+import tempograd as tg
+from conftest import linear
+from tempograd import plots
+
+VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels
+
+
+def rows(picture):
+    """Return the drawn rows as pairs of values and bars, without the row of outputs."""
+    axes = picture.axes[-2 * (len(picture.axes) // 2) :]
+    return list(zip(axes[::2], axes[1::2], strict=True))
+
+
+def heights(axes):
+    return [bar.get_height() for bar in axes.patches]
+
+
+def test_record_holds_the_series_that_was_asked_for():
+    x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
+    mask = torch.tensor([[[1, 1], [1, 1]], [[1, 0], [1, 1]]]).bool()
+    record = plots.series_record(made(VALUES, x=x, mask=mask, channels=("a", "b"), times=("t0", "t1")), 1)
+    assert (record.id, record.channels, record.times, record.left_out) == (11, ("a", "b"), ("t0", "t1"), 0)
+    assert record.x.tolist() == [[5, 6], [7, 8]]
+    assert record.scores.values.tolist() == [[1, 0], [0, -4]]
+    assert record.observed.tolist() == [[True, False], [True, True]]
+    assert record.span == (-4, 1)
+    assert record.scores.low is None
+    assert not record.scores.uncertain.any()
+
+
+def test_interval_is_students_and_cells_whose_interval_includes_0_are_uncertain():
+    error, points = [[[0.5, 0.1], [1.0, torch.inf]]] * 2, [[[4.0, 10.0], [30.0, 1.0]]] * 2
+    parts = {"standard_error": torch.tensor(error), "effective_points": torch.tensor(points)}
+    found = plots.series_record(made(VALUES, **parts), 0).scores
+    half = [[0.5 * stats.t.ppf(0.975, 3), 0.1 * stats.t.ppf(0.975, 9)], [stats.t.ppf(0.975, 29), np.inf]]
+    np.testing.assert_allclose(found.low, np.array(VALUES[0]) - half, rtol=1e-3)
+    np.testing.assert_allclose(found.high, np.array(VALUES[0]) + half, rtol=1e-3)
+    assert found.uncertain.tolist() == [[True, False], [False, True]]
+
+
+def test_channels_by_count_are_the_strongest_and_by_name_as_asked_for():
+    explanation = made([[[1.0, -5.0, 2.0], [1.0, 0.0, 2.0]]], channels=("a", "b", "c"))
+    by_count = plots.series_record(explanation, channels=2)
+    assert (by_count.channels, by_count.left_out) == (("b", "c"), 1)
+    assert by_count.scores.values.tolist() == [[-5, 2], [0, 2]]
+    assert plots.series_record(explanation, channels=["c", "a"]).scores.values.tolist() == [[2, 1], [2, 1]]
+    assert plots.series_record(explanation).channels == ("a", "b", "c")
+    many = made([[list(range(12))]])
+    assert plots.series_record(many).channels == tuple(f"channel {d}" for d in range(11, 3, -1))
+
+
+def test_scores_without_direction_are_shown_from_0():
+    record = plots.series_record(made([[[-1.0], [2.0]]], signed=False))
+    assert record.scores.values.tolist() == [[0], [2]]
+    assert record.span == (0, 2)
+
+
+def test_the_sentence_names_class_probability_and_label():
+    model, x = linear(4, 2), torch.ones(2, 4, 2)
+    explanation = tg.explain(model, x, target=2, points=20)
+    chance = model(x[:1]).softmax(-1)[0, 2].item()
+    said = plots.series_record(explanation, model=model, y=torch.tensor([0, 1])).said
+    assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
+    assert said.output == pytest.approx(chance, rel=1e-6)
+    named = plots.series_record(explanation, 1, model=model, y=[0, 1], classes="xyz").said.text
+    assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
+    assert plots.series_record(explanation).said.text == "explained: class 2"
+
+
+def test_the_sentence_of_a_regression_and_of_a_single_column():
+    def total(x):
+        return x.sum((1, 2))[:, None]
+
+    x = torch.full((1, 3, 1), 0.25)
+    value = plots.series_record(tg.explain(total, x, output="raw", points=20), model=total, y=torch.tensor([2.5]))
+    assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
+    chance = plots.series_record(tg.explain(total, x, points=20), model=total, y=[1]).said.text
+    assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
+
+
+def test_outputs_per_step_have_a_row_of_their_own():
+    x = torch.tensor([[[1.0, 0.0], [2.0, 3.0], [0.5, 1.0]]])
+    explanation = tg.explain(Running(), x, points=20, steps=[1, 2])
+    labels = torch.tensor([[0, 1, 1]])
+    record = plots.series_record(explanation, model=Running(), y=labels)
+    steps = record.said.steps
+    expected = 1 / (1 + np.exp(-np.array([1.0, 4.0, 0.25 - 3.0])))
+    np.testing.assert_allclose(steps.values, expected, rtol=1e-5)
+    assert steps.explained.tolist() == [False, True, True]
+    assert steps.labels.tolist() == [False, True, True]
+    assert record.said.text == "explained: each step's class, summed over 2 of 3 steps"
+    picture = plots.draw_series(record)
+    assert len(picture.axes) == 1 + 2 * 2
+    np.testing.assert_allclose(picture.axes[0].lines[0].get_ydata(), expected, rtol=1e-5)
+
+
+def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():
+    parts = {"standard_error": torch.full((2, 2, 2), 0.3), "effective_points": torch.full((2, 2, 2), 50.0)}
+    picture = plots.series(made(VALUES, **parts), 0)
+    for d, (_, bars) in enumerate(rows(picture)):
+        assert heights(bars) == [VALUES[0][0][d], VALUES[0][1][d]]
+    from matplotlib.colors import to_hex
+
+    colours = [[to_hex(bar.get_facecolor()) for bar in bars.patches] for _, bars in rows(picture)]
+    up, down = plots.style.UP, plots.style.DOWN
+    assert colours == [[plots.style.PALE[up], down], [up, plots.style.PALE[up]]]  # 0 and 0.5 ± 0.6 include 0
+
+
+def test_missing_cells_are_hatched_and_not_drawn_as_0():
+    explanation = waves(time=10)
+    picture = plots.series(made(explanation.values, x=explanation.x, mask=gaps(explanation.x)), 0)
+    (first, bars), _, (last, _) = rows(picture)
+    assert np.isnan(first.lines[1].get_ydata()).nonzero()[0].tolist() == [0, 5]
+    (hatched,) = [spans for spans in bars.collections if spans.get_hatch()]
+    assert [path.get_extents().intervalx.tolist() for path in hatched.get_paths()] == [[-0.5, 0.5], [4.5, 5.5]]
+    assert "no value observed" in [text.get_text() for text in last.texts]
+    assert "not observed" in texts(picture)
+
+
+def test_truth_is_marked_above_its_steps():
+    truth = torch.zeros(1, 6, 2)
+    truth[0, 2:4, 1] = 1
+    picture = plots.series(made(torch.zeros(1, 6, 2)), truth=truth)
+    (first, _), (second, _) = rows(picture)
+    thick = [
+        [line.get_xdata().tolist() for line in axes.lines if line.get_linewidth() > 2] for axes in (first, second)
+    ]
+    assert thick == [[], [[1.5, 3.5]]]
+
+
+def test_whiskers_are_the_interval_and_unknown_ones_are_left_out():
+    error = torch.tensor([[[0.5], [torch.inf], [0.0]]])
+    explanation = made([[[1.0], [2.0], [3.0]]], standard_error=error, effective_points=torch.full((1, 3, 1), 9.0))
+    ((_, bars),) = rows(plots.series(explanation))
+    segments = [segment[:, 1].tolist() for segment in bars.collections[0].get_segments()]
+    half = 0.5 * stats.t.ppf(0.975, 8)
+    assert segments == [pytest.approx([1 - half, 1 + half], rel=1e-3), [3.0, 3.0]]
+
+
+def test_of_ten_thousand_steps_the_strongest_stay_in_sight():
+    values = np.zeros((1, 10_000, 1))
+    values[0, 7_321], values[0, 4] = -5, 2
+    ((_, bars),) = rows(plots.series(made(values)))
+    drawn = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars.patches}
+    assert len(drawn) <= 600
+    assert {place: height for place, height in drawn.items() if height} == {7_321: -5, 4: 2}
+
+
+@pytest.mark.parametrize(
+    "explanation",
+    [
+        made([[[0.3]]]),
+        made(np.zeros((1, 5, 2))),
+        made(np.zeros((1, 5, 1)), x=torch.full((1, 5, 1), 7.0)),
+        made(np.ones((1, 5, 1)), mask=torch.zeros(1, 5, 1, dtype=torch.bool)),
+        made(
+            np.ones((1, 3, 1)),
+            standard_error=torch.full((1, 3, 1), torch.inf),
+            effective_points=torch.ones(1, 3, 1),
+        ),
+        made(np.full((1, 3, 1), 1e-9), x=torch.full((1, 3, 1), 1e9)),
+    ],
+    ids=["one step", "all zero", "constant", "all missing", "no error known", "tiny scores, huge values"],
+)
+def test_series_that_are_hard_to_draw(explanation, tmp_path):
+    """Warnings are errors here; every bar is as high as its value."""
+    picture = plots.series(explanation)
+    picture.savefig(tmp_path / "picture.png", dpi=40)
+    for d, (_, bars) in enumerate(rows(picture)):
+        np.testing.assert_allclose(heights(bars), explanation.values[0, :, d], rtol=1e-6)
+
+
+def test_names_are_written_as_they_are(tmp_path):
+    picture = plots.series(made(np.ones((1, 4, 3)), channels=HOSTILE, method="my_$method$"), title="$a$ <i>b</i>")
+    picture.savefig(tmp_path / "picture.svg")
+    written = texts(picture)
+    for name in ("flow $m^3$", "<b>bold</b> name", "$x$ & 50 % \\alpha", "$a$ <i>b</i>"):
+        assert name in written
+    from matplotlib.text import Text
+
+    assert not any(text.get_parse_math() for text in picture.findobj(Text))
+
+
+def test_wrong_arguments_are_told_in_one_sentence():
+    explanation = made(VALUES)
+    with pytest.raises(tg.TempogradError, match=r"i must be a position in 0 … 1, got 2"):
+        plots.series(explanation, 2)
+    with pytest.raises(
+        tg.TempogradError, match=r"no channel 'z': expected a count or some of channel 0, channel 1"
+    ):
+        plots.series(explanation, channels=["z"])
+    with pytest.raises(tg.TempogradError, match=r"saved without its series: pass them as x="):
+        plots.series(made(VALUES, x=None))
+    with pytest.raises(
+        tg.TempogradError, match=r"truth must have the shape of the explanation, \(2, 2, 2\), got \(2, 2\)"
+    ):
+        plots.series(explanation, truth=torch.zeros(2, 2))
+
+
+def test_plot_is_the_picture_of_the_series():
+    explanation = waves()
+    assert explanation.plot(1, channels=2)._repr_png_() == plots.series(explanation, 1, channels=2)._repr_png_()

@@ -1,0 +1,82 @@
+"""How TIMING works: the record is made of the explanation's own masks, points and gradients."""
+
+import numpy as np
+import pytest
+import torch
+from plot_toys import Product, Running
+
+import tempograd as tg
+from conftest import Recurrent, series
+from tempograd import plots
+
+
+def slow_gradient(model, z, target):
+    z = z.clone().requires_grad_()
+    model(z[None]).softmax(-1)[0, target].backward()
+    return z.grad
+
+
+def test_points_and_gradients_follow_from_the_masks():
+    """With one channel a point is known from the record alone, and so is its gradient."""
+    x, baseline = series(3, 12, 1) + 1, torch.full((1, 12, 1), 0.5)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    explanation = tg.explain(
+        model, x, points=10, segments=2, min_length=2, max_length=4, anchored=0, baseline=baseline, seed=3
+    )
+    record = plots.timing_steps_record(model, explanation, 2, shown=10)
+    assert record.alpha.tolist() == pytest.approx([0.05 + 0.1 * point for point in range(10)])
+    assert 0 < record.held.mean() < 1
+    for alpha, held, z, gradient in zip(record.alpha, record.held, record.z, record.gradient, strict=True):
+        expected = np.where(held, record.x, record.baseline + alpha * (record.x - record.baseline))
+        np.testing.assert_allclose(z, expected, atol=1e-6)
+        slow = slow_gradient(
+            model, torch.tensor(expected, dtype=torch.float32)[:, None], int(explanation.target[2])
+        )
+        np.testing.assert_allclose(gradient, slow[:, 0], atol=1e-6)
+    free = ~record.held
+    mean = (record.gradient * free).sum(0) / free.sum(0)
+    np.testing.assert_allclose(record.mean_gradient, mean, atol=1e-6)
+    np.testing.assert_allclose(record.values, (record.x - record.baseline) * mean, atol=1e-6)
+    np.testing.assert_allclose(record.values, explanation.values[2, :, 0], atol=1e-6)
+
+
+def test_what_comes_of_the_steps_is_the_explanation():
+    """Also with anchored masks, missing values, padding and one output per step."""
+    x = series(4, 16, 3)
+    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) > 0.3
+    mask[1, 11:] = False
+    cases = [
+        (Recurrent().eval(), {"mask": mask, "anchored": 0.5}),
+        (Product(), {"points": 300, "target": 1, "segments": 3}),
+        (Running(), {"steps": [3, 4, 5]}),
+        (Running(), {"steps": "own", "points": 7}),
+    ]
+    for model, options in cases:
+        explanation = tg.explain(model, x, seed=5, ids=[7, 3, 1, 9], **options)
+        for i in (0, 1):
+            for channel in range(3):
+                record = plots.timing_steps_record(model, explanation, i, channel=channel)
+                np.testing.assert_allclose(record.values, explanation.values[i, :, channel], atol=1e-6)
+
+
+def test_the_strongest_channel_is_shown_and_points_are_spread_over_the_path():
+    x = torch.ones(1, 6, 3)
+    x[..., 1] = 3
+
+    def model(z):
+        return z.square().sum((1, 2))[:, None]
+
+    explanation = tg.explain(model, x, output="raw", channels=["a", "b", "c"], points=40)
+    record = plots.timing_steps_record(model, explanation)
+    assert record.channel == "b"
+    assert record.alpha.tolist() == pytest.approx([5.5 / 40, 15.5 / 40, 25.5 / 40, 35.5 / 40])
+    picture = plots.draw_timing_steps(record)
+    drawn = [axes.lines[1].get_ydata().tolist() for axes in picture.axes[1:5]]
+    assert drawn == record.z.tolist()
+
+
+def test_other_methods_are_refused():
+    explanation = tg.explain(Product(), series(1, 4, 2), "integrated_gradients")
+    with pytest.raises(tg.TempogradError, match="timing_steps shows TIMING without quirks"):
+        plots.timing_steps(Product(), explanation)
