@@ -1,6 +1,7 @@
 """Series from files of one's own: every form of the same content gives the same tensors, bit for bit."""
 
 import gzip
+import time as clock
 
 import numpy as np
 import pytest
@@ -174,11 +175,15 @@ def test_channels_are_chosen_and_ordered_by_name(write):
         assert torch.equal(swapped.x, x.flip(-1))
 
 
-def test_a_table_without_ids_is_one_series_and_dates_are_times(write):
+def test_a_table_without_ids_is_one_series_and_dates_are_times(write, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")  # where 02:00 did not exist on that day
+    clock.tzset()
     rows = ["date,load", "2026-03-29T03:00,2", "2026-03-29T01:00,1", "2026-03-29T02:00,"]
     found = tg.read_series(write("one.csv", rows))
     assert found.x.flatten().tolist() == [1, 0, 2]
     assert found.mask.flatten().tolist() == [True, False, True]
+    monkeypatch.undo()
+    clock.tzset()
     assert found.times == ("2026-03-29T01:00", "2026-03-29T02:00", "2026-03-29T03:00")
     assert not found.labelled
 

@@ -60,7 +60,7 @@ def notes(table: Table, second: str) -> list[str]:
         found.append(f"Nothing was run of {'; '.join(idle)}.")
     if table.missing:
         found.append(
-            f"{table.missing} of {table.total} cells are not there ({ABSENT}): run "
+            f"{table.missing} of {table.total} cells {'is' if table.missing == 1 else 'are'} not there ({ABSENT}): run "
             f"tempograd bench {plan.name} --protocol {plan.protocol} --out RESULTS"
         )
     return found
