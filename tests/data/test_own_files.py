@@ -165,6 +165,15 @@ def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     assert found.y.tolist() == [0, 1, 1]
 
 
+def test_lines_are_counted_over_all_blocks(write, monkeypatch):
+    monkeypatch.setattr(csv_table, "BLOCK", 2)
+    rows = ["id,time,a", *(f"1,{t},1" for t in range(4)), "1,4,high"]
+    with pytest.raises(tg.TempogradError, match="line 6: a is 'high'"):
+        tg.read_series(write("f.csv", rows))
+    with pytest.raises(tg.TempogradError, match="line 6: 2 cells instead of 3"):
+        tg.read_series(write("f.csv", [*rows[:-1], "1,4"]))
+
+
 def test_channels_are_chosen_and_ordered_by_name(write):
     x, mask = tensors()
     for rows in (long_rows(), melted_rows()):
