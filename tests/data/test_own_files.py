@@ -174,6 +174,13 @@ def test_lines_are_counted_over_all_blocks(write, monkeypatch):
         tg.read_series(write("f.csv", [*rows[:-1], "1,4"]))
 
 
+def test_y_is_a_channel_beside_x_and_z(write):
+    found = tg.read_series(write("a.csv", ["id,time,x,y,z", "1,0,1,2,3"]))
+    assert (found.channels, found.labelled) == (("x", "y", "z"), False)
+    assert tg.read_series(write("a.csv", ["id,time,x,y", "1,0,1,2"]), label="y").channels == ("x",)
+    assert tg.read_series(write("a.csv", ["id,time,a,y", "1,0,1,2"])).channels == ("a",)
+
+
 def test_channels_are_chosen_and_ordered_by_name(write):
     x, mask = tensors()
     for rows in (long_rows(), melted_rows()):
@@ -291,6 +298,8 @@ def test_parts_keep_their_names(write):
         (["id,time,a", "1,0,1", "1,0,2"], {}, "line 3: series '1' has this time twice"),
         (["time,a", "0,1", "0,2"], {}, r"line 3: the only series has this time twice.*pass id= \(--id\)"),
         (["id,time,a", "1,,1"], {}, "line 2: the time is 'nan'|line 2: the time is missing"),
+        (["id,time,a", "1,0,1", ",0,1"], {}, "line 3: the name of the series is missing"),
+        (["id,time,channel,value", "1,0,a,1", "1,1,,1"], {}, "line 3: the name of the channel is missing"),
         (["id,time,a", "1,noon,1"], {}, "line 2: the time is 'noon': all must be numbers"),
         (["id,time,a,y", "1,0,1,"], {}, "line 2: the label is missing"),
         (["id,time,a,y", "1,0,1,b"], {"classes": ["a"]}, "label 'b' is none of the classes a"),

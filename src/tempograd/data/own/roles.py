@@ -124,6 +124,8 @@ def _column(table: Table, role: str, asked: str | None) -> str | None:
             raise UnknownNameError(f"column of {table.path}", asked, table.columns)
         return asked
     likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split()]
+    if role == "label" and {"x", "z"} & {name.lower() for name in table.columns}:
+        likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers
     if len(likely) > 1 and role in {"id", "time", "label"}:
         raise DataError(
             f"{table.path}: {' and '.join(map(repr, likely))} could both be {_meaning(role)}: "
