@@ -152,6 +152,17 @@ def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path):
     assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).x.tolist() == found.x.tolist()
 
 
+def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path):
+    import duckdb
+
+    path, rows = tmp_path / "large.parquet", 300_000
+    columns = f"SELECT i AS id, i % 1000 AS t0, i % 7 AS t1 FROM range({rows}) AS rows(i)"
+    duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
+    found = tg.read_series(path)
+    assert torch.equal(found.ids, torch.arange(rows))
+    assert torch.equal(found.x[:, 1, 0].long(), torch.arange(rows) % 7)
+
+
 def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     rows = long_rows()
     shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
