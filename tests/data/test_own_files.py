@@ -2,13 +2,15 @@
 
 import gzip
 import time as clock
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data.own import csv_table
+from tempograd.data._duckdb import connect
+from tempograd.data.own import csv_table, parquet_table
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
@@ -152,12 +154,19 @@ def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path):
     assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).x.tolist() == found.x.tolist()
 
 
-def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path):
+def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
     import duckdb
 
+    @contextmanager
+    def many_threads(memory):
+        with connect(memory) as connection:
+            connection.execute("SET threads = 8")
+            yield connection
+
+    monkeypatch.setattr(parquet_table, "connect", many_threads)
     path, rows = tmp_path / "large.parquet", 300_000
     columns = f"SELECT i AS id, i % 1000 AS t0, i % 7 AS t1 FROM range({rows}) AS rows(i)"
-    duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
+    duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 20000)")
     found = tg.read_series(path)
     assert torch.equal(found.ids, torch.arange(rows))
     assert torch.equal(found.x[:, 1, 0].long(), torch.arange(rows) % 7)
