@@ -38,6 +38,29 @@ FACTS = {  # column: class fact
 }
 LEADS = {
     "explainers": (
+        'Every method is one name away: ``tg.explain(model, x, "lime")``.\n\n'
+        "- **sign**: a score tells the direction\n"
+        "- **one class**: scores are about one class or output, not about the whole prediction\n"
+        "- **gradients**: the model must be differentiable; without this mark any function will do\n"
+        "- **training series**: pass ``train=``\n"
+        "- **fixed**: there is no random draw, so the seed makes no difference\n"
+        "- **sums up**: the scores add up to the change of the prediction"
+    ),
+    "metrics": tempograd.METRICS,
+    "datasets": tempograd.DATASETS,
+    "models": tempograd.MODELS,
+}
+TITLES = {"explainers": "Explainers", "metrics": "Metrics", "datasets": "Data sets", "models": "Models"}
+FACTS = {  # column: class fact
+    "sign": "signed",
+    "one class": "targeted",
+    "gradients": "needs_gradient",
+    "training series": "needs_fit",
+    "fixed": "deterministic",
+    "sums up": "complete",
+}
+LEADS = {
+    "explainers": (
         'Every method is one name away: ``tg.explain(model, x, "lime")``. **Sign**: a score tells the direction. '
         "**One class**: scores are about one class or output, not about the whole prediction. **Gradients**: the "
         "model must be differentiable; without this mark any function will do. **Training series**: pass "
