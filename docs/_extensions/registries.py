@@ -46,27 +46,6 @@ LEADS = {
         "- **fixed**: there is no random draw, so the seed makes no difference\n"
         "- **sums up**: the scores add up to the change of the prediction"
     ),
-    "metrics": tempograd.METRICS,
-    "datasets": tempograd.DATASETS,
-    "models": tempograd.MODELS,
-}
-TITLES = {"explainers": "Explainers", "metrics": "Metrics", "datasets": "Data sets", "models": "Models"}
-FACTS = {  # column: class fact
-    "sign": "signed",
-    "one class": "targeted",
-    "gradients": "needs_gradient",
-    "training series": "needs_fit",
-    "fixed": "deterministic",
-    "sums up": "complete",
-}
-LEADS = {
-    "explainers": (
-        'Every method is one name away: ``tg.explain(model, x, "lime")``. **Sign**: a score tells the direction. '
-        "**One class**: scores are about one class or output, not about the whole prediction. **Gradients**: the "
-        "model must be differentiable; without this mark any function will do. **Training series**: pass "
-        "``train=``. **Fixed**: there is no random draw, so the seed makes no difference. **Sums up**: the scores "
-        "add up to the change of the prediction."
-    ),
     "metrics": '``tg.evaluate(model, explanation, metrics=["cpd", "aup"])`` gives one score per series.',
     "datasets": (
         '``tg.load_dataset("state")`` gives training and test series. :doc:`/data` says where to get the files of '
