@@ -123,7 +123,7 @@ def draw_bars(axes: "Axes", place: Any, values: Floats, width: float, colours: S
 
     left, right, zero = place - width / 2, place + width / 2, np.zeros(len(values))
     corners = np.stack([left, zero, left, values, right, values, right, zero], -1).reshape(-1, 4, 2)
-    axes.add_collection(PolyCollection(corners, facecolors=list(colours), linewidths=0, snap=True))
+    axes.add_collection(PolyCollection(list(corners), facecolors=list(colours), linewidths=0, snap=True))
 
 
 def hatch_missing(axes: "Axes", observed: Flags) -> None:
