@@ -1,13 +1,16 @@
 """Series from files of one's own: every form of the same content gives the same tensors, bit for bit."""
 
 import gzip
+import time as clock
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data.own import csv_table
+from tempograd.data._duckdb import connect
+from tempograd.data.own import csv_table, parquet_table
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
@@ -130,6 +133,45 @@ def test_a_wide_table_has_one_row_per_series(ending, write, tmp_path):
     assert found.times == ("t0", "t1", "t2")
 
 
+def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"id": [1, 1, 2], "time": [0, 1, 0], "a": [0.5, 1.5, 2.5]}, index=[7, 8, 9])
+    frame.to_csv(tmp_path / "f.csv")
+    found = tg.read_series(tmp_path / "f.csv")
+    assert found.channels == ("a",)
+    assert found.x[..., 0].tolist() == [[0.5, 1.5], [2.5, 0.0]]
+    wide = write("w.csv", [",X1,X2,y", "p,1,2,0", "q,3,4,1"])
+    assert tg.read_series(wide).ids.tolist() == [0, 1]
+    named = tg.read_series(wide, id="column 1")
+    assert (named.names, named.x.flatten(1).tolist()) == (("p", "q"), [[1, 2], [3, 4]])
+    parquet(tmp_path / "f.csv", tmp_path / "f.parquet")
+    import duckdb
+
+    duckdb.sql(
+        f"COPY (SELECT 7 AS __index_level_0__, * FROM read_csv('{tmp_path}/f.csv')) TO '{tmp_path}/i.parquet'"
+    )
+    assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).x.tolist() == found.x.tolist()
+
+
+def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
+    import duckdb
+
+    @contextmanager
+    def many_threads(memory):
+        with connect(memory) as connection:
+            connection.execute("SET threads = 8")
+            yield connection
+
+    monkeypatch.setattr(parquet_table, "connect", many_threads)
+    path, rows = tmp_path / "large.parquet", 300_000
+    columns = f"SELECT i AS id, i % 1000 AS t0, i % 7 AS t1 FROM range({rows}) AS rows(i)"
+    duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 20000)")
+    found = tg.read_series(path)
+    assert torch.equal(found.ids, torch.arange(rows))
+    assert torch.equal(found.x[:, 1, 0].long(), torch.arange(rows) % 7)
+
+
 def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     rows = long_rows()
     shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
@@ -143,6 +185,22 @@ def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     assert found.y.tolist() == [0, 1, 1]
 
 
+def test_lines_are_counted_over_all_blocks(write, monkeypatch):
+    monkeypatch.setattr(csv_table, "BLOCK", 2)
+    rows = ["id,time,a", *(f"1,{t},1" for t in range(4)), "1,4,high"]
+    with pytest.raises(tg.TempogradError, match="line 6: a is 'high'"):
+        tg.read_series(write("f.csv", rows))
+    with pytest.raises(tg.TempogradError, match="line 6: 2 cells instead of 3"):
+        tg.read_series(write("f.csv", [*rows[:-1], "1,4"]))
+
+
+def test_y_is_a_channel_beside_x_and_z(write):
+    found = tg.read_series(write("a.csv", ["id,time,x,y,z", "1,0,1,2,3"]))
+    assert (found.channels, found.labelled) == (("x", "y", "z"), False)
+    assert tg.read_series(write("a.csv", ["id,time,x,y", "1,0,1,2"]), label="y").channels == ("x",)
+    assert tg.read_series(write("a.csv", ["id,time,a,y", "1,0,1,2"])).channels == ("a",)
+
+
 def test_channels_are_chosen_and_ordered_by_name(write):
     x, mask = tensors()
     for rows in (long_rows(), melted_rows()):
@@ -153,11 +211,15 @@ def test_channels_are_chosen_and_ordered_by_name(write):
         assert torch.equal(swapped.x, x.flip(-1))
 
 
-def test_a_table_without_ids_is_one_series_and_dates_are_times(write):
+def test_a_table_without_ids_is_one_series_and_dates_are_times(write, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")  # where 02:00 did not exist on that day
+    clock.tzset()
     rows = ["date,load", "2026-03-29T03:00,2", "2026-03-29T01:00,1", "2026-03-29T02:00,"]
     found = tg.read_series(write("one.csv", rows))
     assert found.x.flatten().tolist() == [1, 0, 2]
     assert found.mask.flatten().tolist() == [True, False, True]
+    monkeypatch.undo()
+    clock.tzset()
     assert found.times == ("2026-03-29T01:00", "2026-03-29T02:00", "2026-03-29T03:00")
     assert not found.labelled
 
@@ -256,6 +318,8 @@ def test_parts_keep_their_names(write):
         (["id,time,a", "1,0,1", "1,0,2"], {}, "line 3: series '1' has this time twice"),
         (["time,a", "0,1", "0,2"], {}, r"line 3: the only series has this time twice.*pass id= \(--id\)"),
         (["id,time,a", "1,,1"], {}, "line 2: the time is 'nan'|line 2: the time is missing"),
+        (["id,time,a", "1,0,1", ",0,1"], {}, "line 3: the name of the series is missing"),
+        (["id,time,channel,value", "1,0,a,1", "1,1,,1"], {}, "line 3: the name of the channel is missing"),
         (["id,time,a", "1,noon,1"], {}, "line 2: the time is 'noon': all must be numbers"),
         (["id,time,a,y", "1,0,1,"], {}, "line 2: the label is missing"),
         (["id,time,a,y", "1,0,1,b"], {"classes": ["a"]}, "label 'b' is none of the classes a"),
@@ -268,6 +332,7 @@ def test_parts_keep_their_names(write):
         (["id,time,a"], {}, "holds no series"),
         (["id,time,a", "1,0,"], {}, "holds no value at all"),
         (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),
+        (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "begins with values"),
         (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "line 4: the series '1' is there twice"),
         (["id,time,channel,value", "1,0,a,1", "1,0,a,2"], {}, "line 3: series '1' has this time twice"),
         (["id,time,channel,value", "1,0,a,1"], {"channels": ["b"]}, "No channel of .*f.csv is called 'b'"),

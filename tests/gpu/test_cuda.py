@@ -1,5 +1,6 @@
 """What must hold on a GPU; skipped where there is none."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers._anchors import draw, repaired
 from tempograd.explainers._retention import complete
 from tempograd.explainers._segments import Law
+from tempograd.models import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -63,6 +65,21 @@ def test_recurrent_models_are_differentiated_with_cudnn_and_left_as_they_were():
     assert model.gru.dropout == 0.4
     assert torch.equal(rng, torch.cuda.get_rng_state())
     assert torch.backends.cudnn.enabled == flag
+
+
+def test_recurrent_programs_are_differentiated_without_cudnn(tmp_path):
+    """An exported or scripted layer cannot be switched to training mode, which cuDNN would ask for."""
+    model, x = Recurrent().double().eval(), series(6, 12, 3, dtype=torch.float64)
+    expected = Timing()(model, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about recurrent layers and torch.jit
+        program = torch.export.export(model, (x[:4],), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        torch.export.save(program, tmp_path / "m.pt2")
+        torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
+    for name in ("m.pt2", "m.pt"):
+        there = Timing()(load_model(tmp_path / name, "cuda"), x)
+        torch.testing.assert_close(there.values, expected.values, rtol=1e-6, atol=1e-9)
+    assert torch.backends.cudnn.enabled
 
 
 def test_device_memory_does_not_grow_with_the_number_of_series(tmp_path):

@@ -172,6 +172,13 @@ def test_csv_has_everything_of_a_row_and_measure():
     assert (random["mean"], random["count"], random["complete"]) == ("", "", "no")
 
 
+def test_a_single_missing_cell_is_spoken_of_in_the_singular():
+    plan = toy_plan()
+    records = toy_records(plan)
+    records.pop(plan.cells()[0].key)
+    assert f"- 1 of {len(plan.cells())} cells is not there" in shown(plan, records, "markdown")
+
+
 def test_json_has_what_the_csv_has_with_numbers_as_numbers():
     plan = toy_plan(rows=(IG, TIMING, RANDOM))
     models = {fold: GOOD | {"auroc": auroc} for fold, auroc in enumerate((0.75, 0.5, 1.0))}

@@ -31,5 +31,6 @@ def difference_rows(gaps: Mapping[str, Mapping[str, "Difference"]], base: str) -
 
 
 def _interval(gap: "Difference") -> str:
-    mean, low, high = (text if text[0] == "−" else f"+{text}" for text in alike(gap.mean, gap.low, gap.high))
-    return f"{mean} [{low}, {high}]"
+    values = (gap.mean, gap.low, gap.high)
+    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
+    return f"{signed[0]} [{signed[1]}, {signed[2]}]"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tempograd.cli.arguments import add_source, names
 
 if TYPE_CHECKING:
-    from tempograd.data import Series
+    from tempograd.data import Dataset, Series
 
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align")
 FILES = """Files of series end in
@@ -51,6 +51,13 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def read(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> "Series":
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
+    return find(source, args, part, labels=labels)[0]
+
+
+def find(
+    source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True
+) -> "tuple[Series, Dataset | None]":
+    """Read the same, and return the data set as well where it is one."""
     from tempograd.data import DATASETS, Series, load_dataset, read_series
     from tempograd.data.own import ENDINGS
     from tempograd.errors import DataError
@@ -61,10 +68,10 @@ def read(source: str, args: argparse.Namespace, part: str | None = None, *, labe
         fold = 0 if part == "validation" else None
         data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
         split = getattr(data, part)
-        return Series(split.x, split.y, split.mask, split.truth, split.ids, channels=data.channels)
+        return Series(split.x, split.y, split.mask, split.truth, split.ids, channels=data.channels), data
     if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
         raise DataError(
             f"{path} cannot be read: files of series end in {', '.join(ENDINGS)}, and {source!r} is no data set "
             f"({', '.join(sorted(DATASETS))})."
         )
-    return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels)
+    return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels), None

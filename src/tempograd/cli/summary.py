@@ -22,16 +22,17 @@ def show(explanation: "Explanation", model: "nn.Module", args: argparse.Namespac
     if args.json:
         print(json.dumps({"out": str(args.out), **facts, "next": command}, indent=2, ensure_ascii=False))
         return
-    print(
-        f"Explained {facts['series']} series ({facts['steps']} steps × {facts['channels']} channels) with ", end=""
-    )
-    print(f"{facts['method']}.")
+    size = f"{facts['steps']} steps × {_count(facts['channels'], 'channel')}"
+    gaps = f", {100 * facts['missing']:.0f} % missing" if facts["missing"] else ""
+    print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}.")
     if facts["outputs"] > 1:
         kind = "predicted" if args.target is None else "explained"
-        counts = [f"{_name(args, number)} ({count})" for number, count in facts["explained"].items()]
+        unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
+        counts = [f"{_name(args, number)} ({count} {unit})" for number, count in facts["explained"].items()]
         print(f"  {kind} {'classes' if args.output == 'probability' else 'outputs'}: {', '.join(counts)}")
-    strongest = [f"{entry['channel']} {100 * entry['share']:.0f} %" for entry in facts["strongest_channels"]]
-    print(f"  share of the attribution by channel: {', '.join(strongest)}")
+    if facts["channels"] > 1:
+        strongest = [f"{entry['channel']} {100 * entry['share']:.0f} %" for entry in facts["strongest_channels"]]
+        print(f"  share of the attribution by channel: {', '.join(strongest)}")
     print(f"Wrote {args.out}.")
     print(f"Next: {command}")
 
@@ -53,6 +54,7 @@ def summary(explanation: "Explanation", outputs: int) -> dict[str, Any]:
         "series": len(explanation),
         "steps": explanation.values.shape[1],
         "channels": explanation.values.shape[2],
+        "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": outputs,
         "explained": {},
         "strongest_channels": [{"channel": names[place], "share": float(share[place])} for place in order],
@@ -73,6 +75,10 @@ def _outputs(model: "nn.Module", explanation: "Explanation") -> int:
         return 0
     with quiet(model), torch.no_grad():
         return predict(model, explanation.x[:1].to(*place(model, explanation.x)), "raw").shape[-1]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _name(args: argparse.Namespace, number: str) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source
@@ -51,4 +52,4 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(about | facts, indent=2))
     else:
         print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
-        print(f"Next: tempograd explain --model {args.out} --data {args.dataset}")
+        print("Next:", shlex.join(["tempograd", "explain", "--model", str(args.out), "--data", args.dataset]))

@@ -68,7 +68,8 @@ class Split:
 
     def __repr__(self) -> str:
         series, steps, channels = self.x.shape
-        parts = [f"{series} series × {steps} steps × {channels} channels", _labels(self.y)]
+        noun = "channel" if channels == 1 else "channels"
+        parts = [f"{series} series × {steps} steps × {channels} {noun}", _labels(self.y)]
         if self.mask is not None:
             parts.append(f"{1 - float(self.mask.float().mean()):.0%} missing".replace("%", " %"))
         if self.truth is not None:

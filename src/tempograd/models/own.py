@@ -14,6 +14,7 @@ from tempograd.errors import DataError, InputError, ModelError
 from tempograd.models.checkpoint import load_classifier
 from tempograd.models.programs import load_exported, load_scripted
 
+FILES = {".safetensors", ".pt2", ".pt", ".pth", ".torchscript"}  # so that a path with a drive letter is none
 SCRIPTED = {".pt", ".pth", ".torchscript", ".jit"}
 NESTED = ("state_dict", "model_state_dict")  # where training programs keep the weights among other things
 
@@ -46,7 +47,7 @@ def load_model(
     Flatten(start_dim=1, end_dim=-1)
     """
     path = Path(source)
-    if ":" in str(source) and not path.exists():
+    if ":" in str(source) and not (path.exists() or path.suffix in FILES):
         return _from_code(str(source), weights).to(device).eval()
     if weights is not None:
         raise InputError(f"{path} has weights of its own: weights are for models given as module:callable.")

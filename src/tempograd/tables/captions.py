@@ -59,8 +59,9 @@ def notes(table: Table, second: str) -> list[str]:
     if idle and len(idle) < len(table.panels):
         found.append(f"Nothing was run of {'; '.join(idle)}.")
     if table.missing:
+        verb = "is" if table.missing == 1 else "are"
         found.append(
-            f"{table.missing} of {table.total} cells are not there ({ABSENT}): run "
+            f"{table.missing} of {table.total} cells {verb} not there ({ABSENT}): run "
             f"tempograd bench {plan.name} --protocol {plan.protocol} --out RESULTS"
         )
     return found

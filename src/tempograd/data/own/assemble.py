@@ -26,6 +26,9 @@ def from_table(table: Table, asked: Asked) -> Arrays:
     roles = find_roles(table, asked)
     wanted = roles.texts if asked.labels else [name for name in roles.texts if name != roles.label]
     texts, values = table.read(wanted, roles.values)
+    for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
+        if column is not None and "" in texts[column].texts:
+            raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
     if roles.format == "wide":
         return _wide(table, roles, asked, texts, values)
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])

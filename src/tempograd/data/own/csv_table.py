@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +18,20 @@ Rows = list[list[str]]
 
 
 class CsvTable(Table):
-    """A file with a line of column names; commas, semicolons or tabs stand between cells."""
+    """A file with a line of column names; commas, semicolons or tabs stand between cells.
+
+    Programs that number their rows leave that column without a name; here it is called after its place.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with open_text(path) as file:
             first = file.readline().removeprefix("\ufeff")
         self._separator = max(SEPARATORS, key=first.count)
-        self.columns = [name.strip() for name in next(csv.reader([first], delimiter=self._separator), [])]
-        self._check_names()
+        names = [name.strip() for name in next(csv.reader([first], delimiter=self._separator), [])]
+        self.columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
+        self.aside = frozenset(column for column, name in zip(self.columns, names, strict=True) if not name)
+        self._check_names(names)
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
         coders = {name: Coder() for name in texts}
@@ -56,13 +61,14 @@ class CsvTable(Table):
                 pass
             return DataError(f"{self.path}, line {reader.line_num}: {what}.")
 
-    def _check_names(self) -> None:
-        if not any(self.columns):
+    def _check_names(self, names: Sequence[str]) -> None:
+        if not any(names):
             raise DataError(f"{self.path} is empty: its first line must hold the names of its columns.")
+        if _are_values(self.columns):
+            raise DataError(f"{self.path} begins with values: its first line must hold the names of its columns.")
         for place, name in enumerate(self.columns):
-            if name in self.columns[:place] or not name:
-                what = f"column {name!r} is there twice" if name else f"column {place + 1} has no name"
-                raise DataError(f"{self.path}, line 1: {what}.")
+            if name in self.columns[:place]:
+                raise DataError(f"{self.path}, line 1: column {name!r} is there twice.")
 
     def _blocks(self) -> Iterator[Rows]:
         with open_text(self.path) as file:
@@ -93,3 +99,18 @@ class CsvTable(Table):
             raise self.fault(
                 row, f"{name} is {cell!r}, which is no number; if it is no channel, leave it out with channels="
             ) from None
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Tell whether a first line holds values: numbers that do not grow, as the times of a wide table do.
+
+    Examples
+    --------
+    >>> _are_values(["4.1", "3.9"]), _are_values(["0", "0.5", "1"]), _are_values(["id", "4", "3"])
+    (True, False, False)
+    """
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return False
+    return any(later <= earlier for earlier, later in pairwise(numbers))

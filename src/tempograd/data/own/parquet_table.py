@@ -25,6 +25,7 @@ class ParquetTable(Table):
             str(name): str(kind) for name, kind in zip(found["column_name"], found["column_type"], strict=True)
         }
         self.columns = list(self._kinds)
+        self.aside = frozenset(name for name in self.columns if name.startswith("__index_level_"))  # by pandas
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
         texts = list(texts)

@@ -86,7 +86,7 @@ def _form(table: Table, found: dict[str, str | None]) -> str:
         return "melted"
     if found["time"] is not None:
         return "long"
-    if _counted([name for name in table.columns if name not in {found["id"], found["label"]}]):
+    if _counted([name for name in table.columns if name not in {found["id"], found["label"], *table.aside}]):
         return "wide"
     raise _unclear(
         table,
@@ -111,15 +111,9 @@ def _counted(names: Sequence[str]) -> bool:
 
 
 def _step_columns(table: Table, others: set[str | None]) -> tuple[str, ...]:
-    found = tuple(name for name in table.columns if name not in others)
+    found = tuple(name for name in table.columns if name not in others | table.aside)
     if not found:
         raise _unclear(table, "no column is left for a step")
-    try:
-        times = [float(name) for name in found]
-    except ValueError:
-        return found
-    if sorted(times) != times or len(set(times)) < len(times):
-        raise DataError(f"{table.path} begins with values: its first line must hold the names of its columns.")
     return found
 
 
@@ -130,6 +124,8 @@ def _column(table: Table, role: str, asked: str | None) -> str | None:
             raise UnknownNameError(f"column of {table.path}", asked, table.columns)
         return asked
     likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split()]
+    if role == "label" and {"x", "z"} & {name.lower() for name in table.columns}:
+        likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers
     if len(likely) > 1 and role in {"id", "time", "label"}:
         raise DataError(
             f"{table.path}: {' and '.join(map(repr, likely))} could both be {_meaning(role)}: "
@@ -142,7 +138,7 @@ def _channels(table: Table, asked: tuple[str, ...] | None, others: set[str | Non
     for name in asked or ():
         if name not in table.columns:
             raise UnknownNameError(f"column of {table.path}", name, table.columns)
-    found = asked or tuple(name for name in table.columns if name not in others)
+    found = asked or tuple(name for name in table.columns if name not in others | table.aside)
     if not found:
         raise _unclear(table, "no column is left for a channel")
     return found

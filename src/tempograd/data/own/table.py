@@ -41,10 +41,11 @@ class Coder(dict[str, int]):
 
 
 class Table(Protocol):
-    """A file with named columns."""
+    """A file with named columns; ``aside`` are those that number the rows, which nobody wants as a channel."""
 
     path: Path
     columns: list[str]
+    aside: frozenset[str]
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
         """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
