@@ -5,7 +5,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from browsing import VIEWS, WIDTHS, chromium
+from browsing import READY, VIEWS, WIDTHS, chromium
 
 COLOURS = 256  # a palette keeps each file below 200 kB
 LARGEST = 200_000
@@ -26,7 +26,7 @@ def take(browser: Any, report: Path, folder: Path, name: str) -> None:
     wide, high = WIDTHS[name]
     page = browser.new_page(viewport={"width": wide, "height": high}, offline=True)
     page.goto(report.resolve().as_uri())
-    page.wait_for_function("document.body.dataset.ready === 'true'")
+    page.wait_for_selector(READY, state="attached")
     for view in VIEWS:
         page.locator(f"#tab-{view}").click()
         page.wait_for_timeout(500)
