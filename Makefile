@@ -45,7 +45,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv demo docs/_build docs/_pictures docs/gallery docs/reference/generated
+	rm -rf .venv demo docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -28,7 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_code", "gallery/**/*.ipynb", "gallery/**/*.py", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "_code", "_kept", "gallery/**/*.ipynb", "gallery/**/*.py", "**/GALLERY_HEADER.rst"]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -58,12 +58,15 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "thumbnail_size": (400, 280),
 }
 
 html_theme = "furo"
 html_title = "tempograd"
 html_static_path = ["_static"]
+html_extra_path = ["_kept"]  # what pages wrote for their readers
+Path(__file__).with_name("_kept").mkdir(exist_ok=True)
 html_css_files = ["tempograd.css"]
 html_math_renderer = "mathml"
 html_copy_source = False

@@ -84,26 +84,18 @@ print(f"right on {right.float().mean():.0%} of the other machines")
 # %%
 # Explain why it says *failure*, class 0.
 
-exp = tg.explain(
-    model,
-    x[test],
-    target=0,
-    mask=seen[test],
-    ids=machines.ids[test],
-    channels=machines.channels,
-    times=machines.times,
-    points=200,
-)
+others = machines.take(test)
+exp = tg.explain(model, x[test], target=0, points=200, **others.options)
 exp.plot(1, classes=machines.classes)
 
 # %%
 # Over all machines that fail: which sensor drives it?
 
-failing = (machines.y[test] == 0).nonzero().flatten().tolist()
+failing = (others.y == 0).nonzero().flatten().tolist()
 tg.plots.drivers(exp, rows=failing, classes=machines.classes)
 
 # %%
 # One file for the people who run the machines:
 
-split = tg.Split(x[test], machines.y[test], mask=seen[test], ids=machines.ids[test])
+split = tg.Split(x[test], others.y, mask=others.mask, ids=others.ids)
 tg.report(folder / "machines.html", model, exp, split=split).name

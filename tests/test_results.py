@@ -52,3 +52,23 @@ def test_documents_quote_results_to_the_letter(page):
     for name, table in re.findall(r"<!-- from (\S+) -->\n\n((?:\|.*\n)+)", page.read_text()):
         source = (ROOT / name).read_text().splitlines()
         assert [line for line in table.splitlines() if line not in source] == [], name
+
+
+def test_the_page_on_predicted_deaths_has_the_measured_numbers():
+    """Names and numbers of its table, in their order, from the file that the script wrote."""
+    found = json.loads((ROOT / "benchmarks/results/physionet_drivers.json").read_text())
+    page = (ROOT / "docs/physionet.md").read_text()
+    assert f"AUROC {found['model']['auroc']:.2f}" in page
+    assert f"over {found['stays']} predicted deaths" in page
+    lines = re.findall(r"\| (push|size) per (stay|measured value) \| (.*) \|", page)
+    assert len(lines) == 4
+    for kind, unit, rest in lines:
+        name = {"push": "signed", "size": "absolute"}[kind]
+        rows = found["series" if unit == "stay" else "value"]
+        rows = sorted(rows, key=lambda row, name=name: -row[f"{name}_mean"])
+        *first, lactate = rest.split(" | ")
+        places = 3 if unit == "stay" else 4
+        assert first == [f"{row['channel']} {row[f'{name}_mean']:.{places}f}" for row in rows[:3]]
+        rank = [row["channel"] for row in rows].index("Lactate")
+        mean, error = (rows[rank][f"{name}_{part}"] for part in ("mean", "error"))
+        assert lactate == f"rank {rank + 1}: {mean:.{places}f} ± {error:.{places}f}"

@@ -30,9 +30,10 @@ class Block(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a block printed, and the pictures it ended with."""
+    """What a block printed, the value of its last line, and the pictures that this is."""
 
     text: str
+    value: Any = None
     pictures: list[Any] = field(default_factory=list)  # matplotlib figures
 
 
@@ -71,8 +72,8 @@ def _python(code: str, namespace: dict[str, Any]) -> Outcome:
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "<page>", "eval"), namespace)  # noqa: S307  # ours
     if hasattr(value, "savefig"):
-        return Outcome(printed.getvalue(), [value])
-    return Outcome(printed.getvalue() + ("" if value is None else f"{value!r}\n"))
+        return Outcome(printed.getvalue(), value, [value])
+    return Outcome(printed.getvalue() + ("" if value is None else f"{value!r}\n"), value)
 
 
 def _shell(code: str) -> Outcome:

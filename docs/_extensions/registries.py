@@ -38,11 +38,13 @@ FACTS = {  # column: class fact
 }
 LEADS = {
     "explainers": (
-        'Every method is one name away: ``tg.explain(model, x, "lime")``. **Sign**: a score tells the direction. '
-        "**One class**: scores are about one class or output, not about the whole prediction. **Gradients**: the "
-        "model must be differentiable; without this mark any function will do. **Training series**: pass "
-        "``train=``. **Fixed**: there is no random draw, so the seed makes no difference. **Sums up**: the scores "
-        "add up to the change of the prediction."
+        'Every method is one name away: ``tg.explain(model, x, "lime")``.\n\n'
+        "- **sign**: a score tells the direction\n"
+        "- **one class**: scores are about one class or output, not about the whole prediction\n"
+        "- **gradients**: the model must be differentiable; without this mark any function will do\n"
+        "- **training series**: pass ``train=``\n"
+        "- **fixed**: there is no random draw, so the seed makes no difference\n"
+        "- **sums up**: the scores add up to the change of the prediction"
     ),
     "metrics": '``tg.evaluate(model, explanation, metrics=["cpd", "aup"])`` gives one score per series.',
     "datasets": (

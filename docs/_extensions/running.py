@@ -16,13 +16,15 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 PICTURES = "_pictures"  # below the sources, where Sphinx finds pictures
+KEPT = "_kept"  # and this is copied as it is: html_extra_path
 
 
 class Run(SphinxDirective):
     """Show code, run it after the blocks before it on the same page, and show what came out.
 
-    ``:hide:`` leaves the code out, ``:quiet:`` what it prints; ``:file:`` takes the code from a file of
-    ``_code``; a picture needs ``:alt:``.
+    ``:hide:`` leaves the code out, ``:quiet:`` what it prints. ``:file:`` takes the code from a file of ``_code``.
+    ``:html:`` shows the last value as a notebook does. ``:keep:`` puts a file that the block wrote beside the
+    pages, below ``kept/``. A picture needs ``:alt:``.
     """
 
     has_content = True
@@ -32,6 +34,8 @@ class Run(SphinxDirective):
         "caption": directives.unchanged_required,
         "file": directives.unchanged_required,
         "hide": directives.flag,
+        "html": directives.flag,
+        "keep": directives.unchanged_required,
         "quiet": directives.flag,
     }
 
@@ -42,12 +46,20 @@ class Run(SphinxDirective):
             outcome = page_blocks.run(block, self._state("names", dict), self._folder())
         except Exception as error:
             raise self.error(f"This block ended with {type(error).__name__}: {error}") from error
+        if "keep" in self.options:
+            kept = Path(self.env.srcdir) / KEPT / "kept"
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self._folder() / self.options["keep"], kept)
         shown: list[nodes.Node] = []
         if "hide" not in self.options:
             shown.append(
                 self._literal(block.code.rstrip(), "console" if block.language == "sh" else "python", "code")
             )
-        if outcome.text.strip() and "quiet" not in self.options:
+        if "html" in self.options:
+            shown.append(
+                nodes.raw("", f'<div class="run-html">{outcome.value._repr_html_()}</div>', format="html")
+            )
+        elif outcome.text.strip() and "quiet" not in self.options:
             shown.append(self._literal(outcome.text.rstrip(), "text", "printed"))
         return shown + [self._picture(figure) for figure in outcome.pictures]
 

@@ -157,10 +157,11 @@ def binary(path: Path) -> Case:
 
 
 def one_column(path: Path) -> Case:
-    """A classifier with one output, which gets a sigmoid."""
+    """A classifier with one output, which gets a sigmoid; its series have names."""
     model, x = network(12, 2, 1), series(8, 12, 2)
     y = wrong_now_and_then((model(x)[:, 0] > 0).long())
-    return write(path, model, [tg.explain(model, x)], tg.Split(x, y))
+    names = (*"7654321", HOSTILE[0])  # most of them are the number of another series
+    return write(path, model, [tg.explain(model, x).named(names=names)], tg.Split(x, y))
 
 
 def per_step(path: Path) -> Case:

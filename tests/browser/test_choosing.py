@@ -69,6 +69,17 @@ def test_a_series_is_found_by_its_id(visit):
     assert "22" in sheet.find("#view-series").inner_text()
 
 
+def test_a_series_is_found_by_its_name(visit):
+    """A number that names one series and numbers another means the name, which is what people see."""
+    sheet = visit("one_column")
+    for number, name in enumerate(sheet.case.first.names):
+        sheet.set("find", name)
+        assert int(sheet.value("series")) == number
+        assert sheet.text("#headline") == f"Series {name}"
+    sheet.set("find", 0)  # nobody's name, but a number
+    assert int(sheet.value("series")) == 0
+
+
 @pytest.mark.parametrize("name", ["classifier", "binary", "many_classes"])
 def test_the_class_filter_keeps_what_was_explained(visit, name):
     sheet = visit(name)

@@ -101,7 +101,7 @@ def test_the_cursor_reads_values_off(visit):
 def test_scores_are_those_of_the_metrics(visit):
     sheet = visit("classifier")
     case = sheet.case
-    number = 44
+    number = 45  # not the one in the middle, which a reversal would leave where it is
     sheet.choose(number)
     for method, explanation in case.explanations.items():
         metrics = ["cpd", "cpp", "auroc", "auprc"]

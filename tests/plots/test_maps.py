@@ -18,6 +18,12 @@ def test_inputs_are_shaded_from_the_lowest_to_the_highest_of_their_channel_over_
     assert record.cases[1].shade.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # 9 is missing; 2 lies half-way from 1 to 3
 
 
+def test_values_that_were_not_observed_do_not_shade_others():
+    x, mask = torch.tensor([[[1.0], [3.0], [-7.0], [9.0]]]), torch.tensor([[[1], [1], [0], [0]]]).bool()
+    record = plots.heatmap_record(made(np.zeros((1, 4, 1)), x=x, mask=mask))
+    assert record.cases[0].shade.tolist() == [[0], [1], [0.5], [0.5]]
+
+
 def test_channels_are_ordered_by_their_effect_in_all_cases_together():
     values = [[[1.0, -2.0, 0.0]], [[4.0, 0.5, 0.0]], [[0.0, 0.0, 99.0]]]
     explanation = made(values, channels=("a", "b", "c"))

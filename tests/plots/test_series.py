@@ -19,8 +19,19 @@ def rows(picture):
     return list(zip(axes[::2], axes[1::2], strict=True))
 
 
+def bars_of(axes):
+    """Return the bars of a row: middle, height and colour of each."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_hex
+
+    (found,) = [part for part in axes.collections if type(part) is PolyCollection and not part.get_hatch()]
+    corners = [path.vertices for path in found.get_paths()]
+    colours = [to_hex(colour) for colour in found.get_facecolor()]
+    return [(each[:4, 0].mean(), each[1, 1], colour) for each, colour in zip(corners, colours, strict=True)]
+
+
 def heights(axes):
-    return [bar.get_height() for bar in axes.patches]
+    return [height for _, height, _ in bars_of(axes)]
 
 
 def test_record_holds_the_series_that_was_asked_for():
@@ -107,9 +118,7 @@ def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():
     picture = plots.series(made(VALUES, **parts), 0)
     for d, (_, bars) in enumerate(rows(picture)):
         assert heights(bars) == [VALUES[0][0][d], VALUES[0][1][d]]
-    from matplotlib.colors import to_hex
-
-    colours = [[to_hex(bar.get_facecolor()) for bar in bars.patches] for _, bars in rows(picture)]
+    colours = [[colour for _, _, colour in bars_of(bars)] for _, bars in rows(picture)]
     up, down = plots.style.UP, plots.style.DOWN
     assert colours == [[plots.style.PALE[up], down], [up, plots.style.PALE[up]]]  # 0 and 0.5 ± 0.6 include 0
 
@@ -140,7 +149,8 @@ def test_whiskers_are_the_interval_and_unknown_ones_are_left_out():
     error = torch.tensor([[[0.5], [torch.inf], [0.0]]])
     explanation = made([[[1.0], [2.0], [3.0]]], standard_error=error, effective_points=torch.full((1, 3, 1), 9.0))
     ((_, bars),) = rows(plots.series(explanation))
-    segments = [segment[:, 1].tolist() for segment in bars.collections[0].get_segments()]
+    (whiskers,) = [part for part in bars.collections if hasattr(part, "get_segments")]
+    segments = [segment[:, 1].tolist() for segment in whiskers.get_segments()]
     half = 0.5 * stats.t.ppf(0.975, 8)
     assert segments == [pytest.approx([1 - half, 1 + half], rel=1e-3), [3.0, 3.0]]
 
@@ -149,9 +159,17 @@ def test_of_ten_thousand_steps_the_strongest_stay_in_sight():
     values = np.zeros((1, 10_000, 1))
     values[0, 7_321], values[0, 4] = -5, 2
     ((_, bars),) = rows(plots.series(made(values)))
-    drawn = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars.patches}
+    drawn = {round(middle): height for middle, height, _ in bars_of(bars)}
     assert len(drawn) <= 600
     assert {place: height for place, height in drawn.items() if height} == {7_321: -5, 4: 2}
+
+
+def test_of_ten_thousand_steps_long_gaps_are_hatched():
+    mask = torch.ones(1, 10_000, 1, dtype=torch.bool)
+    mask[0, 1_700:3_400], mask[0, 5_000] = False, False  # 17 steps are drawn as one
+    ((values, _),) = rows(plots.series(made(np.zeros((1, 10_000, 1)), mask=mask)))
+    (hatched,) = [spans for spans in values.collections if spans.get_hatch()]
+    assert [path.get_extents().intervalx.tolist() for path in hatched.get_paths()] == [[1_699.5, 3_399.5]]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
-from plot_toys import made, waves
+from plot_toys import made, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
@@ -55,6 +56,16 @@ def test_the_users_settings_change_nothing_and_ours_stay_inside(tmp_path):
     assert (tmp_path / "strange.svg").read_bytes() == plain
     assert (tmp_path / "mixed.svg").read_bytes() == plain
     assert b"<dc:date>" not in plain
+
+
+def test_drawing_on_a_canvas_of_ones_own_is_in_our_style_too():
+    def pixels(settings):
+        canvas = FigureCanvasAgg(plots.series(with_gaps(waves())))
+        with matplotlib.rc_context(settings):
+            canvas.draw()
+        return np.asarray(canvas.buffer_rgba())
+
+    np.testing.assert_array_equal(pixels({}), pixels(STRANGE | {"text.hinting": "none", "hatch.linewidth": 9}))
 
 
 def test_a_notebook_shows_the_picture_itself():

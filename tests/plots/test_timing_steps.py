@@ -48,13 +48,14 @@ def test_what_comes_of_the_steps_is_the_explanation():
     mask[1, 11:] = False
     cases = [
         (Recurrent().eval(), {"mask": mask, "anchored": 0.5}),
+        (Recurrent().eval(), {"mask": mask, "points": 5}),  # so few that masks are redrawn
         (Product(), {"points": 300, "target": 1, "segments": 3}),
         (Running(), {"steps": [3, 4, 5]}),
         (Running(), {"steps": "own", "points": 7}),
     ]
     for model, options in cases:
         explanation = tg.explain(model, x, seed=5, ids=[7, 3, 1, 9], **options)
-        for i in (0, 1):
+        for i in range(4):
             for channel in range(3):
                 record = plots.timing_steps_record(model, explanation, i, channel=channel)
                 np.testing.assert_allclose(record.values, explanation.values[i, :, channel], atol=1e-6)

@@ -15,7 +15,7 @@ from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
 from tempograd.metrics._removal import rankings
 from tempograd.plots import style, wording
-from tempograd.plots.parts import heading, scale_ticks, value_ticks
+from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
 from tempograd.plots.subject import Floats, Several, labelled, position
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ def _draw_removed(axes: "Axes", each: Removed, span: float) -> None:
     colour = [style.UP if value >= 0 else style.DOWN for value in each.values]
     gone = np.isin(np.arange(len(each.values)), each.top)
     faded = [c if chosen else style.PALE[c] for c, chosen in zip(colour, gone, strict=True)]
-    axes.bar(np.arange(len(each.values)), each.values, color=faded, width=0.85)
+    draw_bars(axes, np.arange(len(each.values)), each.values, 0.85, faded)
+    axes.set_xlim(-1, len(each.values))
     axes.axhline(0, color=style.MUTED, linewidth=0.5)
     scale_ticks(axes, -span, span)
     axes.set_title(f"{wording.method(each.method)}: {len(each.top)} go (dark)")

@@ -111,7 +111,8 @@ def cost_record(
 def cost_rows(records: Mapping[str, Record] | Iterable[Record], measure: str) -> list[CostRow]:
     """Return one row per method from the records of a benchmark.
 
-    The cost is the wall time of explaining divided by the number of series. Where there are several records of a
+    The cost is the wall time of explaining divided by the number of series; what a method learnt from training
+    series before, and the search for its settings, are not counted. Where there are several records of a
     method, one per fold, the score is the mean of their means with the standard error over folds; else it is the
     mean over series with the standard error over series.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
 
 TICKS = 8
+FINEST = 600  # steps that can be told apart in the width of a picture
 DASHED = 0.2  # of the full colour: from here on a cell that pushes down has a dash
 
 
@@ -116,9 +117,20 @@ def decade_ticks(axes: "Axes") -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
+def draw_bars(axes: "Axes", place: Any, values: Floats, width: float, colours: Sequence[str]) -> None:
+    """Draw bars from 0 as one collection, which is many times faster than one object for each."""
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415  # an extra
+
+    left, right, zero = place - width / 2, place + width / 2, np.zeros(len(values))
+    corners = np.stack([left, zero, left, values, right, values, right, zero], -1).reshape(-1, 4, 2)
+    axes.add_collection(PolyCollection(list(corners), facecolors=list(colours), linewidths=0, snap=True))
+
+
 def hatch_missing(axes: "Axes", observed: Flags) -> None:
-    """Hatch the steps that were not observed."""
-    spans = [(start - 0.5, stop - start) for start, stop in runs(~observed)]
+    """Hatch the steps that were not observed; of many steps the groups in which none was."""
+    width = max(math.ceil(len(observed) / FINEST), 1)
+    groups = [observed[start : start + width].any() for start in range(0, len(observed), width)]
+    spans = [(start * width - 0.5, (stop - start) * width) for start, stop in runs(~np.array(groups))]
     look: dict[str, Any] = {"facecolor": style.MISSING, "edgecolor": style.FRAME, "hatch": style.HATCH}
     if spans:
         axes.broken_barh(spans, (0, 1), transform=axes.get_xaxis_transform(), linewidth=0, zorder=0.5, **look)

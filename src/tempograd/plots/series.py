@@ -10,6 +10,8 @@ from tempograd.engine import Model
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import (
+    FINEST,
+    draw_bars,
     hatch_missing,
     runs,
     scale_ticks,
@@ -43,7 +45,6 @@ WIDTH, ABOVE, BELOW = 7.6, 0.78, 0.58  # inches: the picture, and around its row
 GAP, SLIT = 0.2, 0.05  # between channels, and between values and bars
 VALUES, BARS, OUTPUT = 0.55, 0.45, 0.5  # heights of rows in inches
 WHISKERS = 240  # bars that have room for a whisker
-MOST_BARS = 600  # more cannot be told apart: of each group of steps the strongest is drawn
 
 
 @dataclass(frozen=True)
@@ -227,12 +228,12 @@ def _mark(axes: "Axes", start: int, stop: int) -> None:
 
 def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
     shown, seen = record.scores, record.observed[:, d]
-    place, width = strongest_of_groups(shown.values[:, d], MOST_BARS)
+    place, width = strongest_of_groups(shown.values[:, d], FINEST)
     values, pale = shown.values[place, d], shown.uncertain[place, d]
     full = [style.SIZE if not shown.signed else style.UP if value >= 0 else style.DOWN for value in values]
     colour = [style.PALE[each] if faint else each for each, faint in zip(full, pale, strict=True)]
     hatch_missing(axes, seen)
-    axes.bar(place, values, width=0.82 if len(values) <= 120 else width, color=colour)
+    draw_bars(axes, place, values, 0.82 if len(values) <= 120 else width, colour)
     if shown.low is not None and shown.high is not None and len(values) <= WHISKERS:
         low, high = shown.low[place, d], shown.high[place, d]
         known = np.isfinite(low) & np.isfinite(high) & seen[place]

@@ -13,7 +13,7 @@ from tempograd.errors import InputError
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
-from tempograd.plots.parts import heading, runs, scale_ticks, time_axis, value_ticks
+from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.plots.subject import (
     Flags,
     Floats,
@@ -253,7 +253,7 @@ def _shade(axes: "Axes", held: Flags) -> None:
 
 def _draw_bars(axes: "Axes", values: Floats, span: float) -> None:
     colour = [style.UP if value >= 0 else style.DOWN for value in values]
-    axes.bar(np.arange(len(values)), values, color=colour, width=0.9 if len(values) <= 120 else 1.0)
+    draw_bars(axes, np.arange(len(values)), values, 0.9 if len(values) <= 120 else 1.0, colour)
     axes.axhline(0, color=style.MUTED, linewidth=0.5)
     scale_ticks(axes, -span, span)
     axes.set_xlim(-0.5, len(values) - 0.5)

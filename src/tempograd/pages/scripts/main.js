@@ -32,12 +32,17 @@ const redraw = () => {
   if (!at("view-summary").hidden) showSummary();
 };
 
-// On paper all three views follow each other.
+// On paper all three views follow each other, with pictures drawn for its width, so that their letters stay readable.
 const preparePrint = () => {
+  document.body.classList.add("paper");
   for (const tab of TABS) at(`view-${tab}`).hidden = false;
   if (!summaryReady) { startSummary(); summaryReady = true; }
+  redraw();
 };
-const afterPrint = () => openTab(TABS.find((tab) => at(`tab-${tab}`).getAttribute("aria-selected") === "true"));
+const afterPrint = () => {
+  document.body.classList.remove("paper");
+  openTab(TABS.find((tab) => at(`tab-${tab}`).getAttribute("aria-selected") === "true"));
+};
 
 const start = async () => {
   read(await unpack("data"));

@@ -46,7 +46,8 @@ const filterSeries = () => {
 };
 
 const findSeries = () => {
-  const wanted = at("find").value.trim(), i = data.ids.findIndex((id, place) => seriesName(place) === wanted || String(id) === wanted);
+  const wanted = at("find").value.trim(), named = data.names ? data.names.indexOf(wanted) : -1;
+  const i = named >= 0 ? named : data.ids.findIndex((id) => String(id) === wanted);
   const found = i >= 0;
   at("find").setAttribute("aria-invalid", String(!found));
   at("find-answer").textContent = found ? "" : `There is no series ${wanted} in this report.`;
