@@ -7,14 +7,15 @@ from typing import Any
 
 from browsing import VIEWS, WIDTHS, chromium
 
-COLOURS = 128  # a palette keeps each file well below 200 kB
+COLOURS = 256  # a palette keeps each file below 200 kB
 LARGEST = 200_000
 
 
 def save(picture: bytes, path: Path) -> None:
     from PIL import Image
 
-    image = Image.open(BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    image = Image.open(BytesIO(picture)).convert("RGB")
+    image = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)  # keeps rare colours
     image.save(path, optimize=True)
     if path.stat().st_size > LARGEST:
         raise SystemExit(f"{path} has {path.stat().st_size} bytes, more than {LARGEST}: show less of the page.")
