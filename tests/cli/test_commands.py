@@ -71,7 +71,9 @@ def test_train_writes_the_model_the_library_trains(tmp_path, capsys):
     for name, weights in expected.state_dict().items():
         torch.testing.assert_close(written.state_dict()[name], weights, rtol=0, atol=0)
     reached = accuracy(expected, data.test)
-    assert f"Test accuracy {reached:.4f}." in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert f"Test accuracy {reached:.4f}." in captured.out
+    assert captured.err == ""  # bars are for terminals
     assert written.facts["fold"] == 1
     assert written.facts["test_accuracy"] == reached
     assert written.facts["validation_accuracy"] == accuracy(expected, data.validation)

@@ -70,21 +70,31 @@ def scripted(model, path, *, trace=False):
     return path
 
 
-def forms(model, folder):
-    yield tg.load_model(exported(model, folder / "any.pt2"))
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """One recurrent model as four kinds of program; exporting takes seconds."""
+    folder, model = tmp_path_factory.mktemp("programs"), Recurrent().eval()
+    return {
+        "any batch": exported(model, folder / "any.pt2"),
+        "batches of four": exported(model, folder / "four.pt2", shapes=None),
+        "script": scripted(model, folder / "script.pt"),
+        "trace": scripted(model, folder / "trace.torchscript", trace=True),
+    }
+
+
+@pytest.fixture(scope="module")
+def forms(files):
     with pytest.warns(tg.TempogradWarning, match="was exported for batches of 4 series"):
-        yield tg.load_model(exported(model, folder / "four.pt2", shapes=None))
-    yield tg.load_model(scripted(model, folder / "script.pt"))
-    yield tg.load_model(scripted(model, folder / "trace.torchscript", trace=True))
+        return {name: tg.load_model(path) for name, path in files.items()}
 
 
 @pytest.mark.parametrize("method", ["timing", "integrated_gradients", "occlusion", "dynamask"])
-def test_programs_explain_as_the_module_they_were_made_from(method, recurrent, tmp_path):
+def test_programs_explain_as_the_module_they_were_made_from(method, recurrent, forms):
     x, options = series(6, 10, 3), {"epochs": 3} if method == "dynamask" else {}
     expected = tg.explain(recurrent, x, method, seed=3, **options)
     scores = tg.evaluate(recurrent, expected, metrics=["cpd", "accuracy"])
     assert expected.values.abs().max() > 1e-3
-    for form in forms(recurrent, tmp_path):
+    for form in forms.values():
         found = tg.explain(form, x, method, seed=3, **options)
         torch.testing.assert_close(found.values, expected.values, rtol=1e-5, atol=1e-7)
         assert torch.equal(found.target, expected.target)
@@ -95,15 +105,15 @@ def test_programs_explain_as_the_module_they_were_made_from(method, recurrent, t
         assert torch.equal(again["accuracy"], scores["accuracy"])
 
 
-def test_programs_have_an_accuracy(recurrent, tmp_path):
+def test_programs_have_an_accuracy(recurrent, forms):
     split = tg.Split(series(7, 10, 3), torch.tensor([0, 1, 2, 0, 1, 2, 0]))
-    for form in forms(recurrent, tmp_path):
+    for form in forms.values():
         assert tg.accuracy(form, split) == tg.accuracy(recurrent, split)
 
 
-def test_a_fixed_batch_takes_any_number_of_series(recurrent, tmp_path):
+def test_a_fixed_batch_takes_any_number_of_series(recurrent, files):
     with pytest.warns(tg.TempogradWarning, match="export it with dynamic_shapes="):
-        model = tg.load_model(exported(recurrent, tmp_path / "m.pt2", shapes=None))
+        model = tg.load_model(files["batches of four"])
     for count in (1, 3, 4, 5, 9):
         x = series(count, 10, 3)
         torch.testing.assert_close(model(x), recurrent(x))
@@ -116,8 +126,8 @@ def test_per_step_programs(tmp_path):
     torch.testing.assert_close(found.values, expected.values)
 
 
-def test_other_lengths_than_the_exported_one_are_refused_in_one_sentence(recurrent, tmp_path):
-    model = tg.load_model(exported(recurrent, tmp_path / "m.pt2"))
+def test_other_lengths_than_the_exported_one_are_refused_in_one_sentence(forms):
+    model = forms["any batch"]
     with pytest.raises(tg.TempogradError, match=r"The model cannot take x of shape \(2, 12, 3\), read as"):
         tg.explain(model, series(2, 12, 3))
     with pytest.raises(
@@ -127,7 +137,9 @@ def test_other_lengths_than_the_exported_one_are_refused_in_one_sentence(recurre
 
 
 def test_a_program_exported_in_training_mode_is_refused(tmp_path):
-    for number, model in enumerate((Recurrent().train(), nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)))):
+    for number, model in enumerate(
+        (nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)), nn.Sequential(nn.Flatten(), nn.BatchNorm1d(30)))
+    ):
         with pytest.raises(tg.TempogradError, match=r"was exported in training mode.*call model.eval\(\)"):
             tg.load_model(exported(model, tmp_path / f"{number}.pt2"))
 
@@ -139,9 +151,9 @@ def test_programs_of_other_inputs_are_refused(tmp_path):
         tg.load_model(tmp_path / "m.pt2")
 
 
-def test_recurrent_layers_are_found_in_programs(recurrent, tmp_path):
+def test_recurrent_layers_are_found_in_programs(recurrent, forms, tmp_path):
     """On a GPU these run without cuDNN, which could not differentiate them."""
-    assert all(_recurs(form) for form in forms(recurrent, tmp_path))
+    assert [name for name, form in forms.items() if not _recurs(form)] == []
     plain = nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval()
     assert not _recurs(tg.load_model(exported(plain, tmp_path / "plain.pt2")))
     assert not _recurs(tg.load_model(scripted(plain, tmp_path / "plain.pt")))
@@ -161,8 +173,9 @@ def swapped(source, path, part, content):
     return path
 
 
-def test_no_program_unpickles_objects(recurrent, tmp_path):
-    whole = exported(recurrent, tmp_path / "m.pt2")
+def test_no_program_unpickles_objects(files, tmp_path):
+    whole = tmp_path / "m.pt2"
+    whole.write_bytes(files["any batch"].read_bytes())
     bomb = io.BytesIO()
     torch.save((Bomb(),), bomb)
     bad = swapped(whole, tmp_path / "bad.pt2", "sample_inputs/model.pt", bomb.getvalue())

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tempograd.data.own.table import Table
 from tempograd.errors import DataError, InputError, UnknownNameError
 
 FORMATS = ("long", "melted", "wide")
-Format = Literal["long", "melted", "wide"]
 OBVIOUS = {
     "id": "id ids series series_id case case_id sample sample_id patient patient_id record record_id recordid",
     "time": "time t step time_step timestep timestamp date datetime hour hours minute minutes second seconds",
