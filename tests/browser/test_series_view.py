@@ -60,6 +60,8 @@ def test_removed_cells_move_the_prediction_as_the_model_says(visit, name):
             before, after = case.answer(case.x[row : row + 1])[0], case.without(method, row, count)
             shown = sheet.rows("#probabilities tr[data-class]")
             assert {int(found["class"]) for found in shown} == set(range(len(before)))
+            if case.first.target.ndim == 1:
+                assert int(shown[0]["class"]) == int(case.first.target[row])
             for found in shown:
                 kind = int(found["class"])
                 line = f"#probabilities tr[data-class='{kind}']"

@@ -240,6 +240,9 @@ def test_the_key_explains_only_what_occurs(tmp_path, flat, page):
     for kind in ("size", "pale", "missing", "truth", "gone"):
         assert f'class="key {kind}"' in page.text
         assert f'class="key {kind}"' not in plain.read_text(encoding="utf-8")
+    sizes = report(tmp_path / "s.html", None, explain(flat, random_series(1), "random"))
+    assert 'class="key signed"' in plain.read_text(encoding="utf-8")
+    assert 'class="key signed"' not in sizes.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("time", "channels", "classes"), [(1, 1, 1), (10_000, 1, 2), (30, 12, 20)])

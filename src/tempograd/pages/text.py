@@ -47,13 +47,15 @@ def _plural(count: int, one: str, many: str) -> str:
 
 def legend(content: Content) -> str:
     """Explain colours and marks, but only those that occur."""
-    keys = [
-        (
-            "signed",
-            "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
-            f"pushed it down. Both are compared with {_baseline(content.first)} in its place.",
+    keys = []
+    if any(drawn.signed for drawn in content.maps):
+        keys.append(
+            (
+                "signed",
+                "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
+                f"pushed it down. Both are compared with {_baseline(content.first)} in its place.",
+            )
         )
-    ]
     if any(not drawn.signed for drawn in content.maps):
         keys.append(("size", "<b>Purple</b>: a method that gives size without direction."))
     if any(drawn.half is not None for drawn in content.maps):

@@ -83,7 +83,7 @@ const drawSteps = (picture, scale, top, bottom) => {
 
 const drawCursor = (picture, scale) => {
   if (view.cursor < scale.from || view.cursor > scale.to) return;
-  picture.add("line", { class: "cursor-line", x1: rounded(scale.centre(view.cursor)), x2: rounded(scale.centre(view.cursor)), y1: 0, y2: picture.height - 20, stroke: "#0c5291", "stroke-dasharray": "3 3" });
+  picture.add("line", { class: "cursor-line", x1: rounded(scale.centre(view.cursor)), x2: rounded(scale.centre(view.cursor)), y1: 20, y2: picture.height - 38, stroke: "#0c5291", "stroke-dasharray": "3 3" });
 };
 
 // Values and scores of the strongest channels, one above the other, on one time axis.

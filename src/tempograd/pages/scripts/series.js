@@ -22,7 +22,7 @@ const describe = (i) => {
 
 const SORTS = {
   id: (a, b) => data.ids[a] - data.ids[b],
-  effect: (a, b) => totalEffect(data.maps[0], b) - totalEffect(data.maps[0], a) || a - b,
+  effect: (a, b) => totalEffect(view.map, b) - totalEffect(view.map, a) || a - b,
   wrong: (a, b) => wrongSteps(b) - wrongSteps(a) || a - b,
   confidence: (a, b) => explainedScore(a) - explainedScore(b) || a - b,
 };
@@ -34,7 +34,7 @@ const hasOutcome = (i, outcome) => {
 };
 const STEP_OUTCOMES = { FP: "with false alarms", FN: "with missed steps", right: "right at every step" };
 
-const filterSeries = () => {
+const listSeries = () => {
   const kind = at("filter-class").value, outcome = at("filter-outcome").value;
   list = data.ids.map((_, i) => i).filter((i) => (kind === "all" || String(data.target[i]) === kind) && (outcome === "all" || hasOutcome(i, outcome)));
   list.sort(SORTS[at("sort").value]);
@@ -42,6 +42,9 @@ const filterSeries = () => {
   const all = data.ids.length;
   at("matches").textContent = list.length === all ? counted(all, "series", "series") : `${list.length.toLocaleString("en")} of ${counted(all, "series matches", "series match")}`;
   at("nothing").hidden = list.length > 0;
+};
+const filterSeries = () => {
+  listSeries();
   if (list.length) showSeries(list.includes(view.series) ? view.series : list[0]);
 };
 
@@ -140,9 +143,10 @@ const showRemoval = () => {
   at("removal-text").textContent = said;
   at("removal").setAttribute("aria-valuetext", said);
   const lines = [];
-  for (let k = 0; k < outputs(); k += 1) {
+  const explained = data.target ? data.target[series] : -1, kinds = [...Array(outputs()).keys()];
+  for (const k of kinds.sort((a, b) => (b === explained) - (a === explained) || a - b)) {  // the explained one on top
     const before = afterRemoval(map, series, 0, k), after = afterRemoval(map, series, state, k);
-    const name = element("th", className(k) + (data.target && data.target[series] === k ? " (explained)" : ""), { scope: "row" });
+    const name = element("th", className(k) + (k === explained ? " (explained)" : ""), { scope: "row" });
     const cells = [name, element("td", output(before), { "data-before": before }), element("td", output(after), { "data-after": after })];
     if (data.output === "probability") {
       const bar = element("td", "", { class: "bar", "aria-hidden": "true" }), inner = element("i", "");
@@ -180,13 +184,22 @@ const refresh = () => {
   drawSeries();
 };
 
-const showSeries = (i) => {
-  view.series = i;
-  const place = list.indexOf(i);
+const showPlace = () => {
+  const place = list.indexOf(view.series);
   at("series").selectedIndex = place;
   at("previous").disabled = place <= 0;
   at("next").disabled = place === list.length - 1;
+};
+const showSeries = (i) => {
+  view.series = i;
+  showPlace();
   at("removal").value = 0;
+  refresh();
+};
+const showMethod = () => {
+  view.map = data.maps[at("method").value];
+  listSeries();  // their order may be by this method's effect
+  showPlace();
   refresh();
 };
 
@@ -247,7 +260,7 @@ const startSeries = () => {
   at("previous").addEventListener("click", () => step(-1));
   at("next").addEventListener("click", () => step(1));
   at("find").addEventListener("change", findSeries);
-  at("method").addEventListener("change", () => { view.map = data.maps[at("method").value]; refresh(); });
+  at("method").addEventListener("change", showMethod);
   at("channels-shown").addEventListener("change", () => { view.channels = Number(at("channels-shown").value); drawSeries(); });
   for (const id of ["time-from", "time-to"]) at(id).addEventListener("change", () => zoomTo(Number(at("time-from").value), Number(at("time-to").value)));
   at("reset-zoom").addEventListener("click", () => zoomTo(0, data.time - 1));
