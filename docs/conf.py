@@ -19,6 +19,7 @@ extensions = [
     "mathml",
     "myst_parser",
     "numpydoc",
+    "offline",
     "registries",
     "running",
     "sphinx.ext.autodoc",
@@ -34,7 +35,8 @@ exclude_patterns = [
     "_kept",
     "gallery/*.ipynb",
     "gallery/*.py",
-    "**/sg_execution_times.rst",  # it would fetch scripts from elsewhere
+    "sg_execution_times.rst",  # it would fetch scripts from elsewhere
+    "gallery/sg_execution_times.rst",
 ]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]

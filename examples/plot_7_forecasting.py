@@ -48,7 +48,8 @@ exp.plot(5)
 
 # %%
 # The temperature of four hours ago stands out, -4 on the axis: it is six hours
-# before the forecast hour. Demand counts one day before.
+# before the forecast hour. Past demand counts a
+# little, at many hours.
 #
 # Each step of the horizon has its own map. The strongest temperature moves along
 # with it:

@@ -6,20 +6,21 @@ import os
 from collections.abc import Iterator
 from inspect import isclass, isfunction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
-
-from docutils import nodes
-from sphinx.addnodes import pending_xref
-from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
-from sphinx.util.typing import ExtensionMetadata
 
 import tempograd
 from tempograd import cli
 from tempograd.cli.listing import describe, first_sentence
 from tempograd.data import DATASETS
 from tempograd.registry import Registry
+
+if TYPE_CHECKING:  # the tests read the pages without Sphinx
+    from docutils import nodes
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.util.typing import ExtensionMetadata
 
 REGISTRIES: dict[str, Registry[Any]] = {
     "explainers": tempograd.EXPLAINERS,
@@ -173,7 +174,7 @@ def _title(text: str, line: str = "=") -> str:
     return f"{text}\n{line * len(text)}\n\n"
 
 
-def write(app: Sphinx) -> None:
+def write(app: "Sphinx") -> None:
     """Write the pages; one that has not changed stays as it is, so that it is not read again."""
     folder = Path(app.srcdir) / "reference" / "generated"
     texts = pages()
@@ -188,8 +189,8 @@ def write(app: Sphinx) -> None:
 
 
 def by_public_name(
-    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
-) -> nodes.reference | None:
+    app: "Sphinx", env: "BuildEnvironment", node: "pending_xref", content: "nodes.TextElement"
+) -> "nodes.reference | None":
     """Resolve ``tempograd.models.train``, as docstrings write it, to ``tempograd.train``, as users do."""
     name = node["reftarget"].rpartition(".")[2]
     if not node["reftarget"].startswith("tempograd.") or name not in tempograd.__all__:
@@ -200,7 +201,7 @@ def by_public_name(
     )
 
 
-def setup(app: Sphinx) -> ExtensionMetadata:
+def setup(app: "Sphinx") -> "ExtensionMetadata":
     """Write the pages before Sphinx looks for sources."""
     app.connect("builder-inited", write, priority=100)  # before autosummary, which reads them
     app.connect("missing-reference", by_public_name)
