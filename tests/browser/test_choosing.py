@@ -143,7 +143,7 @@ def test_series_are_sorted(visit):
     size = dict(zip(case.ids, case.first.values.abs().sum((1, 2)).tolist(), strict=True))
     assert shown(sheet) == sorted(case.ids, key=lambda number: -size[number])
     sheet.set("method", 1)
-    size = dict(zip(case.ids, case.explanations[1].values.abs().sum((1, 2)).tolist(), strict=True))
+    size = dict(zip(case.ids, list(case.explanations.values())[1].values.abs().sum((1, 2)).tolist(), strict=True))
     assert shown(sheet) == sorted(case.ids, key=lambda number: -size[number])
     sheet.set("sort", "confidence")
     sure = dict(zip(case.ids, case.answer(case.x).amax(-1).tolist(), strict=True))

@@ -54,10 +54,7 @@ def said(
     single = answer is not None and answer.shape[-1] == 1
     if target is None:
         return Said("explained: a score of your own")
-    what = "the model's output" if single and explanation.output == "raw" else class_name(int(target), classes)
-    if single and explanation.output == "probability":
-        what = class_name(1, classes)  # one column: the probability of "yes"
-    text, output = f"explained: {what}", None
+    text, output = f"explained: {_explained(explanation, int(target), single, classes)}", None
     if answer is not None:
         output = float(answer[int(target)])
         written = f"probability {probability(output)}" if explanation.output == "probability" else number(output)
@@ -66,6 +63,14 @@ def said(
         true = number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
         text += f" (true: {true})"
     return Said(text, output)
+
+
+def _explained(explanation: Explanation, target: int, single: bool, classes: Sequence[str] | None) -> str:
+    if explanation.output == "probability":
+        return class_name(1 if single else target, classes)  # one column: the probability of "yes"
+    if classes is None:
+        return "the model's output" if single else f"output {target}"  # raw outputs need not be classes
+    return class_name(target, classes)
 
 
 def _steps_text(explanation: Explanation, i: int) -> str:
