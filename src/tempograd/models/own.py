@@ -83,7 +83,7 @@ def _made(source: str) -> nn.Module:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
+        if not f"{module}.".startswith(f"{error.name}."):
             raise  # something that the user's own code imports
         raise InputError(
             f"There is no module {error.name!r} to import for {source}: run where it is, or install it."
