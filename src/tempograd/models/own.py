@@ -80,6 +80,7 @@ def _made(source: str) -> nn.Module:
     module, _, attribute = source.partition(":")
     if module.endswith(".py"):
         raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
+    importlib.invalidate_caches()  # so that a file written a moment ago is found
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
