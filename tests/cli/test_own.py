@@ -98,6 +98,7 @@ def test_the_next_command_works(folder, capsys):
     words = shlex.split(printed["next"])
     assert words[:3] == ["tempograd", "report", "my e.safetensors"]
     assert main([*words[1:], "--device", "cpu"]) == 0
+    assert capsys.readouterr().err == ""  # no warning of another model
     assert (folder / "report.html").stat().st_size > 10_000
 
 
