@@ -60,7 +60,7 @@ clean:
 .venv/browser: .venv/test
 	$(PIP) --group browser
 	@command -v npm >/dev/null || { echo "npm is not installed: apt-get install npm"; exit 1; }
-	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
+	npm install --loglevel=error --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
 	touch $@
 
 .venv/peers: .venv/test

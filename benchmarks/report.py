@@ -14,10 +14,9 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/browser"))
-from browsing import chromium
+from browsing import READY, chromium
 from reports import large
 
-READY = "document.body.dataset.ready === 'true'"
 MARK = "performance.getEntriesByName('tempograd-ready')[0].startTime / 1000"
 
 
@@ -32,7 +31,7 @@ def first_views(path: Path, repeats: int) -> list[float]:
             context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
             page = context.new_page()
             page.goto(path.as_uri())
-            page.wait_for_function(READY)
+            page.wait_for_selector(READY, state="attached")
             found.append(float(page.evaluate(MARK)))
             context.close()
         browser.close()

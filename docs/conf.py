@@ -28,7 +28,14 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_code", "_kept", "gallery/**/*.ipynb", "gallery/**/*.py", "**/GALLERY_HEADER.rst"]
+exclude_patterns = [
+    "_build",
+    "_code",
+    "_kept",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "**/sg_execution_times.rst",  # it would fetch scripts from elsewhere
+]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -58,7 +65,6 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
-    "write_computation_times": False,
     "thumbnail_size": (400, 280),
 }
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("AXE", ROOT / ".venv/axe/node_modules/axe-core/axe.min.js"))
 WIDTHS = {"laptop": (1280, 800), "phone": (390, 844)}
 VIEWS = ("series", "summary", "about")
-DRAWN = """() => document.body.dataset.ready === "true" """
+READY = "body[data-ready=true]"  # once the first view is drawn
 PIXELS = """async all => Promise.all(all.map(async shape => {
     const image = new Image();
     image.src = shape.getAttribute("href");
@@ -56,7 +56,7 @@ class Sheet:
         page.on("popup", lambda other: self.complaints.append(f"popup: {other.url}"))
         page.context.route("**/*", self._only_the_file)
         page.goto(self.url)
-        page.wait_for_function(DRAWN)
+        page.wait_for_selector(READY, state="attached")
 
     @property
     def url(self) -> str:

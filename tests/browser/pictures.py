@@ -5,16 +5,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from browsing import VIEWS, WIDTHS, chromium
+from browsing import READY, VIEWS, WIDTHS, chromium
 
-COLOURS = 128  # a palette keeps each file well below 200 kB
+COLOURS = 256  # a palette keeps each file below 200 kB
 LARGEST = 200_000
 
 
 def save(picture: bytes, path: Path) -> None:
     from PIL import Image
 
-    image = Image.open(BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    image = Image.open(BytesIO(picture)).convert("RGB")
+    image = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)  # keeps rare colours
     image.save(path, optimize=True)
     if path.stat().st_size > LARGEST:
         raise SystemExit(f"{path} has {path.stat().st_size} bytes, more than {LARGEST}: show less of the page.")
@@ -25,7 +26,7 @@ def take(browser: Any, report: Path, folder: Path, name: str) -> None:
     wide, high = WIDTHS[name]
     page = browser.new_page(viewport={"width": wide, "height": high}, offline=True)
     page.goto(report.resolve().as_uri())
-    page.wait_for_function("document.body.dataset.ready === 'true'")
+    page.wait_for_selector(READY, state="attached")
     for view in VIEWS:
         page.locator(f"#tab-{view}").click()
         page.wait_for_timeout(500)

@@ -6,7 +6,7 @@ from reports import Case
 
 pytestmark = pytest.mark.browser
 
-READY = "<body><script>document.body.dataset.ready = 'true'</script>"
+START = "<body><script>document.body.dataset.ready = 'true'</script>"
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def watched(chrome, tmp_path):
 
     def watch(markup: str) -> Sheet:
         path = tmp_path / "page.html"
-        path.write_text(f"<!doctype html>{READY}{markup}", encoding="utf-8")
+        path.write_text(f"<!doctype html>{START}{markup}", encoding="utf-8")
         sheet = Sheet(context.new_page(), Case(path, None, {}))
         sheet.page.wait_for_timeout(200)
         return sheet

@@ -42,7 +42,8 @@ def load_exported(path: Path, device: str | torch.device) -> nn.Module:
             f"{path} holds Python objects, which may run code when they are opened, so it is not read."
         )
     try:
-        with _weights_only():
+        with _weights_only(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given buffer is not writable")  # torch's own, before 2.12
             program = torch.export.load(path)
     except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
         raise DataError(
