@@ -311,7 +311,11 @@ def test_parts_keep_their_names(write):
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (["id,time,a", "1,0,5", "1,1,high"], {}, "f.csv, line 3: a is 'high', which is no number"),
+        (
+            ["id,time,a", "1,0,5", "1,1,high"],
+            {},
+            "f.csv, line 3: a is 'high', which is no number: if the column names",
+        ),
         (["id,time,a", "", "1,0,5", "", "1,1"], {}, "f.csv, line 5: 2 cells instead of 3"),
         (["id,time,a", "1,0,5", '1,1,"6\n"', "1,2,x"], {}, "f.csv, line 5: a is 'x'"),
         (["id,time,a", "1,0,1e39"], {}, r"line 2: a is 1e\+39, which is no finite number in single precision"),
@@ -364,7 +368,9 @@ def test_what_is_wrong_with_a_ts_file(lines, message, write):
 
 def test_what_is_wrong_with_parquet(write, tmp_path):
     path = parquet(write("p.csv", ["id,time,a,ward", "1,0,5,ICU"]), tmp_path / "p.parquet")
-    with pytest.raises(tg.TempogradError, match="column 'ward' holds VARCHAR, not numbers; if it is no channel"):
+    with pytest.raises(
+        tg.TempogradError, match="column 'ward' holds VARCHAR, not numbers: if the column names series"
+    ):
         tg.read_series(path)
     assert tg.read_series(path, channels=["a"]).x.item() == 5
     twice = parquet(write("p.csv", ["id,time,a", "1,0,5", "1,0,5"]), tmp_path / "q.parquet")

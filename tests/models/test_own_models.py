@@ -227,7 +227,10 @@ def test_what_cannot_be_loaded_is_said_in_one_sentence(source, message):
         tg.load_model(source)
 
 
-def test_faults_of_the_users_own_code_keep_their_traceback(code):
+def test_faults_of_the_users_own_code_keep_their_traceback(code, tmp_path):
+    (tmp_path / "needy_net.py").write_text("import needy")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'needy'"):
+        tg.load_model("needy_net:Net")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         tg.load_model(f"{code}:broken")
     with pytest.raises(

@@ -80,10 +80,11 @@ def _made(source: str) -> nn.Module:
     module, _, attribute = source.partition(":")
     if module.endswith(".py"):
         raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
+    importlib.invalidate_caches()  # so that a file written a moment ago is found
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
+        if not f"{module}.".startswith(f"{error.name}."):
             raise  # something that the user's own code imports
         raise InputError(
             f"There is no module {error.name!r} to import for {source}: run where it is, or install it."

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tempograd.data._files import open_text
-from tempograd.data.own.table import Coder, Floats, Table, Text, missing, refuse_large
+from tempograd.data.own.table import NO_CHANNEL, Coder, Floats, Table, Text, missing, refuse_large
 from tempograd.errors import DataError
 from tempograd.progress import progress
 
@@ -96,9 +96,7 @@ class CsvTable(Table):
         try:
             return float(cell)
         except ValueError:
-            raise self.fault(
-                row, f"{name} is {cell!r}, which is no number; if it is no channel, leave it out with channels="
-            ) from None
+            raise self.fault(row, f"{name} is {cell!r}, which is no number: {NO_CHANNEL}") from None
 
 
 def _are_values(names: Sequence[str]) -> bool:

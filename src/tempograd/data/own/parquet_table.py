@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tempograd.data._duckdb import connect
-from tempograd.data.own.table import Coder, Floats, Table, Text, refuse_large
+from tempograd.data.own.table import NO_CHANNEL, Coder, Floats, Table, Text, refuse_large
 from tempograd.errors import DataError
 
 MEMORY = "4GB"
@@ -32,8 +32,7 @@ class ParquetTable(Table):
         for name in numbers:
             if not self._kinds[name].startswith(NUMBERS) or self._kinds[name].endswith("]"):
                 raise DataError(
-                    f"{self.path}: column {name!r} holds {self._kinds[name]}, not numbers; if it is no channel, "
-                    "leave it out with channels=."
+                    f"{self.path}: column {name!r} holds {self._kinds[name]}, not numbers: {NO_CHANNEL}."
                 )
         wanted = [f"CAST({_quoted(name)} AS VARCHAR) AS text{place}" for place, name in enumerate(texts)]
         wanted += [f"CAST({_quoted(name)} AS DOUBLE) AS number{place}" for place, name in enumerate(numbers)]
