@@ -150,6 +150,10 @@ class Explanation:
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
 
+    def called(self, i: int) -> int | str:
+        """Return what people call series ``i``: its name where it has one, else its id."""
+        return int(self.ids[i]) if self.names is None else self.names[i]
+
     @property
     def strength(self) -> Tensor:
         """Return how much each cell matters: the size of a signed score, and any other score as it is.

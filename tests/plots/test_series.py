@@ -226,3 +226,12 @@ def test_wrong_arguments_are_told_in_one_sentence():
 def test_plot_is_the_picture_of_the_series():
     explanation = waves()
     assert explanation.plot(1, channels=2)._repr_png_() == plots.series(explanation, 1, channels=2)._repr_png_()
+
+
+def test_series_are_called_by_their_names():
+    x = torch.ones(2, 4, 1)
+    explanation = tg.explain(lambda z: z.sum((1, 2))[:, None], x, "random", output="raw", names=["ward 3", "$7"])
+    assert [plots.series_record(explanation, i).id for i in (0, 1)] == ["ward 3", "$7"]
+    assert plots.heatmap_record(explanation, [1]).cases[0].id == "$7"
+    assert plots.methods_record(explanation, 1).id == "$7"
+    assert explanation[1:].called(0) == "$7"

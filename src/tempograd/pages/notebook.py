@@ -47,7 +47,7 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
         display.display(display.HTML(body))  # type: ignore[no-untyped-call]  # IPython has no types here
         return
-    title = escape(f"{_method(explanation)}, series {int(explanation.ids[i])}")
+    title = escape(f"{_method(explanation)}, series {explanation.called(i)}")
     with tempfile.NamedTemporaryFile(
         "w", prefix="tempograd-", suffix=".html", delete=False, encoding="utf-8"
     ) as file:
@@ -119,7 +119,7 @@ def _picture(explanation: Explanation, i: int) -> str:
         return _note(f"No picture. {error}")
     image = b64encode(buffer.getvalue()).decode("ascii")
     said = (
-        f"Series {int(explanation.ids[i])}: its values, and below them the attribution of each, channel by channel"
+        f"Series {explanation.called(i)}: its values, and below them the attribution of each, channel by channel"
     )
     return (
         f'<img alt="{escape(said)}" src="data:image/png;base64,{image}" '
@@ -151,7 +151,9 @@ def _strongest(explanation: Explanation, i: int) -> str:
         cell += f'<td style="{CELL}">{escape(_name(one.times, t))}</td>'
         cell += "".join(f'<td style="{NUMBER}">{text.replace("-", "−")}</td>' for text in numbers)
         rows.append(f'<tr style="{LINE}">{cell}</tr>')
-    caption = f'<caption style="text-align:left">The strongest cells of series {int(one.ids[0])}</caption>'
+    caption = (
+        f'<caption style="text-align:left">The strongest cells of series {escape(str(one.called(0)))}</caption>'
+    )
     return (
         '<div style="overflow-x:auto" tabindex="0">'
         '<table style="border-collapse:collapse;margin:.6em 0;table-layout:auto">'

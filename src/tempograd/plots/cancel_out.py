@@ -54,7 +54,7 @@ class Removed:
 class CancelOutRecord:
     """What the picture shows: two or more methods on one series."""
 
-    id: int
+    id: int | str
     methods: tuple[Removed, ...]
 
 
@@ -121,7 +121,7 @@ def cancel_out_record(model: Model, explanations: Several, i: int = 0, *, k: int
     first = next(iter(named.values()))
     i = position(first, i)
     methods = tuple(_removed(model, label, each[i : i + 1], k) for label, each in named.items())
-    return CancelOutRecord(int(first.ids[i]), methods)
+    return CancelOutRecord(first.called(i), methods)
 
 
 def _removed(model: Model, label: str, one: Explanation, k: int | float) -> Removed:

@@ -50,7 +50,7 @@ class Case:
 
     Attributes
     ----------
-    id : int
+    id : int or str
     said : Said
         What was explained.
     x : array of shape (time, channel)
@@ -62,7 +62,7 @@ class Case:
         The size of attribution that gets the full colour: 98 % of the observed cells are at or below it.
     """
 
-    id: int
+    id: int | str
     said: Said
     x: Floats
     shade: Floats
@@ -145,7 +145,7 @@ def heatmap_record(
     shades = shaded(inputs, seen)
     cases = tuple(
         Case(
-            id=int(explanation.ids[row]),
+            id=explanation.called(row),
             said=said(explanation, row, model, values, y, classes),
             x=inputs[place],
             shade=shades[place],
@@ -185,7 +185,7 @@ def draw_heatmap(record: HeatmapRecord, title: str | None = None) -> "Picture":
         for case, (left, right) in zip(record.cases, grid, strict=True):
             values = cells(left, case.shade, case.observed, style.input_colours(), 0)
             shown = draw_scores(right, case.scores, case.observed, case.limit)
-            left.set_title(f"Series {case.id}  ·  {case.said.text}")
+            left.set_title(f"Series {wording.name(str(case.id))}  ·  {case.said.text}")
             channel_axis(left, record.channels)
             right.set_yticks([])
             attribution_bar(picture, shown, right, case.scores, case.limit)

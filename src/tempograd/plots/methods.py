@@ -41,7 +41,7 @@ class MethodsRecord:
 
     Attributes
     ----------
-    id : int
+    id : int or str
     said : Said
     times, channels : tuple of str
     x : array of shape (time, channel)
@@ -55,7 +55,7 @@ class MethodsRecord:
         different units.
     """
 
-    id: int
+    id: int | str
     said: Said
     times: tuple[str, ...]
     channels: tuple[str, ...]
@@ -121,7 +121,7 @@ def methods_record(
     seen, inputs = observed(first, i)[:, picked], plain(values[i])[:, picked]
     found = tuple(one.channels(picked) for one in every)
     return MethodsRecord(
-        id=int(first.ids[i]),
+        id=first.called(i),
         said=said(first, i, model, values, y, classes),
         times=time_names(first),
         channels=tuple(names[d] for d in picked),
@@ -159,6 +159,6 @@ def draw_methods(record: MethodsRecord, title: str | None = None) -> "Picture":
             time_axis(axes, record.times)
         signed = any(found.signed for found in record.scores)
         map_note(picture, signed=signed, missing=not record.observed.all())
-        text = f"Series {record.id}  ·  {record.said.text}" if title is None else title
+        text = f"Series {wording.name(str(record.id))}  ·  {record.said.text}" if title is None else title
         heading(picture, text)
         return picture

@@ -53,7 +53,7 @@ class SeriesRecord:
 
     Attributes
     ----------
-    id : int
+    id : int or str
     said : Said
         What was explained.
     times, channels : tuple of str
@@ -70,7 +70,7 @@ class SeriesRecord:
         The lowest and the highest attribution, 0 included: the scale of the bars, the same for all channels.
     """
 
-    id: int
+    id: int | str
     said: Said
     times: tuple[str, ...]
     channels: tuple[str, ...]
@@ -144,7 +144,7 @@ def series_record(
     picked = chosen_channels(channels, names, np.abs(whole.values).sum(0), MOST, ordered=False)
     shown = whole.channels(picked)
     return SeriesRecord(
-        id=int(explanation.ids[i]),
+        id=explanation.called(i),
         said=said(explanation, i, model, values, y, classes),
         times=time_names(explanation),
         channels=tuple(names[d] for d in picked),

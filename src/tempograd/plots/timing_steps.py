@@ -67,7 +67,7 @@ class TimingStepsRecord:
         The attribution: the mean gradient times the way from the baseline to the series.
     """
 
-    id: int
+    id: int | str
     points: int
     channel: str
     times: tuple[str, ...]
@@ -151,7 +151,7 @@ def timing_steps_record(
     z, slope, moved = (plain(part) for part in torch.cat(drawn, 1)[:, chosen])
     average = mean.result().mean[0]
     return TimingStepsRecord(
-        id=int(explanation.ids[i]),
+        id=explanation.called(i),
         points=timing.points,
         channel=names[d],
         times=time_names(explanation),
@@ -220,7 +220,7 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
         grid[1, 1].set_title("③ gradient there")
         for axes in grid[1, 1:]:
             time_axis(axes, record.times, None)
-        text = f"How TIMING explains  ·  series {record.id}, {wording.name(record.channel)}"
+        text = f"How TIMING explains  ·  series {wording.name(str(record.id))}, {wording.name(record.channel)}"
         heading(picture, text if title is None else title)
         return picture
 
