@@ -410,7 +410,7 @@ def test_state_that_is_no_tensor_does_not_disturb_the_fingerprint():
 
 def test_every_argument_of_the_call_is_in_the_help_of_explain():
     parameters = inspect.signature(tg.Explainer.__call__).parameters.values()
-    expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"channels", "times"}
+    expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"channels", "times", "names"}
     listed = re.findall(r"^ +- ((?:``\w+``(?:, )?)+): ", tg.explain.__doc__, re.MULTILINE)
     assert set(re.findall(r"\w+", " ".join(listed))) == expected
 
