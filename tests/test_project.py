@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tempograd as tg
+from tempograd.pages.build import SCRIPTS
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -42,6 +43,14 @@ def test_files_and_functions_stay_short(path):
         if isinstance(node, ast.FunctionDef):
             start = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0].lineno
             assert node.end_lineno - start < 50, node.name
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("src/**/*.js")), ids=lambda path: path.name)
+def test_scripts_stay_short_and_are_part_of_the_page(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 300
+    assert max(map(len, lines)) <= 140
+    assert path.stem in SCRIPTS
 
 
 def test_all_names_what_is_public():

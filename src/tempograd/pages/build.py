@@ -22,17 +22,10 @@ from tempograd.pages.content import collect, packed
 from tempograd.pages.scores import Scores, compute_scores, score_table
 from tempograd.version import __version__
 
-SCRIPTS = (
-    "page",
-    "numbers",
-    "data",
-    "charts",
-    "pictures",
-    "mistakes",
-    "series",
-    "summary",
-    "main",
-)  # one scope, in this order
+SCRIPTS = (  # one scope, in this order
+    *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview", "removal"),
+    *("mistakes", "series", "summary", "main"),
+)
 
 
 def report(

@@ -3,12 +3,17 @@
 let data = null;
 
 const arrays = {
-  float32: Float32Array, int16: Int16Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array,
+  float32: Float32Array,
+  int16: Int16Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
 };
 
 const fromBase64 = (text) => {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);  // browsers from 2025 on, and faster
-  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text); // browsers from 2025 on, and faster
+  const letters = atob(text),
+    bytes = new Uint8Array(letters.length);
   for (let i = 0; i < letters.length; i += 1) bytes[i] = letters.charCodeAt(i);
   return bytes;
 };
@@ -46,11 +51,12 @@ const score = (map, series, t, d) => map.values[cell(series, t, d)] * map.step[s
 const half = (map, series, t, d) => {
   const code = map.half[cell(series, t, d)];
   if (code === 65535) return Infinity;
-  return code === 0 ? 0 : map.largest[series] * 10 ** (9 * (code - 65534) / 65533);
+  return code === 0 ? 0 : map.largest[series] * 10 ** ((9 * (code - 65534)) / 65533);
 };
 const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
 const timeName = (t) => (data.times ? data.times[t] : String(t));
-const channelName = (d) => (data.units && data.units[d] ? `${data.channels[d]} (${data.units[d]})` : data.channels[d]);
+const channelName = (d) =>
+  data.units && data.units[d] ? `${data.channels[d]} (${data.units[d]})` : data.channels[d];
 const className = (k) => data.classes[k] ?? `class ${k}`;
 
 // Channels of a series, the strongest first.

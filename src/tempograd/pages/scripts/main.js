@@ -5,7 +5,8 @@ let summaryReady = false;
 
 const openTab = (name, focus = false) => {
   for (const tab of TABS) {
-    const open = tab === name, button = at(`tab-${tab}`);
+    const open = tab === name,
+      button = at(`tab-${tab}`);
     button.setAttribute("aria-selected", String(open));
     button.tabIndex = open ? 0 : -1;
     at(`view-${tab}`).hidden = !open;
@@ -36,7 +37,10 @@ const redraw = () => {
 const preparePrint = () => {
   document.body.classList.add("paper");
   for (const tab of TABS) at(`view-${tab}`).hidden = false;
-  if (!summaryReady) { startSummary(); summaryReady = true; }
+  if (!summaryReady) {
+    startSummary();
+    summaryReady = true;
+  }
   redraw();
 };
 const afterPrint = () => {
@@ -55,9 +59,10 @@ const start = async () => {
   startSeries();
   document.body.dataset.ready = "true";
   performance.mark("tempograd-ready");
-  let width = innerWidth, later = 0;
+  let width = innerWidth,
+    later = 0;
   addEventListener("resize", () => {
-    if (innerWidth === width) return;  // a phone's address bar changes the height only
+    if (innerWidth === width) return; // a phone's address bar changes the height only
     width = innerWidth;
     clearTimeout(later);
     later = setTimeout(redraw, 150);
@@ -66,9 +71,11 @@ const start = async () => {
   addEventListener("afterprint", afterPrint);
 };
 
-if (typeof DecompressionStream === "undefined") at("waiting").textContent = "This browser is too old to unpack the report: open it in one from 2023 or later.";
-else start().catch((error) => {
-  const place = at("waiting") ?? document.querySelector("main").appendChild(element("p", ""));
-  place.textContent = `The report could not be shown: ${error.message}`;
-  throw error;
-});
+if (typeof DecompressionStream === "undefined")
+  at("waiting").textContent = "This browser is too old to unpack the report: open it in one from 2023 or later.";
+else
+  start().catch((error) => {
+    const place = at("waiting") ?? document.querySelector("main").appendChild(element("p", ""));
+    place.textContent = `The report could not be shown: ${error.message}`;
+    throw error;
+  });

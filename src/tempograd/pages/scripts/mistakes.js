@@ -1,10 +1,12 @@
 // Runs of steps at which the model is wrong, for models that predict at every step.
 
 const MISTAKES = { FP: "false alarm", FN: "missed" };
-const AROUND = 12;  // steps shown on either side of a run
+const AROUND = 12; // steps shown on either side of a run
 
 const mistakeAt = (series, t) => {
-  const place = series * data.time + t, said = data.steps.values[place] > 0.5, label = bit(data.steps.labels, place) === 1;
+  const place = series * data.time + t,
+    said = data.steps.values[place] > 0.5,
+    label = bit(data.steps.labels, place) === 1;
   if (said === label || !bit(data.steps.explained, place)) return null;
   return said ? "FP" : "FN";
 };
@@ -13,13 +15,17 @@ const mistakes = (series) => {
   const runs = [];
   if (!data.steps?.alarm) return runs;
   for (let t = 0; t < data.time; t += 1) {
-    const kind = mistakeAt(series, t), last = runs.at(-1);
+    const kind = mistakeAt(series, t),
+      last = runs.at(-1);
     if (kind && last && last.kind === kind && last.to === t - 1) last.to = t;
     else if (kind) runs.push({ kind, from: t, to: t });
   }
   return runs;
 };
-const wrongSteps = (series, kind) => mistakes(series).filter((run) => !kind || run.kind === kind).reduce((sum, run) => sum + run.to - run.from + 1, 0);
+const wrongSteps = (series, kind) =>
+  mistakes(series)
+    .filter((run) => !kind || run.kind === kind)
+    .reduce((sum, run) => sum + run.to - run.from + 1, 0);
 
 // The value during the run that pushed most towards what the model said: up if that is the explained class, else down.
 const culprit = (map, series, run) => {
@@ -35,12 +41,17 @@ const culprit = (map, series, run) => {
 };
 
 const showMistakes = () => {
-  const { series, map } = view, runs = mistakes(series).sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
+  const { series, map } = view,
+    runs = mistakes(series).sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
   at("mistakes").hidden = !data.steps?.alarm;
   at("no-mistakes").hidden = runs.length > 0;
   const largest = map.step[series] * 32767;
   const lines = runs.map((run) => {
-    const found = culprit(map, series, run), button = element("button", "Show", { type: "button", "aria-label": `Show steps ${timeName(run.from)} to ${timeName(run.to)}` });
+    const found = culprit(map, series, run),
+      button = element("button", "Show", {
+        type: "button",
+        "aria-label": `Show steps ${timeName(run.from)} to ${timeName(run.to)}`,
+      });
     button.addEventListener("click", () => {
       view.cursor = found?.t ?? run.from;
       showReadout();
@@ -48,9 +59,27 @@ const showMistakes = () => {
     });
     const show = element("td", "");
     show.append(button);
-    return row([element("td", run.from === run.to ? timeName(run.from) : `${timeName(run.from)} to ${timeName(run.to)}`, { class: "text" }), element("td", MISTAKES[run.kind], { class: "text" }),
-      element("td", found ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], largest)[0]})` : "none", { class: "text" }), show],
-    { "data-from": run.from, "data-to": run.to, "data-kind": run.kind, "data-channel": found?.d ?? null, "data-time": found?.t ?? null });
+    return row(
+      [
+        element("td", run.from === run.to ? timeName(run.from) : `${timeName(run.from)} to ${timeName(run.to)}`, {
+          class: "text",
+        }),
+        element("td", MISTAKES[run.kind], { class: "text" }),
+        element(
+          "td",
+          found ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], largest)[0]})` : "none",
+          { class: "text" },
+        ),
+        show,
+      ],
+      {
+        "data-from": run.from,
+        "data-to": run.to,
+        "data-kind": run.kind,
+        "data-channel": found?.d ?? null,
+        "data-time": found?.t ?? null,
+      },
+    );
   });
   at("mistakes-table").tBodies[0].replaceChildren(...lines);
 };

@@ -30,7 +30,8 @@ const alike = (values, largest) => {
 
 // A mean and its standard error to the same digit: two significant ones of the error.
 const withError = (mean, error) => {
-  if (!Number.isFinite(error) || error === 0 || Math.abs(mean) >= 1e6 || error < 1e-8) return Number.isFinite(error) ? `${number(mean)} ± ${number(error)}` : number(mean);
+  if (!Number.isFinite(error) || error === 0 || Math.abs(mean) >= 1e6 || error < 1e-8)
+    return Number.isFinite(error) ? `${number(mean)} ± ${number(error)}` : number(mean);
   const places = Math.max(1 - Math.floor(Math.log10(error)), 0);
   return `${fixed(mean, places)} ± ${fixed(error, places)}`;
 };

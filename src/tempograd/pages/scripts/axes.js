@@ -1,0 +1,102 @@
+// Scales, axes, and paths of lines and boxes over a shared time axis.
+
+// Steps from … to between two edges; every step has the same width.
+const timeScale = ([from, to], left, right) => {
+  const one = (right - left) / (to - from + 1);
+  return {
+    from,
+    to,
+    left,
+    right,
+    one,
+    centre: (t) => left + (t - from + 0.5) * one,
+    step: (x) => Math.min(Math.max(from + Math.floor((x - left) / one), from), to),
+  };
+};
+const niceStep = (span, parts) => {
+  const rough = span / parts,
+    power = 10 ** Math.floor(Math.log10(rough)),
+    share = rough / power;
+  return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
+};
+const ticks = (low, high, parts) => {
+  const step = niceStep(high - low, parts),
+    found = [];
+  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; n += 1) found.push(n * step || 0);
+  return { found, places: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+};
+const tickText = (v, places) => (Math.abs(v) >= 1e5 || places > 5 ? number(v) : fixed(v, places));
+
+const timeAxis = (picture, scale, y, named = true) => {
+  const room = data.times ? 110 : 70,
+    parts = Math.max(1, Math.floor((scale.right - scale.left) / room));
+  const every = Math.max(1, niceStep(scale.to - scale.from + 1, parts));
+  for (let t = Math.ceil(scale.from / every) * every; t <= scale.to; t += every) {
+    picture.add("line", {
+      x1: rounded(scale.centre(t)),
+      x2: rounded(scale.centre(t)),
+      y1: y,
+      y2: y + 4,
+      stroke: MUTED,
+    });
+    write(picture, scale.centre(t), y + 16, short(timeName(t), 16), {
+      "text-anchor": "middle",
+      "font-size": 11,
+      fill: MUTED,
+    });
+  }
+  if (named && !data.times)
+    write(picture, (scale.left + scale.right) / 2, y + 32, "time step", {
+      "text-anchor": "middle",
+      "font-size": 11,
+      fill: MUTED,
+    });
+};
+
+// A box with a vertical scale: grid, numbers, and y() for values.
+const valueBox = (picture, left, right, top, bottom, [low, high], parts) => {
+  const y = (v) => bottom - ((v - low) / (high - low)) * (bottom - top);
+  const { found, places } = ticks(low, high, parts);
+  for (const v of found) {
+    picture.add("line", {
+      x1: left,
+      x2: right,
+      y1: rounded(y(v)),
+      y2: rounded(y(v)),
+      stroke: v === 0 ? "#9aa5b0" : RULE,
+    });
+    write(picture, left - 6, y(v) + 3.5, tickText(v, places), {
+      "text-anchor": "end",
+      "font-size": 10.5,
+      fill: MUTED,
+    });
+  }
+  return { y, low, high, top, bottom };
+};
+
+// A line through the values of the steps, broken where there is none; single values become dots.
+const linePath = (scale, y, pick) => {
+  let path = "",
+    open = false;
+  for (let t = scale.from; t <= scale.to; t += 1) {
+    const v = pick(t);
+    if (v === null || !Number.isFinite(v)) {
+      open = false;
+      continue;
+    }
+    path += `${open ? "L" : "M"}${rounded(scale.centre(t))} ${rounded(y(v))}`;
+    if (!open) path += "h.01";
+    open = true;
+  }
+  return path;
+};
+const boxPath = (scale, pick, top, bottom) => {
+  let path = "";
+  for (let t = scale.from; t <= scale.to; t += 1) {
+    if (!pick(t)) continue;
+    const start = t;
+    while (t < scale.to && pick(t + 1)) t += 1;
+    path += `M${rounded(scale.centre(start) - scale.one / 2)} ${top}H${rounded(scale.centre(t) + scale.one / 2)}V${bottom}H${rounded(scale.centre(start) - scale.one / 2)}z`;
+  }
+  return path;
+};

@@ -1,0 +1,234 @@
+// Values and scores of one series, channel by channel. `view` is what people chose.
+
+const spread = (values) => {
+  let low = Infinity,
+    high = -Infinity;
+  for (const v of values)
+    if (v !== null && Number.isFinite(v)) {
+      low = Math.min(low, v);
+      high = Math.max(high, v);
+    }
+  if (low > high) return [0, 1];
+  const room = (high - low || Math.abs(high) || 1) * 0.12;
+  return [low - room, high + room];
+};
+const seenValue = (d) => (t) => (observed(view.series, t, d) ? value(view.series, t, d) : null);
+const seenScore = (map, d) => (t) => (observed(view.series, t, d) ? score(map, view.series, t, d) : null);
+const inZoom = (pick) => {
+  const found = [];
+  for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) found.push(pick(t));
+  return found;
+};
+
+const unitOf = (d) => (data.units && data.units[d] ? ` ${data.units[d]}` : "");
+const valueText = (t, d) =>
+  observed(view.series, t, d) ? number(value(view.series, t, d)) + unitOf(d) : "not observed";
+const scoreText = (map, t, d) => {
+  if (!observed(view.series, t, d)) return "not observed";
+  const middle = score(map, view.series, t, d);
+  if (!map.half) return number(middle);
+  const width = half(map, view.series, t, d);
+  return Number.isFinite(width)
+    ? `${number(middle)}, 95 %: ${number(middle - width)} to ${number(middle + width)}`
+    : `${number(middle)}, interval not known`;
+};
+const timeText = (t) => (data.times ? timeName(t) : `step ${t}`);
+const panelOver = (scale, top, bottom, tip) => ({
+  left: scale.left,
+  right: scale.right,
+  top,
+  bottom,
+  step: scale.step,
+  place: scale.centre,
+  tip,
+  zoom: zoomTo,
+  pick: moveCursor,
+});
+
+const scoreRange = (shown) => {
+  let size = 0,
+    error = 0;
+  for (const d of shown) {
+    for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) {
+      if (!observed(view.series, t, d)) continue;
+      const v = Math.abs(score(view.map, view.series, t, d));
+      size = Math.max(size, v);
+      if (view.map.half) {
+        const w = half(view.map, view.series, t, d);
+        if (Number.isFinite(w)) error = Math.max(error, v + w);
+      }
+    }
+  }
+  const full = Math.max(size, Math.min(error, 1.6 * size)) * 1.05 || 1;
+  return [view.map.signed ? -full : -0.04 * full, full];
+};
+
+const drawValues = (picture, scale, d, top, bottom, gone) => {
+  const pick = seenValue(d),
+    box = valueBox(picture, scale.left, scale.right, top, bottom, spread(inZoom(pick)), 3);
+  picture.add("path", { d: boxPath(scale, (t) => !observed(view.series, t, d), top, bottom), fill: GONE });
+  picture.add("path", {
+    d: linePath(scale, box.y, pick),
+    fill: "none",
+    stroke: INK,
+    "stroke-width": 1.4,
+    "stroke-linejoin": "round",
+    "stroke-linecap": "round",
+  });
+  if (scale.one >= 7)
+    for (let t = scale.from; t <= scale.to; t += 1)
+      if (pick(t) !== null)
+        picture.add("circle", { cx: rounded(scale.centre(t)), cy: rounded(box.y(pick(t))), r: 2.2, fill: INK });
+  if (data.truth)
+    picture.add("path", {
+      class: "truth",
+      d: boxPath(scale, (t) => bit(data.truth, cell(view.series, t, d)), bottom - 4, bottom + 1),
+      fill: "#000",
+    });
+  let crosses = "";
+  for (let t = scale.from; t <= scale.to; t += 1) {
+    if (gone.has(t * data.depth + d))
+      crosses += `M${rounded(scale.centre(t) - 4)} ${rounded(box.y(pick(t)) - 4)}l8 8m0 -8l-8 8`;
+  }
+  if (crosses)
+    picture.add("path", { class: "removed", d: crosses, stroke: TAKEN, "stroke-width": 2, fill: "none" });
+};
+
+const drawScores = (picture, scale, d, top, bottom, range) => {
+  const box = valueBox(picture, scale.left, scale.right, top, bottom, range, 4),
+    paths = {};
+  const wide = Math.max(scale.one * 0.8, 0.6),
+    keep = (v) => Math.min(Math.max(v, range[0]), range[1]);
+  let errors = "";
+  for (let t = scale.from; t <= scale.to; t += 1) {
+    const v = seenScore(view.map, d)(t);
+    if (v === null) continue;
+    const width = view.map.half ? half(view.map, view.series, t, d) : 0,
+      x = scale.centre(t);
+    const hue = view.map.signed ? (v < 0 ? DOWN : UP) : SIZE;
+    const colour = view.map.half && !(Math.abs(v) > width) ? PALE[hue] : hue;
+    paths[colour] =
+      (paths[colour] ?? "") +
+      `M${rounded(x - wide / 2)} ${rounded(box.y(0))}h${rounded(wide)}V${rounded(box.y(v))}h${-rounded(wide)}z`;
+    if (width > 0 && Number.isFinite(width))
+      errors += `M${rounded(x)} ${rounded(box.y(keep(v - width)))}V${rounded(box.y(keep(v + width)))}`;
+  }
+  picture.add("path", { d: boxPath(scale, (t) => !observed(view.series, t, d), top, bottom), fill: GONE });
+  for (const [colour, path] of Object.entries(paths)) picture.add("path", { d: path, fill: colour });
+  if (errors)
+    picture.add("path", {
+      d: errors,
+      stroke: INK,
+      "stroke-width": Math.min(1, scale.one / 3),
+      fill: "none",
+      opacity: scale.one < 3 ? 0.35 : 0.8,
+    });
+  picture.add("line", {
+    x1: scale.left,
+    x2: scale.right,
+    y1: rounded(box.y(0)),
+    y2: rounded(box.y(0)),
+    stroke: "#7b8793",
+  });
+};
+
+const drawSteps = (picture, scale, top, bottom) => {
+  const from = view.series * data.time,
+    pick = (t) => data.steps.values[from + t];
+  const box = valueBox(
+    picture,
+    scale.left,
+    scale.right,
+    top,
+    bottom,
+    data.output === "probability" ? [-0.04, 1.08] : spread(inZoom(pick)),
+    2,
+  );
+  if (data.steps.labels)
+    picture.add("path", {
+      class: "labels",
+      d: boxPath(scale, (t) => bit(data.steps.labels, from + t), top, bottom),
+      fill: "#1c2733",
+      opacity: 0.1,
+    });
+  const some = inZoom((t) => bit(data.steps.explained, from + t)).some((flag) => !flag);
+  if (some)
+    picture.add("path", {
+      d: boxPath(scale, (t) => bit(data.steps.explained, from + t), bottom - 3, bottom),
+      fill: SIZE,
+    });
+  picture.add("path", { d: linePath(scale, box.y, pick), fill: "none", stroke: INK, "stroke-width": 1.6 });
+  picture.panels.push(
+    panelOver(scale, top, bottom, (t) => [
+      timeText(t),
+      `${data.steps.name}: ${output(pick(t))}`,
+      ...(data.steps.labels ? [`label: ${bit(data.steps.labels, from + t) ? "yes" : "no"}`] : []),
+    ]),
+  );
+  return some;
+};
+
+const drawCursor = (picture, scale) => {
+  if (view.cursor < scale.from || view.cursor > scale.to) return;
+  picture.add("line", {
+    class: "cursor-line",
+    x1: rounded(scale.centre(view.cursor)),
+    x2: rounded(scale.centre(view.cursor)),
+    y1: 20,
+    y2: picture.height - 38,
+    stroke: "#0c5291",
+    "stroke-dasharray": "3 3",
+  });
+};
+
+// Values and scores of the strongest channels, one above the other, on one time axis.
+const channelsPicture = () => {
+  const shown = view.order.slice(0, view.channels),
+    one = 158,
+    first = data.steps ? 92 : 0;
+  const picture = frame(
+    "chart-channels",
+    `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${seriesName(view.series)}`,
+    first + one * shown.length + 40,
+  );
+  const scale = timeScale(view.zoom, 56, picture.width - 10),
+    range = scoreRange(shown);
+  const gone = removedCells(view.map, view.series, view.count);
+  if (first) {
+    const some = drawSteps(picture, scale, 20, 80);
+    const said =
+      data.steps.name[0].toUpperCase() +
+      data.steps.name.slice(1) +
+      (data.steps.labels ? "; shaded: the label says so" : "") +
+      (some ? "; purple: explained" : "");
+    write(
+      picture,
+      Math.max(0, Math.min(scale.left, picture.width - lengthOf(said, 12, 600))),
+      13,
+      fitted(said, picture.width, 12, 600),
+      { "font-weight": 600 },
+    );
+  }
+  shown.forEach((d, place) => {
+    const top = first + place * one;
+    const name = write(picture, scale.left, top + 14, fitted(channelName(d), scale.right - scale.left, 13, 600), {
+      "font-weight": 600,
+      "font-size": 13,
+    });
+    name.append(shape("title", {}, data.channels[d]));
+    drawValues(picture, scale, d, top + 22, top + 84, gone);
+    drawScores(picture, scale, d, top + 92, top + 146, range);
+    picture.panels.push(
+      panelOver(scale, top + 22, top + 146, (t) => [
+        `${short(data.channels[d], 60)}, ${timeText(t)}`,
+        `value: ${valueText(t, d)}`,
+        `${readable(view.map.label)}: ${scoreText(view.map, t, d)}`,
+        ...(gone.has(t * data.depth + d) ? ["removed by the slider"] : []),
+        ...(data.truth && bit(data.truth, cell(view.series, t, d)) ? ["truly decides the label"] : []),
+      ]),
+    );
+  });
+  timeAxis(picture, scale, picture.height - 38);
+  drawCursor(picture, scale);
+  finish(picture);
+};

@@ -1,0 +1,84 @@
+// Maps of colours: rows of cells as one image, its colour bar and the names of its rows.
+
+const COLUMNS = 2048; // of a map; where there are more steps, a column shows the strongest of its own
+
+const blend = (stops, share) => {
+  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1),
+    low = Math.min(Math.floor(place), stops.length - 2),
+    part = place - low;
+  return [0, 1, 2].map((c) => Math.round(stops[low][c] + part * (stops[low + 1][c] - stops[low][c])));
+};
+
+// A map as one image: rows of cells, null where nothing was observed.
+const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
+  const count = scale.to - scale.from + 1,
+    columns = Math.min(count, COLUMNS),
+    canvas = document.createElement("canvas");
+  canvas.width = columns;
+  canvas.height = rows.length;
+  const pen = canvas.getContext("2d"),
+    image = pen.createImageData(columns, rows.length);
+  rows.forEach((d, r) => {
+    for (let c = 0; c < columns; c += 1) {
+      const start = scale.from + Math.floor((c * count) / columns),
+        stop = scale.from + Math.floor(((c + 1) * count) / columns);
+      let best = null;
+      for (let t = start; t < stop; t += 1) {
+        const v = pick(t, d);
+        if (v !== null && (best === null || Math.abs(v) > Math.abs(best))) best = v;
+      }
+      const colour = best === null ? [212, 217, 223] : blend(stops, (best - low) / (high - low));
+      image.data.set([...colour, 255], 4 * (r * columns + c));
+    }
+  });
+  pen.putImageData(image, 0, 0);
+  picture.add("image", {
+    x: scale.left,
+    y: top,
+    width: scale.right - scale.left,
+    height,
+    href: canvas.toDataURL(),
+    preserveAspectRatio: "none",
+    style: "image-rendering:pixelated",
+  });
+  picture.add("rect", {
+    x: scale.left,
+    y: top,
+    width: scale.right - scale.left,
+    height,
+    fill: "none",
+    stroke: "#b9c2cc",
+  });
+};
+
+const colourBar = (picture, x, y, width, stops, low, high, said) => {
+  const cells = 48;
+  for (let c = 0; c < cells; c += 1)
+    picture.add("rect", {
+      x: rounded(x + (c * width) / cells),
+      y,
+      width: rounded(width / cells + 0.4),
+      height: 9,
+      fill: `rgb(${blend(stops, c / (cells - 1))})`,
+    });
+  picture.add("rect", { x, y, width, height: 9, fill: "none", stroke: "#b9c2cc" });
+  write(picture, x, y + 21, number(low), { "font-size": 10.5, fill: MUTED });
+  write(picture, x + width, y + 21, number(high), { "font-size": 10.5, fill: MUTED, "text-anchor": "end" });
+  write(picture, x + width / 2, y + 21, said, { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" });
+};
+
+const rowNames = (picture, rows, left, top, one) => {
+  const size = Math.min(11.5, one * 0.85);
+  rows.forEach((d, r) => {
+    const text = write(
+      picture,
+      left - 6,
+      top + (r + 0.5) * one + size * 0.36,
+      fitted(data.channels[d], left - 8, size),
+      { "text-anchor": "end", "font-size": rounded(size) },
+    );
+    text.append(shape("title", {}, data.channels[d]));
+  });
+};
+const nameRoom = (width) =>
+  Math.min(150, Math.max(70, width * 0.2), 16 + 6.6 * Math.max(...data.channels.map((name) => name.length)));

@@ -1,0 +1,136 @@
+// What is known about the chosen series and step, as text and tables.
+
+const headline = () => {
+  const i = view.series,
+    facts = [];
+  at("headline").textContent = `Series ${seriesName(i)}`;
+  if (data.target)
+    facts.push(
+      `Explained: ${className(data.target[i])}${explainedScore(i) === null ? "" : ` (${data.output === "probability" ? "probability" : "output"} ${output(explainedScore(i))})`}`,
+    );
+  else if (data.steps)
+    facts.push(
+      `The model predicts at every step; explained: ${explainedScore(i) === null ? data.steps.name : `${data.output === "probability" ? "mean probability" : "mean output"} ${output(explainedScore(i))} of the explained class`}`,
+    );
+  if (data.predicted && data.target && data.predicted[i] !== data.target[i] && data.classes.length > 1)
+    facts.push(`predicted: ${className(data.predicted[i])}`);
+  if (data.label)
+    facts.push(`true label: ${data.classes.length > 1 ? className(data.label[i]) : `class ${data.label[i]}`}`);
+  if (data.trueValue) facts.push(`true value: ${number(data.trueValue[i])}`);
+  if (data.outcome) facts.push(OUTCOMES[data.outcome[i]]);
+  at("facts").textContent = facts.join("; ");
+};
+
+const showScores = () => {
+  const names = [...new Set(data.maps.flatMap((map) => Object.keys(map.scores)))];
+  at("own-scores").hidden = names.length === 0;
+  const head = row([
+    element("th", "method", { scope: "col" }),
+    ...names.map((name) => element("th", name.toUpperCase(), { scope: "col" })),
+  ]);
+  const lines = data.maps.map((map) =>
+    row([
+      element("th", readable(map.label), { scope: "row" }),
+      ...names.map((name) => {
+        const found = map.scores[name]?.[view.series] ?? null;
+        return element("td", number(found), {
+          "data-method": map.label,
+          "data-metric": name,
+          "data-value": found,
+        });
+      }),
+    ]),
+  );
+  at("series-scores").tHead.replaceChildren(head);
+  at("series-scores").tBodies[0].replaceChildren(...lines);
+};
+
+const showTop = () => {
+  const { series, map } = view,
+    rows = [];
+  const count = Math.min(map.top.count, data.observedCount[series]);
+  const values = [...map.top.value.subarray(series * map.top.count, series * map.top.count + count)];
+  const low = map.top.low && [...map.top.low.subarray(series * map.top.count, series * map.top.count + count)];
+  const high = map.top.high && [...map.top.high.subarray(series * map.top.count, series * map.top.count + count)];
+  const sizes = [...values, ...(low ?? []), ...(high ?? [])].filter(Number.isFinite).map(Math.abs);
+  const largest = Math.max(0, ...sizes);
+  at("top").tHead.rows[0].lastElementChild.hidden = !low;
+  values.forEach((v, place) => {
+    if (v === 0) return; // no effect at all
+    const where = map.order[series * map.removed + place],
+      t = Math.floor(where / data.depth),
+      d = where % data.depth;
+    const shown = value(series, t, d);
+    const cells = [
+      element("td", timeName(t), { class: "text" }),
+      element("td", channelName(d), { class: "text" }),
+      element("td", number(shown)),
+      element("td", alike([v], largest)[0], { class: v < 0 ? "down" : "up" }),
+    ];
+    const known = low && Number.isFinite(low[place]);
+    if (low)
+      cells.push(element("td", known ? alike([low[place], high[place]], largest).join(" to ") : "not known"));
+    rows.push(
+      row(cells, {
+        "data-time": t,
+        "data-channel": d,
+        "data-x": shown,
+        "data-value": v,
+        "data-low": known ? low[place] : null,
+        "data-high": known ? high[place] : null,
+      }),
+    );
+  });
+  at("top").tBodies[0].replaceChildren(...rows);
+  at("top-note").hidden = rows.length > 0;
+  at("top-method").textContent = readable(map.label);
+};
+
+const showReadout = () => {
+  const { series, cursor } = view;
+  const { channels, maps } = data;
+  at("cursor").value = cursor;
+  at("cursor-time").textContent = data.times ? `${timeName(cursor)} (step ${cursor})` : `step ${cursor}`;
+  const head = row([
+    element("th", "channel", { scope: "col" }),
+    element("th", "value", { scope: "col" }),
+    ...maps.map((map) => element("th", readable(map.label), { scope: "col" })),
+  ]);
+  const lines = view.order.map((d) => {
+    const seen = observed(series, cursor, d);
+    const cells = [
+      element("th", channelName(d), { scope: "row" }),
+      element("td", seen ? number(value(series, cursor, d)) : "not observed"),
+    ];
+    for (const map of maps) {
+      const v = score(map, series, cursor, d),
+        largest = map.step[series] * 32767;
+      const width = map.half && seen ? half(map, series, cursor, d) : null;
+      const error =
+        width === null ? "" : Number.isFinite(width) ? ` ± ${alike([width], largest)[0]}` : " ± not known";
+      cells.push(
+        element("td", seen ? alike([v], largest)[0] + error : "", {
+          "data-method": map.label,
+          "data-score": seen ? v : null,
+        }),
+      );
+    }
+    return row(cells, { "data-channel": d, "data-value": seen ? value(series, cursor, d) : null });
+  });
+  at("readout").tHead.replaceChildren(head);
+  at("readout").tBodies[0].replaceChildren(...lines);
+};
+
+const showKeys = () => {
+  const { map, series } = view,
+    missing = data.observedCount[series] < data.cells;
+  const shown = {
+    up: map.signed,
+    down: map.signed,
+    size: !map.signed,
+    pale: map.half !== null,
+    missing,
+    truth: data.truth !== null,
+  };
+  for (const [name, needed] of Object.entries(shown)) at(`key-${name}`).hidden = !needed;
+};
