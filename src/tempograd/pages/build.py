@@ -23,8 +23,8 @@ from tempograd.pages.scores import Scores, compute_scores, score_table
 from tempograd.version import __version__
 
 SCRIPTS = (  # one scope, in this order
-    *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview", "removal"),
-    *("mistakes", "series", "summary", "main"),
+    *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
+    *("removal", "mistakes", "series", "summary", "main"),
 )
 
 

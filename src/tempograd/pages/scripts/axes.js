@@ -96,7 +96,9 @@ const boxPath = (scale, pick, top, bottom) => {
     if (!pick(t)) continue;
     const start = t;
     while (t < scale.to && pick(t + 1)) t += 1;
-    path += `M${rounded(scale.centre(start) - scale.one / 2)} ${top}H${rounded(scale.centre(t) + scale.one / 2)}V${bottom}H${rounded(scale.centre(start) - scale.one / 2)}z`;
+    const left = rounded(scale.centre(start) - scale.one / 2);
+    const right = rounded(scale.centre(t) + scale.one / 2);
+    path += `M${left} ${top}H${right}V${bottom}H${left}z`;
   }
   return path;
 };

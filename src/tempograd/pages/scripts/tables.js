@@ -1,17 +1,18 @@
 // What is known about the chosen series and step, as text and tables.
 
+const whatWasExplained = (i) => {
+  const score = explainedScore(i),
+    kind = data.output === "probability" ? "probability" : "output";
+  if (data.target)
+    return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${kind} ${output(score)})`}`;
+  if (!data.steps) return "";
+  const what = score === null ? data.steps.name : `mean ${kind} ${output(score)} of the explained class`;
+  return `The model predicts at every step; explained: ${what}`;
+};
 const headline = () => {
   const i = view.series,
-    facts = [];
+    facts = [whatWasExplained(i)].filter(Boolean);
   at("headline").textContent = `Series ${seriesName(i)}`;
-  if (data.target)
-    facts.push(
-      `Explained: ${className(data.target[i])}${explainedScore(i) === null ? "" : ` (${data.output === "probability" ? "probability" : "output"} ${output(explainedScore(i))})`}`,
-    );
-  else if (data.steps)
-    facts.push(
-      `The model predicts at every step; explained: ${explainedScore(i) === null ? data.steps.name : `${data.output === "probability" ? "mean probability" : "mean output"} ${output(explainedScore(i))} of the explained class`}`,
-    );
   if (data.predicted && data.target && data.predicted[i] !== data.target[i] && data.classes.length > 1)
     facts.push(`predicted: ${className(data.predicted[i])}`);
   if (data.label)
