@@ -51,7 +51,13 @@ def identifiers(ids: Any, count: int) -> Tensor:
     """Distinct integers, one per series; 0 … count-1 by default."""
     if ids is None:
         return torch.arange(count)
-    tensor = numbers(ids, "ids").cpu()
+    try:
+        tensor = numbers(ids, "ids").cpu()
+    except InputError:
+        text = next((name for name in ids if isinstance(name, str)), None) if np.iterable(ids) else None
+        if text is None:
+            raise
+        raise InputError(f'ids must hold whole numbers, got "{text}"; pass text names as names=.') from None
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")
     if tensor.shape != (count,):
@@ -94,6 +100,32 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
         return tensor.expand_as(x)
     except RuntimeError:
         raise InputError(f"{name} must broadcast to x, {tuple(x.shape)}, got {tuple(tensor.shape)}.") from None
+
+
+def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> str:
+    """Recognise what :func:`fill` returned: ``"zero"``, ``"average"``, or ``"own"`` for any other numbers.
+
+    Without the series an average cannot be recognised.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[[1.0], [3.0]]])
+    >>> [filled_with(fill(value, x, None, "baseline"), x, None) for value in (None, "average", 1.0)]
+    ['zero', 'average', 'own']
+    """
+    few = cells
+    for axis, stride in enumerate(cells.stride()):
+        few = few.narrow(axis, 0, 1) if stride == 0 else few
+    if not bool(few.any()):
+        return "zero"
+    if x is None or not torch.equal(cells[:ROWS], cells[:ROWS, :1].expand_as(cells[:ROWS])):
+        return "own"
+    for start in range(0, len(x), ROWS):
+        rows = slice(start, start + ROWS)
+        means = average(x[rows], None if mask is None else mask[rows])
+        if not torch.allclose(cells[rows].to(means), means.expand_as(x[rows])):  # sums may have another order
+            return "own"
+    return "average"
 
 
 def average(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -120,8 +120,10 @@ class Explanation:
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.values.shape)
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        baseline = checks.filled_with(self.baseline, self.x, self.mask)
         return (
-            f"Explanation({shape}, method={self.method!r}, output={self.output!r}, seed={self.seed}, {settings})"
+            f"Explanation({shape}, method={self.method!r}, output={self.output!r}, baseline={baseline!r}, "
+            f"seed={self.seed}, {settings})"
         )
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
@@ -207,8 +209,8 @@ class Explanation:
                 table["value" if name == "values" else name] = tensor[seen].cpu().numpy()
         return pd.DataFrame(table)
 
-    def plot(self, i: int = 0, **options: Any) -> "Figure":
-        """Draw series ``i`` with its attribution; the options are those of :func:`tempograd.plots.series`."""
+    def plot(self, i: int | str = 0, **options: Any) -> "Figure":
+        """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
         from tempograd import plots  # noqa: PLC0415  # sugar: drawing stands above everything else
 
         return plots.series(self, i, **options)

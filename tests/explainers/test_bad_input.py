@@ -180,7 +180,12 @@ CASES |= {
     "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), points=3), UnknownNameError, "points"),
     "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError, "target must hold numbers"),
     "target complex": (lambda: tg.explain(MODEL, X, target=1j), InputError, "target must hold real numbers"),
-    "ids text": (lambda: tg.explain(MODEL, X, ids=list("abcd")), InputError, "ids must hold numbers"),
+    "ids text": (
+        lambda: tg.explain(MODEL, X, ids=["pump-00", "b", "c", "d"]),
+        InputError,
+        'ids must hold whole numbers, got "pump-00"; pass text names as names=',
+    ),
+    "ids without text": (lambda: tg.explain(MODEL, X, ids=[None] * 4), InputError, "ids must hold numbers"),
     "baseline text": (lambda: tg.explain(MODEL, X, baseline=["a"]), InputError, "baseline must hold numbers"),
     "steps text": (lambda: tg.explain(STEPS, X, steps=["a"]), InputError, "steps must hold numbers"),
     "steps array": (lambda: tg.explain(MODEL, X, steps=np.array([1, 2])), InputError, "one output per time step"),

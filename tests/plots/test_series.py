@@ -235,3 +235,18 @@ def test_series_are_called_by_their_names():
     assert plots.heatmap_record(explanation, [1]).cases[0].id == "$7"
     assert plots.methods_record(explanation, 1).id == "$7"
     assert explanation[1:].called(0) == "$7"
+
+
+def test_series_are_asked_for_by_their_names():
+    explanation = waves(names=("ward 3", "$7"))
+    assert explanation.plot("$7")._repr_png_() == explanation.plot(1)._repr_png_()
+    assert plots.methods_record(explanation, "$7").id == "$7"
+    assert [case.id for case in plots.heatmap_record(explanation, ["$7", 0]).cases] == ["$7", "ward 3"]
+    assert [case.id for case in plots.heatmap_record(explanation, "$7").cases] == ["$7"]
+    with pytest.raises(
+        tg.TempogradError,
+        match=r"no series called 'ward': expected a name such as 'ward 3', or a position in 0 … 1",
+    ):
+        explanation.plot("ward")
+    with pytest.raises(tg.TempogradError, match=r"have no names, so there is none called '\$7': pass a position"):
+        waves().plot("$7")

@@ -61,7 +61,7 @@ class CancelOutRecord:
 def cancel_out(
     model: Model | None = None,
     explanations: Several | None = None,
-    i: int = 0,
+    i: int | str = 0,
     *,
     k: int | float = TOP,
     title: str | None = None,
@@ -77,8 +77,8 @@ def cancel_out(
     model : nn.Module or callable, optional
     explanations : Explanation, or sequence or mapping of them, optional
         Of the same series.
-    i : int
-        Position of the series.
+    i : int or str
+        Position of the series, or its name.
     k : int or float
         How many cells are removed: a count, or a share.
     title : str, optional
@@ -115,7 +115,9 @@ def cancel_out_example() -> tuple[Model, Mapping[str, Explanation]]:
     return model, {"right order, both signs": right, "wrong order, one sign": replace(right, values=values)}
 
 
-def cancel_out_record(model: Model, explanations: Several, i: int = 0, *, k: int | float = TOP) -> CancelOutRecord:
+def cancel_out_record(
+    model: Model, explanations: Several, i: int | str = 0, *, k: int | float = TOP
+) -> CancelOutRecord:
     """Compute what :func:`cancel_out` draws; the arguments are the same."""
     named = labelled(explanations)
     first = next(iter(named.values()))

@@ -82,7 +82,7 @@ class HeatmapRecord:
 
 def heatmap(
     explanation: Explanation,
-    i: int | Sequence[int] = 0,
+    i: int | str | Sequence[int | str] = 0,
     *,
     model: Model | None = None,
     x: Any = None,
@@ -100,8 +100,8 @@ def heatmap(
     Parameters
     ----------
     explanation : Explanation
-    i : int or sequence of int
-        Positions of the series, one pair of maps each.
+    i : int, str, or sequence of them
+        Positions or names of the series, one pair of maps each.
     model, x, y, classes, title
         As for :func:`series`.
     channels : int, or sequence of str or int, optional
@@ -119,7 +119,7 @@ def heatmap(
 
 def heatmap_record(
     explanation: Explanation,
-    i: int | Sequence[int] = 0,
+    i: int | str | Sequence[int | str] = 0,
     *,
     model: Model | None = None,
     x: Any = None,
@@ -131,7 +131,8 @@ def heatmap_record(
     """Collect what :func:`heatmap` draws; the arguments are the same."""
     if order not in ORDERS:
         raise InputError(f"order must be 'effect' or 'given', got {order!r}.")
-    rows = [position(explanation, row) for row in (i if isinstance(i, Sequence) else [i])]
+    several = i if isinstance(i, Sequence) and not isinstance(i, str) else [i]
+    rows = [position(explanation, row) for row in several]
     if not rows:
         raise InputError("i is empty: name at least one series.")
     values, names = whole_series(explanation, x), channel_names(explanation)

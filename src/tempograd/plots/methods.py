@@ -68,7 +68,7 @@ class MethodsRecord:
 
 def methods(
     explanations: Several,
-    i: int = 0,
+    i: int | str = 0,
     *,
     model: Model | None = None,
     x: Any = None,
@@ -85,8 +85,8 @@ def methods(
     ----------
     explanations : Explanation, or sequence or mapping of them
         Of the same series; the keys of a mapping are the titles.
-    i : int
-        Position of the series.
+    i : int or str
+        Position of the series, or its name.
     model, x, y, classes, title
         As for :func:`series`.
     channels : int, or sequence of str or int, optional
@@ -102,7 +102,7 @@ def methods(
 
 def methods_record(
     explanations: Several,
-    i: int = 0,
+    i: int | str = 0,
     *,
     model: Model | None = None,
     x: Any = None,

@@ -84,7 +84,7 @@ class SeriesRecord:
 
 def series(
     explanation: Explanation,
-    i: int = 0,
+    i: int | str = 0,
     *,
     model: Model | None = None,
     x: Any = None,
@@ -102,8 +102,8 @@ def series(
     Parameters
     ----------
     explanation : Explanation
-    i : int
-        Position of the series.
+    i : int or str
+        Position of the series, or its name.
     model : nn.Module or callable, optional
         Adds what the model predicts; with one output per step as a row of its own.
     x : Tensor or array of shape (series, time, channel), optional
@@ -128,7 +128,7 @@ def series(
 
 def series_record(
     explanation: Explanation,
-    i: int = 0,
+    i: int | str = 0,
     *,
     model: Model | None = None,
     x: Any = None,

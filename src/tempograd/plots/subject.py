@@ -59,7 +59,16 @@ def plain(tensor: Tensor) -> Floats:
 
 
 def position(explanation: Explanation, i: Any) -> int:
-    """Return the position of a series, or say which there are."""
+    """Return the position of a series, given as such or by its name, or say which there are."""
+    if isinstance(i, str):
+        if explanation.names is None:
+            raise InputError(f"These series have no names, so there is none called {i!r}: pass a position.")
+        if i not in explanation.names:
+            raise InputError(
+                f"There is no series called {i!r}: expected a name such as {explanation.names[0]!r}, or a "
+                f"position in 0 … {len(explanation) - 1}."
+            )
+        return explanation.names.index(i)
     index = checks.whole(i, "i", 0)
     if index >= len(explanation):
         raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")

@@ -85,7 +85,7 @@ class TimingStepsRecord:
 def timing_steps(
     model: Model,
     explanation: Explanation,
-    i: int = 0,
+    i: int | str = 0,
     *,
     x: Any = None,
     channel: str | int | None = None,
@@ -103,8 +103,8 @@ def timing_steps(
         The model that was explained.
     explanation : Explanation
         By TIMING, without quirks.
-    i : int
-        Position of the series.
+    i : int or str
+        Position of the series, or its name.
     x : Tensor or array of shape (series, time, channel), optional
         The explained series, by default those kept with the explanation.
     channel : str or int, optional
@@ -123,7 +123,7 @@ def timing_steps(
 def timing_steps_record(
     model: Model,
     explanation: Explanation,
-    i: int = 0,
+    i: int | str = 0,
     *,
     x: Any = None,
     channel: str | int | None = None,
