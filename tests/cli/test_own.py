@@ -79,15 +79,18 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     assert torch.equal(found.mask, own.mask)
     assert (found.names, found.channels, found.times) == (NAMES, ("pulse", "sodium"), ("0", "1", "2", "3", "4"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Explained 3 series (5 steps × 2 channels, 30 % missing) with timing."
+    assert lines[0] == "Explained 3 series (5 steps × 2 channels, 30 % missing) with timing, baseline: zero."
     counts = [int((expected.target == number).sum()) for number in range(2)]
     shown = [f"{name} ({count} series)" for name, count in zip(("ill", "well"), counts, strict=True) if count]
     assert lines[1] == f"  predicted classes: {', '.join(shown)}"
+    right = 100 * int((expected.target == own.y).sum()) / 3
+    assert lines[2] == f"  right on {right:.0f} % of the labels (class 0 = ill, 1 = well)"
     size = expected.values.abs().sum((0, 1)).double()
     order = sorted(zip((size / size.sum()).tolist(), ("pulse", "sodium"), strict=True), reverse=True)
     shares = [f"{name} {100 * share:.0f} %" for share, name in order]
-    assert lines[2] == f"  share of the attribution by channel: {', '.join(shares)}"
-    assert lines[3] == "Wrote e.safetensors."
+    assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
+    assert lines[4].startswith("  sign certain for ")
+    assert lines[5] == "Wrote e.safetensors."
 
 
 @pytest.mark.usefixtures("net")
@@ -120,7 +123,7 @@ def test_the_only_output_is_no_class(folder, capsys):
     tg.save_model(model, folder / "m.safetensors")
     argv = ["explain", "--model", "m.safetensors", *DATA, "--device", "cpu", "--method", "random"]
     assert main(argv) == 0
-    assert "classes" not in capsys.readouterr().out
+    assert "predicted classes" not in capsys.readouterr().out
 
 
 def test_exported_programs_in_every_command(folder, net, capsys):

@@ -11,6 +11,8 @@ from tempograd.cli.series import FILES, add_files, read
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tempograd.data import Series
+
 USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
 NOTES = FORMS + FILES + "\n"
 EXAMPLES = (
@@ -61,7 +63,11 @@ def _add_method(group: Any) -> None:
     )
     group.add_argument("--target", type=int, help="class or output to explain (default: the predicted one)")
     group.add_argument(
-        "--baseline", default="zero", choices=("zero", "average"), help="what absent means (default: zero)"
+        "--baseline",
+        default="zero",
+        choices=("zero", "average"),
+        help="what scores compare with: 0, for standardised data, or each channel's mean over time, for data in "
+        "natural units (default: zero)",
     )
     group.add_argument(
         "--output",
@@ -75,10 +81,11 @@ def _add_method(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.checks import whole
+    from tempograd.cli.cautions import compares, warn_of_far_zero, warn_of_fresh_weights
     from tempograd.cli.summary import show
     from tempograd.explainers import explain
 
-    model, series = read_model(args), read(args.data, args, labels=False)
+    model, series = read_model(args), _labelled(args)
     if args.limit is not None:
         series = series.take(slice(whole(args.limit, "--limit", 1)))
     options: dict[str, Any] = {
@@ -89,9 +96,25 @@ def run(args: argparse.Namespace) -> None:
         "seed": args.seed,
         **series.options,
     }
-    explanation = explain(model, series.x, args.method, train=_pool(args), **(options | dict(args.settings)))
+    options |= dict(args.settings)
+    warn_of_fresh_weights(args, model)
+    if compares(args) and options["baseline"] in (None, "zero"):
+        warn_of_far_zero(series)
+    explanation = explain(model, series.x, args.method, train=_pool(args), **options)
     explanation.save(args.out)
-    show(explanation, model, args)
+    show(explanation, model, series, args)
+
+
+def _labelled(args: argparse.Namespace) -> "Series":
+    """Read the series with their labels, which only tell how good the model is: faults in them are warnings."""
+    from tempograd.errors import TempogradError, warn
+
+    try:
+        return read(args.data, args)
+    except TempogradError as error:
+        series = read(args.data, args, labels=False)  # fails again if the labels are not the reason
+        warn(f"The labels are left out. {error}")
+        return series
 
 
 def _pool(args: argparse.Namespace) -> "Tensor | None":

@@ -3,87 +3,98 @@
 import argparse
 import json
 import shlex
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tempograd.cli.cautions import compares, warn_of_low_accuracy
+from tempograd.cli.facts import CELLS, summary
 from tempograd.cli.series import COLUMNS
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from tempograd.data import Series
     from tempograd.explanation import Explanation
 
-STRONGEST = 5
+MORE_POINTS = 4  # times as many halve a Monte-Carlo error
+FEW_SIGNS = 0.5  # share of certain signs below which more points are advised
+WIDE_GAP = 0.1  # of the change of the prediction
+NAMED = 6  # classes whose numbers are told
 
 
-def show(explanation: "Explanation", model: "nn.Module", args: argparse.Namespace) -> None:
-    """Print the summary, for people or as JSON."""
-    facts = summary(explanation, _outputs(model, explanation))
+def show(explanation: "Explanation", model: "nn.Module", series: "Series", args: argparse.Namespace) -> None:
+    """Print the summary, for people or as JSON, and warn where the model seems to be the wrong one."""
+    facts = summary(explanation, model, series)
+    classes = args.classes or series.classes or ()
     command = _report_command(args)
+    warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
     if args.json:
-        print(json.dumps({"out": str(args.out), **facts, "next": command}, indent=2, ensure_ascii=False))
+        facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": command}
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     size = f"{facts['steps']} steps × {_count(facts['channels'], 'channel')}"
     gaps = f", {100 * facts['missing']:.0f} % missing" if facts["missing"] else ""
-    print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}.")
-    if facts["outputs"] > 1:
-        kind = "predicted" if args.target is None else "explained"
-        unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
-        counts = [f"{_name(args, number)} ({count} {unit})" for number, count in facts["explained"].items()]
-        print(f"  {kind} {'classes' if args.output == 'probability' else 'outputs'}: {', '.join(counts)}")
-    if facts["channels"] > 1:
-        strongest = [f"{entry['channel']} {100 * entry['share']:.0f} %" for entry in facts["strongest_channels"]]
-        print(f"  share of the attribution by channel: {', '.join(strongest)}")
+    against = f", baseline: {facts['baseline']}" if compares(args) else ""
+    print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}{against}.")
+    unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
+    for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts, explanation.parameters)):
+        print(f"  {line}")
     print(f"Wrote {args.out}.")
     print(f"Next: {command}")
 
 
-def summary(explanation: "Explanation", outputs: int) -> dict[str, Any]:
-    r"""Return what an explanation is about, as plain data.
-
-    A channel's share is its part of the sum of all sizes of scores, :math:`\sum_{n,t} |A_{ntd}|`; scores below
-    0 of methods without a sign count as 0.
-    """
-    import torch
-
-    size = explanation.strength.clamp(min=0).sum((0, 1)).double()
-    share = size / size.sum() if float(size.sum()) else size
-    names = explanation.channels or tuple(f"channel {number}" for number in range(len(share)))
-    order = share.argsort(descending=True, stable=True)[:STRONGEST].tolist()
-    found: dict[str, Any] = {
-        "method": explanation.method,
-        "series": len(explanation),
-        "steps": explanation.values.shape[1],
-        "channels": explanation.values.shape[2],
-        "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
-        "outputs": outputs,
-        "explained": {},
-        "strongest_channels": [{"channel": names[place], "share": float(share[place])} for place in order],
-    }
-    if explanation.target is not None:
-        numbers, counts = torch.unique(explanation.target, return_counts=True)
-        found["explained"] = {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
-    return found
+def _model_lines(
+    facts: dict[str, Any], args: argparse.Namespace, classes: Sequence[str], unit: str
+) -> Iterator[str]:
+    """Say what the model predicts and how often it is right."""
+    if facts["outputs"] > 1:
+        kind = "predicted" if args.target is None else "explained"
+        counts = [f"{_name(classes, number)} ({count} {unit})" for number, count in facts["explained"].items()]
+        yield f"{kind} {'classes' if args.output == 'probability' else 'outputs'}: {', '.join(counts)}"
+    if facts["accuracy"] is not None:
+        numbers = [f"{number} = {name}" for number, name in enumerate(classes[:NAMED])]
+        numbers += ["…"] if len(classes) > NAMED else []
+        order = "" if args.classes else ", in sorted order; --classes changes it"
+        known = f" (class {', '.join(numbers)}{order})" if classes else ""
+        yield f"right on {_percent(facts['accuracy'])} of the labels{known}"
 
 
-def _outputs(model: "nn.Module", explanation: "Explanation") -> int:
-    """Return how many classes or outputs the model has."""
-    import torch
-
-    from tempograd.engine import place, predict, quiet
-
-    if explanation.x is None:
-        return 0
-    with quiet(model), torch.no_grad():
-        return predict(model, explanation.x[:1].to(*place(model, explanation.x)), "raw").shape[-1]
+def _score_lines(facts: dict[str, Any], parameters: dict[str, Any]) -> Iterator[str]:
+    """Say which channels matter and how good the scores are."""
+    if facts["channels"] > 1:
+        strongest = [f"{entry['channel']} {100 * entry['share']:.0f} %" for entry in facts["strongest_channels"]]
+        yield f"share of the attribution by channel: {', '.join(strongest)}"
+    points = parameters.get("points")
+    advice = f"; more points help: --set points={MORE_POINTS * points}" if isinstance(points, int) else ""
+    certain, gap = facts["sign_certain"], facts["completeness_gap"]
+    if certain is not None:
+        which = "the ten strongest values" if facts["steps"] * facts["channels"] > CELLS else "the values"
+        advised = advice if certain < FEW_SIGNS else ""
+        yield f"sign certain for {_percent(certain)} of {which} of each series{advised}"
+    if gap is not None:
+        up_to = f"{100 * gap:.0f}" if gap >= 0.01 else f"{max(100 * gap, 0.1):.1f}"
+        yield f"scores sum to the change of the prediction up to {up_to} %{advice if gap > WIDE_GAP else ''}"
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _name(args: argparse.Namespace, number: str) -> str:
-    known = args.classes or ()
+def _name(known: Sequence[str], number: str) -> str:
     return str(known[int(number)]) if int(number) < len(known) else number
+
+
+def _percent(share: float) -> str:
+    """Write a share so that only all of it is 100 %, and only nothing is 0 %.
+
+    Examples
+    --------
+    >>> _percent(0.834), _percent(0.998), _percent(0.001), _percent(1.0)
+    ('83 %', 'over 99 %', 'under 1 %', '100 %')
+    """
+    if 0.99 < share < 1:
+        return "over 99 %"
+    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _report_command(args: argparse.Namespace) -> str:

@@ -1,0 +1,64 @@
+"""Warnings of ``tempograd explain``: what works, but may not be what was meant."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tempograd.errors import warn
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from tempograd.data import Series
+
+NAMED = 3  # channels that a warning names
+WITHOUT_BASELINE = frozenset({"random", "fit", "winit", "augmented_occlusion", "timex", "timexpp"})
+
+
+def compares(args: argparse.Namespace) -> bool:
+    """Tell whether the method compares with the baseline; GradientSHAP's pool takes its place."""
+    pool = args.method == "gradient_shap" and args.train is not None
+    return args.method not in WITHOUT_BASELINE and not pool
+
+
+def warn_of_fresh_weights(args: argparse.Namespace, model: "nn.Module") -> None:
+    """Warn where a class was called for the model and no weights were given; a function may load its own."""
+    module, _, attribute = str(args.model).partition(":")
+    found: Any = sys.modules.get(module)
+    for name in attribute.split("."):
+        found = getattr(found, name, None)
+    if args.weights is None and isinstance(found, type) and any(True for _ in model.parameters()):
+        warn(
+            f"{found.__name__} is explained with the weights it was created with: pass --weights FILE if it was "
+            "trained."
+        )
+
+
+def warn_of_far_zero(series: "Series") -> None:
+    """Warn where 0 lies further from a channel's observed values than these lie apart."""
+    far = []
+    for number in range(series.x.shape[2]):
+        values = series.x[..., number]
+        values = values.flatten() if series.mask is None else values[series.mask[..., number]]
+        if len(values):
+            low, high = float(values.min()), float(values.max())
+            if low < high and (low > high - low or -high > high - low):
+                far.append((series.channels[number] if series.channels else f"channel {number}", low, high))
+    if far:
+        named = ", ".join(name for name, _, _ in far[:NAMED])
+        more = f" and {len(far) - NAMED} more channels" if len(far) > NAMED else ""
+        name, low, high = far[0]
+        warn(
+            f"0 is far from every observed value of {named}{more} ({name} {low:.3g} to {high:.3g}): scores "
+            "compare with 0. For data in natural units pass --baseline average."
+        )
+
+
+def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> None:
+    r"""Warn where a model is worse than guessing by two standard errors, :math:`\sqrt{c (1 - c) / n}`."""
+    chance = 1 / max(outputs, 2)
+    if accuracy is not None and accuracy < chance - 2 * (chance * (1 - chance) / count) ** 0.5:
+        warn(
+            f"The model is right on {100 * accuracy:.0f} % of the labels, guessing on {100 * chance:.0f} %: "
+            "likely reasons are the order of --classes, missing --weights, the order of --channels, or --align."
+        )

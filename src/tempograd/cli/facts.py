@@ -1,0 +1,118 @@
+"""What ``tempograd explain`` tells about a run, as plain data."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from tempograd.data import Series
+    from tempograd.explanation import Explanation
+
+STRONGEST = 5
+CELLS = 10  # of each series, whose signs are what people read first
+BATCH = 64
+
+
+def summary(explanation: "Explanation", model: "nn.Module", series: "Series") -> dict[str, Any]:
+    r"""Return what an explanation is about and how far it can be trusted.
+
+    A channel's share is its part of the sum of all sizes of scores, :math:`\sum_{n,t} |A_{ntd}|`; scores below
+    0 of methods without a sign count as 0.
+    """
+    import torch
+
+    from tempograd.checks import filled_with
+
+    size = explanation.strength.clamp(min=0).sum((0, 1)).double()
+    share = size / size.sum() if float(size.sum()) else size
+    names = explanation.channels or tuple(f"channel {number}" for number in range(len(share)))
+    order = share.argsort(descending=True, stable=True)[:STRONGEST].tolist()
+    answers = _answers(model, explanation, series.x)
+    found: dict[str, Any] = {
+        "method": explanation.method,
+        "baseline": filled_with(explanation.baseline, series.x, explanation.mask),
+        "series": len(explanation),
+        "steps": explanation.values.shape[1],
+        "channels": explanation.values.shape[2],
+        "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
+        "outputs": answers.shape[-1],
+        "explained": {},
+        "accuracy": accuracy(answers, explanation, series),
+        "sign_certain": sign_certain(explanation),
+        "completeness_gap": completeness_gap(explanation, model, answers, series.x),
+        "strongest_channels": [{"channel": names[place], "share": float(share[place])} for place in order],
+    }
+    if explanation.target is not None:
+        numbers, counts = torch.unique(explanation.target, return_counts=True)
+        found["explained"] = {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
+    return found
+
+
+def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") -> float | None:
+    """Return the share of labels that the model predicts; None without labels that are classes."""
+    import torch
+
+    from tempograd.checks import lengths
+
+    only = answers.shape[-1] == 1
+    values = series.y.is_floating_point() or (only and explanation.output == "raw")
+    if not series.labelled or values or answers.shape[:-1] != series.y.shape:
+        return None
+    right = (answers[..., 0] > 0.5 if only else answers.argmax(-1)) == series.y
+    if right.ndim == 2:  # steps of the padding have no label
+        right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, series.x)[:, None]]
+    return float(right.double().mean())
+
+
+def sign_certain(explanation: "Explanation") -> float | None:
+    """Return the share of each series' strongest values whose 95 % interval leaves 0 out; 0 itself has no sign."""
+    import torch
+
+    if explanation.standard_error is None or explanation.effective_points is None or not explanation.signed:
+        return None
+    top = explanation.top(min(CELLS, explanation.values[0].numel()))
+    places = (top.time * explanation.values.shape[2] + top.channel).clamp(min=0)
+    low, high = (side.flatten(1).gather(1, places) for side in explanation.interval(0.95))
+    certain = ((low > 0) | (high < 0))[top.values != 0]
+    return float(certain.double().mean()) if torch.numel(certain) else None
+
+
+def completeness_gap(
+    explanation: "Explanation", model: "nn.Module", answers: "Tensor", x: "Tensor"
+) -> float | None:
+    r"""Return by how much the scores of a complete method miss the change of the prediction.
+
+    .. math:: \frac{\sum_n |\sum_{t,d} A_{ntd} - (F(x_n) - F(x'_n))|}{\sum_n |F(x_n) - F(x'_n)|}
+
+    None for methods that promise no such sum, and where the prediction does not change.
+    """
+    import torch
+    from torch import Tensor
+
+    from tempograd.engine import pick
+    from tempograd.explainers import EXPLAINERS
+
+    steps, target = explanation.steps, explanation.target
+    promised = EXPLAINERS[explanation.method].complete and not explanation.parameters.get("quirks")
+    if not promised or target is None or isinstance(steps, str):
+        return None
+    start = explanation.baseline
+    if explanation.mask is not None:  # what was not observed stays as it is
+        start = torch.where(explanation.mask, start, x)
+    change = (pick(answers, target.cpu()) - pick(_answers(model, explanation, start), target.cpu())).double()
+    if isinstance(steps, Tensor):
+        change = (change * steps.cpu()).sum(-1)
+    missed = (explanation.values.double().sum((1, 2)).cpu() - change).abs().sum()
+    return float(missed / change.abs().sum()) if float(change.abs().sum()) else None
+
+
+def _answers(model: "nn.Module", explanation: "Explanation", z: "Tensor") -> "Tensor":
+    """Return what the model says about series, on the CPU."""
+    import torch
+
+    from tempograd.engine import place, predict, quiet
+
+    with quiet(model), torch.no_grad():
+        where = place(model, z)
+        parts = torch.split(z, BATCH)
+        return torch.cat([predict(model, part.to(*where), explanation.output).cpu() for part in parts])

@@ -1,0 +1,265 @@
+"""What ``explain`` says about model and scores, on models whose answers are known."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import tempograd as tg
+from conftest import linear, series
+from tempograd.cli import main
+from tempograd.cli.facts import completeness_gap, sign_certain
+from tempograd.models import accuracy
+
+CODE = """
+import torch
+from torch import nn
+
+class Sign(nn.Module):
+    "Class 1 where the values sum to more than 0."
+    def forward(self, x):
+        total = x.sum((1, 2))
+        return torch.stack([-total, total], -1)
+
+class Column(Sign):
+    def forward(self, x):
+        return x.sum((1, 2))[:, None]
+
+class Steps(Sign):
+    def forward(self, x):
+        return torch.stack([-x[..., 0], x[..., 0]], -1)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.last(x[:, -1])
+
+def ready():
+    return Net()
+"""
+COUNT = 20
+WRONG = 3
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "pump_net.py").write_text(CODE)
+    yield tmp_path
+    sys.modules.pop("pump_net", None)
+
+
+@pytest.fixture
+def labelled(folder):
+    """Write a file in which the first three of twenty labels contradict the sign."""
+    x = series(COUNT, 5, 2)
+    up = x.sum((1, 2)) > 0
+    up[:WRONG] = ~up[:WRONG]
+    np.savez("pumps.npz", x=x.numpy(), y=np.where(up.numpy(), "up", "down"))
+    return folder
+
+
+def said(capsys, model, *extra, data="pumps.npz"):
+    argv = ["explain", "--model", f"pump_net:{model}", "--data", data, "--device", "cpu", "--method", "random"]
+    assert main([*argv, *extra]) == 0
+    return capsys.readouterr()
+
+
+@pytest.mark.parametrize("model", ["Sign", "Column"])
+@pytest.mark.usefixtures("labelled")
+def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
+    found = said(capsys, model)
+    known = "(class 0 = down, 1 = up, in sorted order; --classes changes it)"
+    assert f"\n  right on 85 % of the labels {known}\n" in found.out
+    assert found.err == ""
+    assert json.loads(said(capsys, model, "--json").out)["accuracy"] == 0.85
+    explained = json.loads(said(capsys, model, "--json", "--target", "0").out)
+    assert (explained["accuracy"], explained["classes"]) == (0.85, ["down", "up"])
+
+
+@pytest.mark.usefixtures("labelled")
+def test_predicted_classes_have_the_names_of_the_file(capsys):
+    x = series(COUNT, 5, 2)
+    up = int((x.sum((1, 2)) > 0).sum())
+    assert f"  predicted classes: down ({COUNT - up} series), up ({up} series)\n" in said(capsys, "Sign").out
+
+
+@pytest.mark.usefixtures("labelled")
+def test_classes_in_the_wrong_order_are_noticed(capsys):
+    found = said(capsys, "Sign", "--classes", "up,down")
+    assert "  right on 15 % of the labels (class 0 = up, 1 = down)\n" in found.out
+    assert found.err == (
+        "tempograd: warning: The model is right on 15 % of the labels, guessing on 50 %: likely reasons are the "
+        "order of --classes, missing --weights, the order of --channels, or --align.\n"
+    )
+    few = said(capsys, "Sign", "--classes", "up,down", "--limit", str(WRONG + 1))
+    assert "right on 75 % of the labels" in few.out
+    assert few.err == ""
+
+
+def test_a_few_unlucky_series_are_no_reason_to_warn(folder, capsys):
+    x = series(4, 5, 2)
+    np.savez("pumps.npz", x=x.numpy(), y=(x.sum((1, 2)) > 0).numpy().astype(int) ^ np.array([1, 1, 1, 0]))
+    found = said(capsys, "Sign")
+    assert "  right on 25 % of the labels\n" in found.out
+    assert found.err == ""
+
+
+def test_steps_of_the_padding_have_no_label(folder, capsys):
+    x, mask = torch.ones(3, 4, 1), torch.ones(3, 4, 1)
+    mask[0, 2:] = 0
+    y = np.ones((3, 4), dtype=int)
+    y[0, 2:] = 0  # padding
+    y[1, 0] = 0
+    np.savez("pumps.npz", x=x.numpy(), mask=mask.numpy(), y=y)
+    assert json.loads(said(capsys, "Steps", "--json").out)["accuracy"] == pytest.approx(9 / 10)
+
+
+@pytest.mark.parametrize(("model", "extra"), [("Column", ["--output", "raw"]), ("Steps", [])])
+@pytest.mark.usefixtures("labelled")
+def test_no_accuracy_where_labels_are_not_what_is_predicted(model, extra, capsys):
+    assert json.loads(said(capsys, model, "--json", *extra).out)["accuracy"] is None
+
+
+def test_faulty_labels_are_left_out(folder, capsys):
+    np.savez("pumps.npz", x=series(2, 5, 2).numpy(), y=np.array([1j, 2]))
+    found = said(capsys, "Sign")
+    assert "labels" not in found.out
+    assert found.err.startswith("tempograd: warning: The labels are left out. y must hold classes")
+
+
+def test_accuracy_is_the_librarys(folder, capsys):
+    model = tg.models.build("gru", 3, 2, hidden=4, per_step=True)
+    tg.save_model(model, "m.safetensors")
+    argv = ["explain", "--model", "m.safetensors", "--data", "switch_feature", "--limit", "70", "--device", "cpu"]
+    assert main([*argv, "--method", "random", "--json"]) == 0
+    test = tg.load_dataset("switch_feature").test.take(slice(70))
+    assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(accuracy(model, test))
+
+
+def natural():
+    """Channels: 51 to 79, missing value 0; around 0; -30 to -20; constant; 10 to 20.5, which reaches nearer."""
+    x = torch.zeros(2, 3, 5)
+    x[..., 0] = torch.tensor([[51.0, 60.0, 79.0], [55.0, 0.0, 61.0]])
+    x[..., 1] = torch.tensor([[-1.0, 1.0, 0.5], [0.0, 2.0, 1.0]])
+    x[..., 2] = torch.tensor([[-30.0, -20.0, -25.0], [-22.0, -28.0, -26.0]])
+    x[..., 3] = 7.0
+    x[..., 4] = torch.tensor([[10.0, 20.5, 12.0], [11.0, 19.0, 13.0]])
+    mask = torch.ones_like(x)
+    mask[1, 1, 0] = 0
+    return {"x": x.numpy(), "mask": mask.numpy(), "channels": np.array(["heat", "wave", "depth", "one", "near"])}
+
+
+@pytest.mark.parametrize(
+    ("extra", "warned"),
+    [
+        (["--method", "occlusion"], True),
+        (["--method", "occlusion", "--baseline", "average"], False),
+        (["--method", "occlusion", "--set", "baseline=average"], False),
+        (["--method", "random"], False),
+    ],
+)
+def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys):
+    np.savez("pumps.npz", **natural())
+    found = said(capsys, "Sign", *extra)
+    message = (
+        "tempograd: warning: 0 is far from every observed value of heat, depth (heat 51 to 79): scores compare "
+        "with 0. For data in natural units pass --baseline average.\n"
+    )
+    assert found.err == (message if warned else "")
+    baseline = "zero" if warned else "average"
+    assert (f" with occlusion, baseline: {baseline}.\n" in found.out) == ("occlusion" in extra)
+    assert ("baseline" in found.out) == ("occlusion" in extra)
+
+
+@pytest.mark.parametrize(
+    ("model", "extra", "warned"),
+    [("Net", [], True), ("Net", ["--weights", "w.pt"], False), ("ready", [], False), ("Sign", [], False)],
+)
+def test_weights_that_nobody_trained_are_noticed(model, extra, warned, folder, capsys):
+    torch.save({"last." + name: part for name, part in nn.Linear(2, 2).state_dict().items()}, "w.pt")
+    np.savez("pumps.npz", x=series(2, 5, 2).numpy())
+    message = (
+        "tempograd: warning: Net is explained with the weights it was created with: pass --weights FILE if it was "
+        "trained.\n"
+    )
+    assert said(capsys, model, *extra).err == (message if warned else "")
+
+
+def test_share_of_certain_signs_by_students_interval():
+    generator = torch.Generator().manual_seed(2)
+    explanation = tg.explain(linear(6, 3), series(4, 6, 3), points=30)
+    values = torch.randn(4, 6, 3, generator=generator)
+    values[0] = 0
+    values[1].view(-1)[4:] = 0  # four values count
+    error = torch.rand(4, 6, 3, generator=generator)
+    points = 2 + 20 * torch.rand(4, 6, 3, generator=generator)
+    explanation = replace(explanation, values=values, standard_error=error, effective_points=points)
+    certain = []
+    for row in range(4):
+        cells = zip(values[row].flatten(), error[row].flatten(), points[row].flatten(), strict=True)
+        strongest = sorted(cells, key=lambda cell: -abs(cell[0]))[:10]
+        certain += [
+            abs(value) > stats.t.ppf(0.975, n - 1) * wide for value, wide, n in strongest if float(value) != 0
+        ]
+    assert len(certain) == 24
+    assert 0 < np.mean(certain) < 1
+    assert sign_certain(explanation) == pytest.approx(np.mean(certain))
+    assert sign_certain(replace(explanation, signed=False)) is None
+
+
+def test_uncertain_signs_come_with_advice(folder, capsys):
+    np.savez("pumps.npz", x=series(2, 30, 2).numpy())
+    found = said(capsys, "Sign", "--method", "timing", "--set", "points=1000").out
+    assert " of the ten strongest values of each series\n" in found
+    found = said(capsys, "Sign", "--method", "rand_ig", "--set", "points=2").out
+    assert "  sign certain for " in found
+    assert "of each series; more points help: --set points=8\n" in found
+
+
+def cubes(x):
+    return (x**3).sum((1, 2))[:, None]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_gap_of_a_cube_at_the_midpoint(masked):
+    """One node in the middle gives 3 (x/2)² x, three quarters of x³."""
+    x = series(3, 4, 2, dtype=torch.float64) + 2
+    mask = torch.ones_like(x)
+    mask[:, 1] = 0 if masked else 1
+    settings = {"points": 1, "rule": "midpoint", "output": "raw", "mask": mask}
+    explanation = tg.explain(cubes, x, "integrated_gradients", **settings)
+    assert completeness_gap(explanation, cubes, cubes(x), x) == pytest.approx(0.25, rel=1e-5)
+    exact = tg.explain(cubes, x, "integrated_gradients", points=2, output="raw", mask=mask)
+    assert completeness_gap(exact, cubes, cubes(x), x) == pytest.approx(0, abs=1e-5)
+    assert completeness_gap(tg.explain(cubes, x, "random", output="raw"), cubes, cubes(x), x) is None
+
+
+def test_gap_counts_the_explained_steps_only():
+    def running(x):
+        return (x**3).cumsum(1).sum(-1, keepdim=True)
+
+    x = series(3, 4, 2, dtype=torch.float64) + 2
+    settings = {"points": 1, "rule": "midpoint", "output": "raw", "steps": [1, 3]}
+    explanation = tg.explain(running, x, "integrated_gradients", **settings)
+    assert completeness_gap(explanation, running, running(x), x) == pytest.approx(0.25, rel=1e-5)
+    own = tg.explain(running, x, "integrated_gradients", **(settings | {"steps": "own"}))
+    assert completeness_gap(own, running, running(x), x) is None
+
+
+def test_a_wide_gap_comes_with_advice(folder, capsys):
+    np.savez("pumps.npz", x=10 * series(5, 5, 2).abs().numpy())
+    argv = ["--method", "integrated_gradients"]
+    wide = said(capsys, "Sign", *argv, "--set", "points=2").out
+    assert "  scores sum to the change of the prediction up to 100 %; more points help: --set points=8\n" in wide
+    close = said(capsys, "Sign", *argv, "--output", "raw").out
+    assert "  scores sum to the change of the prediction up to 0.1 %\n" in close
