@@ -14,7 +14,7 @@ from tempograd.cli.demo import METHODS
 from tempograd.data import load_dataset
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, compare, evaluate, summarise
+from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
 from tempograd.pages.numbers import with_error
 
@@ -211,6 +211,60 @@ def test_evaluate_compares_several_explanations_series_by_series(folder, stored,
         for text, value in zip(texts, (gap.mean, gap.low, gap.high), strict=True):
             assert text[0] == ("−" if value < 0 else "+")
             assert float(text.replace("−", "-")) == pytest.approx(value, rel=0.01, abs=0.001)
+
+
+@pytest.fixture(scope="module")
+def several(folder, stored):
+    """Files of the same series: random, and TIMING against the average and against 0.5."""
+    model, first = load_model(folder / "model.safetensors"), Explanation.load(stored)
+    explain(model, first.x, "random", ids=first.ids).save(folder / "noise.safetensors")
+    explain(model, first.x, "timing", ids=first.ids, baseline="average").save(folder / "other.safetensors")
+    explain(model, first.x, "timing", ids=first.ids, baseline=0.5).save(folder / "half.safetensors")
+    return folder
+
+
+def evaluated(capsys, folder, *names, extra=()):
+    files = [str(folder / f"{name}.safetensors") for name in names]
+    argv = ["evaluate", *files, "--model", str(folder / "model.safetensors"), "--device", "cpu"]
+    assert main([*argv, *extra]) == 0
+    return capsys.readouterr()
+
+
+def test_evaluate_names_explanations_of_one_method_by_their_files(several, capsys):
+    found = evaluated(capsys, several, "timing", "noise", "half", extra=["--json", "--substitute", "average"])
+    assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "random", "half"]
+    found = evaluated(capsys, several, "half", "half", extra=["--json", "--substitute", "average"])
+    assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "timing 2"]
+
+
+@pytest.mark.parametrize("metric", ["cpd", "cpp"])  # higher is better, lower is better
+def test_evaluate_says_which_is_better(several, metric, capsys, monkeypatch):
+    lines, extra = {}, ["--metrics", metric]
+    for sign in (1, -1):
+        gap = Difference(0.3 * sign, 0.1, 0.3 * sign - 0.2, 0.3 * sign + 0.2, 6)
+        monkeypatch.setattr("tempograd.metrics.compare", lambda *_, gap=gap: gap)
+        lines[sign] = evaluated(capsys, several, "timing", "noise", extra=extra).out.splitlines()[-1]
+    best, worst = (1, -1) if metric == "cpd" else (-1, 1)
+    assert lines[best] == f"random is better than timing by {metric.upper()}."
+    assert lines[worst] == f"timing is better than random by {metric.upper()}."
+    gap = Difference(0.3, 0.1, -0.1, 0.7, 6)
+    monkeypatch.setattr("tempograd.metrics.compare", lambda *_: gap)
+    last = evaluated(capsys, several, "timing", "noise", extra=extra).out.splitlines()[-1]
+    shown = metric.upper()
+    assert last == f"timing and random: these series do not tell them apart by {shown} (the interval holds 0)."
+
+
+def test_evaluate_notes_a_baseline_that_is_not_what_replaces_values(several, capsys):
+    assert evaluated(capsys, several, "timing", "noise").err == ""
+    assert evaluated(capsys, several, "timing", "other").err == (
+        "tempograd: warning: other compares with the average, but removed values become 0: pass --substitute "
+        "average to ask the same question.\n"
+    )
+    assert evaluated(capsys, several, "timing", "other", extra=["--substitute", "average"]).err == ""
+    found = evaluated(capsys, several, "half")
+    assert found.err == (
+        "tempograd: warning: timing compares with a baseline of its own, but removed values become 0.\n"
+    )
 
 
 def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys):

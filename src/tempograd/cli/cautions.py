@@ -1,15 +1,17 @@
-"""Warnings of ``tempograd explain``: what works, but may not be what was meant."""
+"""Warnings of ``explain`` and ``evaluate``: what works, but may not be what was meant."""
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tempograd.errors import warn
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from tempograd.data import Series
+    from tempograd.explanation import Explanation
 
 NAMED = 3  # channels that a warning names
 WITHOUT_BASELINE = frozenset({"random", "fit", "winit", "augmented_occlusion", "timex", "timexpp"})
@@ -62,3 +64,21 @@ def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> No
             f"The model is right on {100 * accuracy:.0f} % of the labels, guessing on {100 * chance:.0f} %: "
             "likely reasons are the order of --classes, missing --weights, the order of --channels, or --align."
         )
+
+
+def warn_of_another_zero(named: "Mapping[str, Explanation]", x: "Tensor | None") -> None:
+    """Warn where scores compare with another baseline than the 0 that replaces removed values."""
+    from tempograd.checks import filled_with
+
+    kinds = {
+        label: filled_with(found.baseline, found.x if x is None else x, found.mask)
+        for label, found in named.items()
+        if found.method not in WITHOUT_BASELINE
+    }
+    others = [label for label, kind in kinds.items() if kind != "zero"]
+    if others:
+        average = all(kinds[label] == "average" for label in others)
+        verb = "compares" if len(others) == 1 else "compare"
+        what = "the average" if average else "a baseline of its own"
+        advice = ": pass --substitute average to ask the same question" if average else ""
+        warn(f"{', '.join(others)} {verb} with {what}, but removed values become 0{advice}.")

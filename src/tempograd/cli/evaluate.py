@@ -45,15 +45,18 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.cli.scores import difference_rows, score_rows
-    from tempograd.explanation import Explanation
+    from tempograd.cli.cautions import warn_of_another_zero
+    from tempograd.cli.scores import difference_rows, score_rows, verdicts
+    from tempograd.cli.stored import load
     from tempograd.markdown import table
     from tempograd.metrics import compare, evaluate
-    from tempograd.pages.selection import aligned, labelled
+    from tempograd.pages.selection import aligned
 
-    named = labelled([Explanation.load(path) for path in args.explanations])
+    named = load(args.explanations)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read(args.data, args))
+    if args.substitute == "zero":
+        warn_of_another_zero(named, None if split is None else split.x)
     scores: Scores = {
         label: evaluate(
             model,
@@ -79,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
     if gaps:
         print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
         print(table(difference_rows(gaps, base)))
+        print("", *verdicts(gaps, base), sep="\n")
 
 
 def _plain(

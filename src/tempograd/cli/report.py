@@ -42,10 +42,10 @@ def add_report(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.explanation import Explanation
+    from tempograd.cli.stored import load
     from tempograd.pages import report
 
-    explanations = [Explanation.load(path) for path in args.explanations]
+    explanations = load(args.explanations)
     model = None if args.model is None else read_model(args)
     found, data = (None, None) if args.data is None else find(args.data, args)
     report(
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
         explanations,
         found if found is not None and found.labelled else None,
         series=args.series,
-        raw=_measured(explanations[0], found, data, args),
+        raw=_measured(next(iter(explanations.values())), found, data, args),
         units=args.units or (None if data is None else data.units),
         classes=args.classes or (None if found is None else found.classes),
         **({} if args.title is None else {"title": args.title}),

@@ -30,6 +30,23 @@ def difference_rows(gaps: Mapping[str, Mapping[str, "Difference"]], base: str) -
     return [head, *([method, *map(_interval, found.values())] for method, found in gaps.items())]
 
 
+def verdicts(gaps: Mapping[str, Mapping[str, "Difference"]], base: str) -> list[str]:
+    """Say of each method whether the first metric tells it and ``base`` apart, and which is better."""
+    from tempograd.metrics import METRICS
+
+    lines = []
+    for method, found in gaps.items():
+        name, gap = next(iter(found.items()))
+        by = f"by {name.upper()}"
+        if gap.low > 0 or gap.high < 0:
+            wins = (gap.mean > 0) == METRICS[name].higher_is_better
+            better, worse = (method, base) if wins else (base, method)
+            lines.append(f"{better} is better than {worse} {by}.")
+        else:
+            lines.append(f"{base} and {method}: these series do not tell them apart {by} (the interval holds 0).")
+    return lines
+
+
 def _interval(gap: "Difference") -> str:
     values = (gap.mean, gap.low, gap.high)
     signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
