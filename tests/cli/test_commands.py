@@ -294,6 +294,20 @@ def test_list_names_everything_with_one_line(kind, capsys):
     assert all(re.search(rf"^{entry['name']}  ", printed, re.MULTILINE) for entry in entries)
 
 
+def test_list_alone_lists_everything(capsys):
+    kinds = ("explainers", "metrics", "datasets", "models", "plans")
+    parts, known = [], {}
+    for kind in kinds:
+        main(["list", kind])
+        parts.append(f"{kind.upper()}\n{capsys.readouterr().out}")
+        main(["list", kind, "--json"])
+        known[kind] = json.loads(capsys.readouterr().out)
+    assert main(["list"]) == 0
+    assert capsys.readouterr().out == "\n".join(parts)
+    assert main(["list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == known
+
+
 def test_methods_that_learn_take_the_training_series_of_a_data_set(folder, tmp_path, capsys):
     out = tmp_path / "e.safetensors"
     argv = ["explain", "--model", str(folder / "model.safetensors"), "--method", "augmented_occlusion"]

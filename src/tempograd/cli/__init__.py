@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from tempograd.cli.bench import add_bench
 from tempograd.cli.completion import add_completion
@@ -87,9 +89,24 @@ def _one_core_left() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that says which command was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
+        close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
+        super().error(f"{message}; did you mean {close[0]}?" if close else message)
+
+    @property
+    def commands(self) -> list[str]:
+        """Return the names of all commands."""
+        parts = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return [name for names in parts for name in names]
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tempograd",
         description="Which values of a series, at which moments, pushed a model's prediction up or down.",
         epilog=PATH,

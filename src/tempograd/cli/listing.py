@@ -10,7 +10,7 @@ from typing import Any
 from tempograd.cli.arguments import Commands, add_command, add_json
 
 KINDS = ("explainers", "metrics", "datasets", "models", "plans")
-EXAMPLES = ("explainers", "plans", "metrics --json")
+EXAMPLES = ("", "explainers", "metrics --json")
 FACTS = (
     "signed",
     "targeted",
@@ -35,22 +35,29 @@ the prediction
 
 def add_list(commands: Commands) -> None:
     parser = add_command(commands, "list", "show what there is, with one line each", EXAMPLES)
-    parser.add_argument("kind", choices=KINDS, help="what to list")
+    parser.add_argument("kind", nargs="?", choices=KINDS, help="what to list (default: everything)")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    entries = describe(args.kind)
+    kinds = KINDS if args.kind is None else (args.kind,)
+    found = {kind: describe(kind) for kind in kinds}
     if args.json:
-        print(json.dumps(entries, indent=2, ensure_ascii=False))
+        print(json.dumps(found if args.kind is None else found[args.kind], indent=2, ensure_ascii=False))
         return
+    for kind, entries in found.items():
+        if args.kind is None:
+            print(f"{'' if kind == KINDS[0] else chr(10)}{kind.upper()}")
+        _print(kind, entries)
+
+
+def _print(kind: str, entries: list[dict[str, Any]]) -> None:
     width = max(len(entry["name"]) for entry in entries) + 2
-    legend = LEGEND if args.kind == "explainers" else ""
     for entry in entries:
         about = entry["about"] + _extra(entry)
         print(textwrap.fill(about, 110, initial_indent=entry["name"].ljust(width), subsequent_indent=" " * width))
-    print(legend, end="")
+    print(LEGEND if kind == "explainers" else "", end="")
 
 
 def describe(kind: str) -> list[dict[str, Any]]:
