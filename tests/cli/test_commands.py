@@ -215,9 +215,9 @@ def test_evaluate_compares_several_explanations_series_by_series(folder, stored,
 
 @pytest.fixture(scope="module")
 def several(folder, stored):
-    """Files of the same series: random, and TIMING against the average and against 0.5."""
+    """Files of the same series: random, which has no use for its baseline, and TIMING with two others."""
     model, first = load_model(folder / "model.safetensors"), Explanation.load(stored)
-    explain(model, first.x, "random", ids=first.ids).save(folder / "noise.safetensors")
+    explain(model, first.x, "random", ids=first.ids, baseline="average").save(folder / "noise.safetensors")
     explain(model, first.x, "timing", ids=first.ids, baseline="average").save(folder / "other.safetensors")
     explain(model, first.x, "timing", ids=first.ids, baseline=0.5).save(folder / "half.safetensors")
     return folder
