@@ -22,10 +22,10 @@ KEPT = "_kept"  # and this is copied as it is: html_extra_path
 class Run(SphinxDirective):
     """Show code, run it after the blocks before it on the same page, and show what came out.
 
-    ``:hide:`` leaves the code out, ``:quiet:`` what it prints. ``:file:`` names a file of ``_code``: the code comes
-    from there unless the block shows it, and later blocks can import it. ``:html:`` shows the last value as a
-    notebook does. ``:keep:`` puts a file that the block wrote beside the pages, below ``kept/``. A picture needs
-    ``:alt:``.
+    ``:hide:`` leaves the code out, ``:quiet:`` what it prints. ``:file:`` names a file of ``_code``: the code
+    comes from there unless the block shows it, and later blocks can import it. ``:html:`` shows the last value
+    as a notebook does. ``:keep:`` puts a file that the block wrote beside the pages, below ``kept/``. A picture
+    needs ``:alt:``.
     """
 
     has_content = True
