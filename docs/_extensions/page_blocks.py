@@ -43,12 +43,14 @@ def blocks(page: str) -> Iterator[Block]:
         options = OPTIONS.match(found["body"])
         file = FILE.search(options[0]) if options else None
         language = found["language"] or "python"
-        yield of_file(file[1]) if file else Block(language, OPTIONS.sub("", found["body"]))
+        yield as_shown(language, OPTIONS.sub("", found["body"]), file[1] if file else None)
 
 
-def of_file(name: str) -> Block:
-    """Return the block that is a file of ``_code``."""
-    return Block("python", (CODE / name).read_text(encoding="utf-8"), name)
+def as_shown(language: str, code: str, file: str | None) -> Block:
+    """Return what a page shows; a block that names a file and shows nothing is that file of ``_code``."""
+    if file and not code.strip():
+        code = (CODE / file).read_text(encoding="utf-8")
+    return Block(language, code, file)
 
 
 def run(block: Block, namespace: dict[str, Any], folder: Path) -> Outcome:

@@ -22,9 +22,10 @@ KEPT = "_kept"  # and this is copied as it is: html_extra_path
 class Run(SphinxDirective):
     """Show code, run it after the blocks before it on the same page, and show what came out.
 
-    ``:hide:`` leaves the code out, ``:quiet:`` what it prints. ``:file:`` takes the code from a file of ``_code``.
-    ``:html:`` shows the last value as a notebook does. ``:keep:`` puts a file that the block wrote beside the
-    pages, below ``kept/``. A picture needs ``:alt:``.
+    ``:hide:`` leaves the code out, ``:quiet:`` what it prints. ``:file:`` names a file of ``_code``: the code
+    comes from there unless the block shows it, and later blocks can import it. ``:html:`` shows the last value
+    as a notebook does. ``:keep:`` puts a file that the block wrote beside the pages, below ``kept/``. A picture
+    needs ``:alt:``.
     """
 
     has_content = True
@@ -64,10 +65,12 @@ class Run(SphinxDirective):
         return shown + [self._picture(figure) for figure in outcome.pictures]
 
     def _block(self) -> page_blocks.Block:
-        if "file" not in self.options:
-            return page_blocks.Block(self.arguments[0] if self.arguments else "python", "\n".join(self.content))
-        self.env.note_dependency(page_blocks.CODE / self.options["file"])
-        return page_blocks.of_file(self.options["file"])
+        file = self.options.get("file")
+        if file:
+            self.env.note_dependency(page_blocks.CODE / file)
+        return page_blocks.as_shown(
+            self.arguments[0] if self.arguments else "python", "\n".join(self.content), file
+        )
 
     def _state(self, name: str, make: Any) -> Any:
         """Return what the blocks of one page share."""

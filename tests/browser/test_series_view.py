@@ -123,12 +123,13 @@ def test_scores_are_those_of_the_metrics(visit):
             assert close(own["value"], scores[case.row(number)])
 
 
-def runs(said, label):
-    """Return the runs of wrong steps, the longest first, as (first, last, kind)."""
+def runs(chance, label):
+    """Return the runs of wrong steps, the surest mistake first, as (first, last, kind)."""
+    said, sure = (chance > 0.5).long().tolist(), (chance - 0.5).abs()
     kinds = ["" if a == b else "FP" if a else "FN" for a, b in zip(said, label, strict=True)]
     places = [(key, list(group)) for key, group in groupby(range(len(kinds)), key=kinds.__getitem__) if key]
     found = [(group[0], group[-1], key) for key, group in places]
-    return sorted(found, key=lambda run: run[0] - run[1])
+    return sorted(found, key=lambda run: -float(sure[run[0] : run[1] + 1].max()))
 
 
 @pytest.mark.parametrize("name", ["per_step", "alarms"])
@@ -140,8 +141,8 @@ def test_wrong_steps_and_what_pushed_towards_them(visit, name):
     for number in case.ids:
         sheet.choose(number)
         row = case.row(number)
-        said = (case.model(case.x)[row].softmax(-1)[:, 1] > 0.5).long()
-        expected = runs(said.tolist(), case.split.y[row].tolist())
+        chance = case.model(case.x)[row].softmax(-1)[:, 1]
+        said, expected = (chance > 0.5).long(), runs(chance, case.split.y[row].tolist())
         found = sheet.rows("#mistakes-table tr[data-from]")
         assert [(int(f["from"]), int(f["to"]), f["kind"]) for f in found] == expected
         target = case.first.target[row].expand(len(said))

@@ -67,6 +67,18 @@ def test_blocks_are_found_in_order_with_their_options_taken_off():
     assert third == ("python", (DOCS / "_code" / "pumps.py").read_text(encoding="utf-8"), "pumps.py")
 
 
+def test_the_code_that_other_pages_begin_with_is_the_first_block_of_the_start():
+    """The page shows it, so that it can be read in a clone; the file must say the same."""
+    first = next(page_blocks.blocks((DOCS / "start.md").read_text(encoding="utf-8")))
+    assert first.file == "pumps.py"
+    assert first.code == (DOCS / "_code" / "pumps.py").read_text(encoding="utf-8")
+
+
+def test_a_block_that_names_a_file_and_shows_code_is_what_it_shows():
+    (found,) = page_blocks.blocks("```{run}\n:file: pumps.py\n\nx = 1\n```\n")
+    assert found == ("python", "x = 1\n", "pumps.py")
+
+
 def python(code, names, folder):
     return page_blocks.run(page_blocks.Block("python", code), names, folder).text
 

@@ -128,7 +128,7 @@ def packed(content: Content) -> str:
         "truth": None if content.truth is None else pack.add(bits(content.truth)),
         "counts": content.counts.tolist(),
         "maps": [_map(pack, content, place) for place in range(len(content.maps))],
-        "steps": _steps(pack, content.steps),
+        "steps": _steps(pack, content),
         "summary": _summary(pack, content),
     }
     return pack.text(header)
@@ -180,14 +180,19 @@ def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
     return top
 
 
-def _steps(pack: Pack, steps: StepOutputs | None) -> dict[str, Any] | None:
-    if steps is None:
+def _steps(pack: Pack, content: Content) -> dict[str, Any] | None:
+    steps, target = content.steps, content.first.target
+    if steps is None or target is None:
         return None
+    own = isinstance(content.first.steps, str)  # each value is scored by its effect on its own step
+    predicted = bool((target != target.flatten()[0]).any())  # each step has its own explained class
     return {
         "name": steps.name,
         "values": pack.add(steps.values),
         "labels": None if steps.labels is None else pack.add(bits(steps.labels)),
         "explained": pack.add(bits(steps.explained)),
+        "own": own,
+        "predicted": predicted,
         "alarm": steps.alarm,
         "agrees": None if steps.agrees is None else pack.add(bits(steps.agrees)),
     }

@@ -104,7 +104,8 @@ def removal_counts(most: int) -> Whole:
 def limit(values: Floats, observed: Flags) -> float:
     """Return the magnitude that gets the full colour: 98 % of the observed cells are below it.
 
-    A single extreme cell would otherwise leave all others white.
+    A single extreme cell would otherwise leave all others white. It is at least a quarter of the largest size, so
+    that where few cells matter the many others are not drawn as if they did.
 
     Examples
     --------
@@ -115,8 +116,7 @@ def limit(values: Floats, observed: Flags) -> float:
     size = np.abs(values[observed])
     if not len(size):
         return 0.0
-    full = float(np.quantile(size, FULL, method="higher"))
-    return full if full > 0 else float(size.max())  # fewer than 2 % of the cells have a score at all
+    return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4)
 
 
 def seen(explanation: Explanation, mask: Tensor | None) -> Flags:

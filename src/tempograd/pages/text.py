@@ -4,6 +4,9 @@ import json
 from collections.abc import Mapping
 from html import escape
 
+import torch
+
+from tempograd import checks
 from tempograd.explanation import Explanation
 from tempograd.pages.content import Content
 from tempograd.pages.numbers import alike, with_error
@@ -53,7 +56,8 @@ def legend(content: Content) -> str:
             (
                 "signed",
                 "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
-                f"pushed it down. Both are compared with {_baseline(content.first)} in its place.",
+                f"pushed it down. Both are compared with {_baseline(content.first)} in its place. "
+                f"A score is a change of the explained {_unit(content.first)}{_summed(content)}.",
             )
         )
     if any(not drawn.signed for drawn in content.maps):
@@ -63,7 +67,8 @@ def legend(content: Content) -> str:
             (
                 "pale",
                 "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
-                "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower.",
+                "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
+                "model is steep it is too narrow.",
             )
         )
     if not content.observed.all():
@@ -78,9 +83,19 @@ def legend(content: Content) -> str:
     return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>{LIMITS}'
 
 
+def _unit(first: Explanation) -> str:
+    return "probability" if first.output == "probability" else "output"
+
+
+def _summed(content: Content) -> str:
+    return (
+        ", added up over the explained steps" if content.steps and not isinstance(content.first.steps, str) else ""
+    )
+
+
 def _question(content: Content) -> str:
     first = content.first
-    unit = "probability" if first.output == "probability" else "output"
+    unit = _unit(first)
     if first.target is None:
         return "What is explained is the score that a function picked from the model&rsquo;s output."
     single = first.output == "raw" and len(content.names.classes) == 1
@@ -174,11 +189,19 @@ def _facts(found: Explanation) -> str:
         or "none",
         "seed": str(found.seed),
         "explained": f"{found.output} output, {_steps(found)}",
-        "baseline": "zero" if bool((found.baseline == 0).all()) else "given with the explanation",
+        "baseline": _named_baseline(found),
         "model": found.fingerprint or "not known",
         "made with": f"tempograd {found.version}",
     }
     return "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
+
+
+def _named_baseline(found: Explanation) -> str:
+    if bool((found.baseline == 0).all()):
+        return "zero"
+    if found.x is not None and torch.equal(found.baseline, checks.average(found.x, found.mask).expand_as(found.x)):
+        return "average of each channel over time"
+    return "given with the explanation"
 
 
 def _written(value: object) -> str:

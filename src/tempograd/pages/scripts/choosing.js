@@ -3,20 +3,22 @@
 const view = { series: 0, map: null, channels: 6, order: [], zoom: [0, 0], cursor: 0, count: 0 };
 let list = []; // positions of the series that pass the filters, in the chosen order
 
-const OUTCOMES = {
-  right: "right",
-  wrong: "wrong",
-  TP: "true positive",
-  FP: "false positive (false alarm)",
-  TN: "true negative",
-  FN: "false negative (missed)",
+// With class names, since which of two classes counts as positive is only a convention: it is class 1.
+const outcomeName = (kind) => {
+  const plain = { right: "right", wrong: "wrong" }[kind];
+  if (plain) return plain;
+  const yes = className(data.classes.length > 1 ? 1 : 0),
+    no = data.classes.length > 1 ? className(0) : `not ${yes}`;
+  const name = { TP: "true positive", FP: "false positive", TN: "true negative", FN: "false negative" }[kind];
+  return `${name} (said ${kind[1] === "P" ? yes : no}, is ${kind === "TP" || kind === "FN" ? yes : no})`;
 };
+const OUTCOMES = ["right", "wrong", "TP", "FP", "TN", "FN"];
 
 const describe = (i) => {
   const parts = [`series ${seriesName(i)}`];
   if (data.target)
     parts.push(`${className(data.target[i])}${explainedScore(i) === null ? "" : ` ${output(explainedScore(i))}`}`);
-  if (data.outcome) parts.push(OUTCOMES[data.outcome[i]]);
+  if (data.outcome) parts.push(outcomeName(data.outcome[i]));
   if (data.steps?.alarm) parts.push(`${counted(wrongSteps(i), "step", "steps")} wrong`);
   return parts.join(" · ");
 };
@@ -58,6 +60,12 @@ const listSeries = () => {
 const filterSeries = () => {
   listSeries();
   if (list.length) showSeries(list.includes(view.series) ? view.series : list[0]);
+};
+
+// A new order shows its first series: else nothing would seem to happen.
+const sortSeries = () => {
+  listSeries();
+  if (list.length) showSeries(list[0]);
 };
 
 const findSeries = () => {

@@ -51,7 +51,8 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
   });
 };
 
-const colourBar = (picture, x, y, width, stops, low, high, said) => {
+// `beyond` tells whether there are sizes beyond the full colour.
+const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false) => {
   const cells = 48;
   for (let c = 0; c < cells; c += 1)
     picture.add("rect", {
@@ -62,8 +63,12 @@ const colourBar = (picture, x, y, width, stops, low, high, said) => {
       fill: `rgb(${blend(stops, c / (cells - 1))})`,
     });
   picture.add("rect", { x, y, width, height: 9, fill: "none", stroke: "#b9c2cc" });
-  write(picture, x, y + 21, number(low), { "font-size": 10.5, fill: MUTED });
-  write(picture, x + width, y + 21, number(high), { "font-size": 10.5, fill: MUTED, "text-anchor": "end" });
+  write(picture, x, y + 21, (beyond && low < 0 ? "≤ " : "") + number(low), { "font-size": 10.5, fill: MUTED });
+  write(picture, x + width, y + 21, (beyond ? "≥ " : "") + number(high), {
+    "font-size": 10.5,
+    fill: MUTED,
+    "text-anchor": "end",
+  });
   write(picture, x + width / 2, y + 21, said, { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" });
 };
 

@@ -17,8 +17,13 @@ const mistakes = (series) => {
   for (let t = 0; t < data.time; t += 1) {
     const kind = mistakeAt(series, t),
       last = runs.at(-1);
-    if (kind && last && last.kind === kind && last.to === t - 1) last.to = t;
-    else if (kind) runs.push({ kind, from: t, to: t });
+    if (!kind) continue;
+    const said = data.steps.values[series * data.time + t],
+      sure = Math.abs(said - 0.5);
+    if (last && last.kind === kind && last.to === t - 1) last.to = t;
+    else runs.push({ kind, from: t, to: t, said, sure });
+    const run = runs.at(-1);
+    if (sure > run.sure) Object.assign(run, { said, sure });
   }
   return runs;
 };
@@ -40,34 +45,40 @@ const culprit = (map, series, run) => {
   return best;
 };
 
+const runName = (run) =>
+  run.from === run.to ? timeName(run.from) : `${timeName(run.from)} to ${timeName(run.to)}`;
+
 const showMistakes = () => {
   const { series, map } = view,
-    runs = mistakes(series).sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
+    runs = mistakes(series).sort((a, b) => b.sure - a.sure || a.from - b.from);
   at("mistakes").hidden = !data.steps?.alarm;
+  at("mistakes-note").hidden = data.steps?.own === true;
   at("no-mistakes").hidden = runs.length > 0;
   const largest = map.step[series] * 32767;
   const lines = runs.map((run) => {
     const found = culprit(map, series, run),
       button = element("button", "Show", {
         type: "button",
-        "aria-label": `Show steps ${timeName(run.from)} to ${timeName(run.to)}`,
+        "aria-label": `Show ${runName(run)}`,
       });
     button.addEventListener("click", () => {
       view.cursor = found?.t ?? run.from;
       showReadout();
       zoomTo(run.from - AROUND, run.to + AROUND);
+      at("headline").focus(); // the picture is far above, and nothing else would tell that it changed
     });
     const show = element("td", "");
     show.append(button);
     return row(
       [
-        element("td", run.from === run.to ? timeName(run.from) : `${timeName(run.from)} to ${timeName(run.to)}`, {
-          class: "text",
-        }),
+        element("td", runName(run), { class: "text" }),
         element("td", MISTAKES[run.kind], { class: "text" }),
+        element("td", output(run.said)),
         element(
           "td",
-          found ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], largest)[0]})` : "none",
+          found
+            ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], largest)[0]})`
+            : "no value of these steps; look earlier",
           { class: "text" },
         ),
         show,

@@ -47,7 +47,7 @@ const mapPicture = () => {
   );
   const names = nameRoom(wide),
     middle = names + (wide - names - 10) / 2;
-  const panel = (title, scale, top, pick, text, stops, low, high, said) => {
+  const panel = (title, scale, top, pick, text, stops, low, high, said, beyond) => {
     write(picture, scale.left, top + 13, fitted(title, scale.right - scale.left, 12, 600), { "font-weight": 600 });
     heatMap(picture, scale, top + 20, tall, rows, pick, stops, low, high);
     timeAxis(picture, scale, top + 20 + tall, false);
@@ -60,6 +60,7 @@ const mapPicture = () => {
       low,
       high,
       said,
+      beyond,
     );
     picture.panels.push(panelOver(scale, top + 20, top + 20 + tall, mapTip(rows, text)));
   };
@@ -68,7 +69,7 @@ const mapPicture = () => {
     below = beside ? 0 : block;
   rowNames(picture, rows, names, 20, cell);
   if (!beside) rowNames(picture, rows, names, block + 20, cell);
-  panel("Values", left, 0, standardised, valueText, TEAL, -2.5, 2.5, "spreads from the channel's mean");
+  panel("Values", left, 0, standardised, valueText, TEAL, -2.5, 2.5, "spreads from the channel's mean", true);
   panel(
     `Scores by ${readable(view.map.label)}`,
     right,
@@ -77,6 +78,7 @@ const mapPicture = () => {
     (t, d) => scoreText(view.map, t, d),
     ...colours(view.map),
     view.map.signed ? "down ← score → up" : "size of the score",
+    view.map.step[view.series] * 32767 > 1.001 * view.map.limit[view.series],
   );
   finish(picture);
 };

@@ -10,6 +10,13 @@ const showRemoval = () => {
   at("removal-text").textContent = said;
   at("removal").setAttribute("aria-valuetext", said);
   const lines = [];
+  if (data.steps && map.removal.score) {
+    const [before, after] = [scoreAfter(map, series, 0), scoreAfter(map, series, state)];
+    const name = element("th", data.steps.predicted ? "what it said, explained" : "explained class", {
+      scope: "row",
+    });
+    lines.push(row([name, element("td", output(before)), element("td", output(after))], { id: "explained-row" }));
+  }
   const explained = data.target ? data.target[series] : -1,
     kinds = [...Array(outputs()).keys()];
   for (const k of kinds.sort((a, b) => (b === explained) - (a === explained) || a - b)) {

@@ -41,9 +41,14 @@ const startSeries = () => {
   const kinds = data.target ? [...new Set(data.target)].sort((a, b) => a - b) : [];
   fill(at("filter-class"), [["all", "all"], ...kinds.map((k) => [k, className(k)])]);
   at("filter-class").closest("label").hidden = kinds.length < 2;
-  const names = data.outcome ? OUTCOMES : data.steps?.alarm ? STEP_OUTCOMES : {};
-  const outcomes = Object.keys(names).filter((kind) => data.ids.some((_, i) => hasOutcome(i, kind)));
-  fill(at("filter-outcome"), [["all", "all"], ...outcomes.map((kind) => [kind, names[kind]])]);
+  const steps = data.outcome ? {} : data.steps?.alarm ? STEP_OUTCOMES : {};
+  const outcomes = (data.outcome ? OUTCOMES : Object.keys(steps)).filter((kind) =>
+    data.ids.some((_, i) => hasOutcome(i, kind)),
+  );
+  fill(at("filter-outcome"), [
+    ["all", "all"],
+    ...outcomes.map((kind) => [kind, steps[kind] ?? outcomeName(kind)]),
+  ]);
   at("filter-outcome").closest("label").hidden = outcomes.length === 0;
   fill(at("sort"), [
     ["id", "id"],
@@ -71,8 +76,10 @@ const startSeries = () => {
   at("removal-curves").hidden = !data.maps[0].removal?.score;
   at("removal-keys").replaceChildren(...methodKeys());
 
-  for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault()); // Enter would reload the page
-  for (const id of ["filter-class", "filter-outcome", "sort"]) at(id).addEventListener("change", filterSeries);
+  // Enter would reload the page
+  for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());
+  for (const id of ["filter-class", "filter-outcome"]) at(id).addEventListener("change", filterSeries);
+  at("sort").addEventListener("change", sortSeries);
   at("series").addEventListener("change", () => showSeries(list[at("series").selectedIndex]));
   at("previous").addEventListener("click", () => step(-1));
   at("next").addEventListener("click", () => step(1));

@@ -6,8 +6,9 @@ const whatWasExplained = (i) => {
   if (data.target)
     return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${kind} ${output(score)})`}`;
   if (!data.steps) return "";
-  const what = score === null ? data.steps.name : `mean ${kind} ${output(score)} of the explained class`;
-  return `The model predicts at every step; explained: ${what}`;
+  const which = data.steps.predicted ? "each step's predicted class" : "one class at every step";
+  const mean = score === null ? "" : ` (mean ${kind} ${output(score)})`;
+  return `The model predicts at every step; explained: ${which}${mean}`;
 };
 const headline = () => {
   const i = view.series,
@@ -18,7 +19,7 @@ const headline = () => {
   if (data.label)
     facts.push(`true label: ${data.classes.length > 1 ? className(data.label[i]) : `class ${data.label[i]}`}`);
   if (data.trueValue) facts.push(`true value: ${number(data.trueValue[i])}`);
-  if (data.outcome) facts.push(OUTCOMES[data.outcome[i]]);
+  if (data.outcome) facts.push(outcomeName(data.outcome[i]));
   at("facts").textContent = facts.join("; ");
 };
 
@@ -107,8 +108,8 @@ const showReadout = () => {
       const v = score(map, series, cursor, d),
         largest = map.step[series] * 32767;
       const width = map.half && seen ? half(map, series, cursor, d) : null;
-      const error =
-        width === null ? "" : Number.isFinite(width) ? ` ± ${alike([width], largest)[0]}` : " ± not known";
+      const limits = Number.isFinite(width) ? alike([v - width, v + width], largest).join(", ") : "not known";
+      const error = width === null ? "" : ` [${limits}]`;
       cells.push(
         element("td", seen ? alike([v], largest)[0] + error : "", {
           "data-method": map.label,
@@ -123,6 +124,10 @@ const showReadout = () => {
 };
 
 const showKeys = () => {
+  if (data.steps?.predicted) {
+    at("key-up-text").textContent = "pushed towards what the model says at the step";
+    at("key-down-text").textContent = "pushed against it";
+  }
   const { map, series } = view,
     missing = data.observedCount[series] < data.cells;
   const shown = {
