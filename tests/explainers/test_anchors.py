@@ -41,8 +41,9 @@ def test_anchors_are_spread_evenly_over_the_observed_cells_from_a_random_offset(
     observed[1:, :20] = False
     drawn, _ = masks(segments, observed, points, 0.8)
     for i in range(30):
-        chosen = drawn.anchors[i][drawn.anchors[i] >= 0].sort().values
-        cells = observed[i].flatten().nonzero()[:, 0]
+        flat = drawn.anchors[i][drawn.anchors[i] >= 0]
+        chosen = (flat % 2 * 40 + flat // 2).sort().values  # channel by channel
+        cells = observed[i].T.flatten().nonzero()[:, 0]
         rank = torch.searchsorted(cells, chosen)
         assert len(chosen) == 40
         assert torch.equal(cells[rank], chosen)
@@ -54,6 +55,13 @@ def test_anchors_are_spread_evenly_over_the_observed_cells_from_a_random_offset(
     assert 0.5 < anchored[:, :10].float().mean() < 0.95
     some = masks(Segments(40, 2, 3, 2, 5), torch.ones(30, 40, 2, dtype=torch.bool), points, 0.2)[0].anchors
     assert len(some[some >= 0].unique()) > 40  # ten per series at distance 8, of 80 cells
+
+
+def test_every_channel_has_its_share_of_the_anchors():
+    observed = torch.ones(20, 200, 3, dtype=torch.bool)  # 600 cells, 40 anchors: every 15th is of the same channel
+    anchors = masks(Segments(200, 3, 10, 1, 200), observed, 50, 0.8)[0].anchors
+    for row in anchors:
+        assert (row[row >= 0] % 3).bincount(minlength=3).sort().values.tolist() == [13, 13, 14]
 
 
 def test_no_anchor_where_nothing_was_observed():

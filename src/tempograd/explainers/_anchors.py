@@ -70,13 +70,18 @@ def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
 
 
 def _spread(word: Tensor, observed: Tensor, order: Tensor, law: Law) -> Tensor:
-    """Anchor the last points of ``order`` on observed cells at even distances; -1 elsewhere."""
-    count, points = law.anchors, order.shape[1]
-    running = observed.flatten(1).cumsum(1)
+    """Anchor the last points of ``order`` on observed cells at even distances; -1 elsewhere.
+
+    Cells are counted channel by channel: step by step, a distance that is a multiple of the number of channels
+    would put every anchor of a series into one channel.
+    """
+    count, points, (_, time, channels) = law.anchors, order.shape[1], observed.shape
+    running = observed.transpose(1, 2).flatten(1).cumsum(1)
     available = running[:, -1:]
     index = torch.arange(count, device=order.device) << 16
     position = (index + scale(word, 1 << 16)) * available // (count << 16)  # which observed cell
     cell = torch.searchsorted(running, position + 1).clamp(max=running.shape[1] - 1)
+    cell = cell % time * channels + cell // time
     wanted = (available > 0) & (law.anchored[:, None] > 0)
     return torch.full_like(order, -1).scatter_(1, order[:, points - count :], torch.where(wanted, cell, -1))
 
