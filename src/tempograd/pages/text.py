@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping
 from html import escape
 
-import torch
-
 from tempograd import checks
 from tempograd.explanation import Explanation
 from tempograd.pages.content import Content
@@ -30,6 +28,8 @@ another picture.</li>
 model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
 <li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
 </ul>"""
+
+BASELINES = {"zero": "zero", "average": "average of each channel over time", "own": "given with the explanation"}
 
 
 def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
@@ -189,19 +189,11 @@ def _facts(found: Explanation) -> str:
         or "none",
         "seed": str(found.seed),
         "explained": f"{found.output} output, {_steps(found)}",
-        "baseline": _named_baseline(found),
+        "baseline": BASELINES[checks.filled_with(found.baseline, found.x, found.mask)],
         "model": found.fingerprint or "not known",
         "made with": f"tempograd {found.version}",
     }
     return "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
-
-
-def _named_baseline(found: Explanation) -> str:
-    if bool((found.baseline == 0).all()):
-        return "zero"
-    if found.x is not None and torch.equal(found.baseline, checks.average(found.x, found.mask).expand_as(found.x)):
-        return "average of each channel over time"
-    return "given with the explanation"
 
 
 def _written(value: object) -> str:
