@@ -140,6 +140,22 @@ def test_steps_of_more_than_two_classes_follow_the_explained_one():
     assert found.name == "probability of the explained class"
 
 
+def test_steps_agree_where_the_explained_class_is_what_the_model_says():
+    answer = torch.tensor([[[0.7, 0.3], [0.4, 0.6], [0.6, 0.4]]])
+    explanation = explain(lambda z: z[:, :, :2] * 0 + answer.log(), random_series(1, 3), "random", target=1)
+    found = predictions.step_outputs(answer, explanation, Split(random_series(1, 3), torch.tensor([[0, 1, 1]])))
+    assert found.alarm
+    assert found.agrees.tolist() == [[False, True, False]]
+
+
+def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations):
+    other = torch.ones(5, 20, 3, dtype=torch.bool)
+    np.testing.assert_array_equal(records.seen(explanations[0], other), explanations[0].mask.numpy())
+    bare = type(explanations[0])(**{**vars(explanations[0]), "mask": None})
+    np.testing.assert_array_equal(records.seen(bare, ~other), (~other).numpy())
+    assert records.seen(bare, None).all()
+
+
 def _verdict(outputs, labels, output="probability"):
     x = random_series(len(labels))
     explanation = explain(lambda z: outputs.log()[: len(z)], x, "random", output=output)
@@ -262,7 +278,9 @@ def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     large = torch.zeros(1, 48, 32)
     made = type(explanations[0])(**{**vars(explanations[0]), "values": large, "standard_error": large})
     assert 500 <= selection.most({"a": made, "b": made}) <= 600
-    assert selection.most({"a": made}) > 700
+    exact = type(made)(**{**vars(made), "standard_error": None})
+    assert selection.most({"a": made}) == 769  # 4 bytes for a value, 4 for a score with its error
+    assert selection.most({"a": exact}) == 1025  # 2 for a score without
 
 
 @pytest.mark.parametrize("series", [[5], [0, 0], []])

@@ -122,6 +122,8 @@ def test_only_the_pages_own_script_may_run_and_nothing_is_fetched(page):
 
 def test_the_same_content_gives_the_same_file(tmp_path, flat, explanations, masked_split):
     first = report(tmp_path / "a.html", flat, explanations, masked_split)
+    packed = base64.b64decode(Page(first).scripts["data"])
+    assert packed[4:8] == bytes(4)  # gzip keeps no date
     assert first.read_bytes() == report(tmp_path / "b.html", flat, explanations, masked_split).read_bytes()
 
 
@@ -286,3 +288,32 @@ def test_series_saved_apart_come_from_the_split(tmp_path, flat, explanations, ma
         report(tmp_path / "r.html", flat, bare)
     content = Page(report(tmp_path / "r.html", flat, bare, masked_split)).content
     np.testing.assert_array_equal(content["values"], masked_split.x.numpy().ravel())
+
+
+def test_series_are_called_by_their_names(tmp_path, flat):
+    explanation = explain(flat, random_series(2), "random", names=["ward 3", "<b>7"])
+    assert Page(report(tmp_path / "r.html", flat, explanation)).content["names"] == ["ward 3", "<b>7"]
+
+
+@pytest.mark.parametrize(
+    ("options", "predicted", "own"),
+    [({}, True, False), ({"target": 1}, False, False), ({"steps": "own"}, True, True)],
+)
+def test_the_page_knows_what_was_explained_at_each_step(tmp_path, options, predicted, own):
+    x = random_series(3)
+    assert Running()(x).argmax(-1).unique().tolist() == [0, 1]
+    page = Page(report(tmp_path / "r.html", Running(), explain(Running(), x, "integrated_gradients", **options)))
+    assert (page.content["steps"]["predicted"], page.content["steps"]["own"]) == (predicted, own)
+    assert ("added up over the explained steps." in page.text.split('class="keys"')[1]) is not own
+
+
+@pytest.mark.parametrize(
+    ("baseline", "said"),
+    [("zero", "zero"), ("average", "average of each channel over time"), (0.3, "given with the explanation")],
+)
+def test_the_page_names_the_baseline(tmp_path, flat, baseline, said):
+    given = torch.full((20, 3), baseline) if isinstance(baseline, float) else baseline
+    path = report(
+        tmp_path / "r.html", None, explain(flat, random_series(2), "integrated_gradients", baseline=given)
+    )
+    assert f"<dt>baseline</dt><dd>{said}</dd>" in path.read_text(encoding="utf-8")
