@@ -16,7 +16,7 @@ from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
-from tempograd.pages.numbers import with_error
+from tempograd.numerals import with_error
 
 SERIES = 6
 

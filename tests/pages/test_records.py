@@ -5,6 +5,7 @@ import pytest
 import torch
 from toy_models import Flat, Running, masked_series, random_series, three_explanations
 
+from tempograd import shown
 from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explainers import explain
@@ -30,7 +31,7 @@ def explanations(flat, masked_split):
 
 @pytest.fixture
 def drawn(explanations, masked_split):
-    return records.maps(selection.labelled(explanations), masked_split.mask.numpy())
+    return records.maps(shown.labelled(explanations), masked_split.mask.numpy())
 
 
 def test_maps_hold_scores_half_widths_and_effects(drawn, explanations):
@@ -52,8 +53,8 @@ def test_full_colour_ignores_what_was_not_observed(drawn, explanations, masked_s
 def test_full_colour_is_at_least_a_quarter_of_the_largest_score():
     values = np.full(100, 0.01, dtype=np.float32)
     values[7] = -3.0
-    assert records.limit(values, np.ones(100, dtype=bool)) == 0.75
-    assert records.limit(values, np.zeros(100, dtype=bool)) == 0.0
+    assert shown.limit(values, np.ones(100, dtype=bool)) == 0.75
+    assert shown.limit(values, np.zeros(100, dtype=bool)) == 0.0
 
 
 def test_order_is_by_strength_and_leaves_missing_cells_for_the_end(drawn, explanations, masked_split):
@@ -258,9 +259,9 @@ def test_a_split_of_other_series_is_refused(explanations, masked_split):
 
 def test_explanations_of_different_series_are_refused(explanations):
     with pytest.raises(InputError, match=r"same series.*'timing 2'"):
-        selection.labelled([explanations[0], explanations[0][1:]])
+        shown.labelled([explanations[0], explanations[0][1:]])
     with pytest.raises(InputError, match=r"ids 44 … 40 instead of .* ids 40 … 44"):
-        selection.labelled([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
+        shown.labelled([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
 
 
 def test_chosen_series_spread_over_classes_and_sizes(flat):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def load(paths: Sequence[Path]) -> "dict[str, Explanation]":
     """Read explanations of the same series, named by their methods, or by their files where methods repeat."""
     from tempograd.explanation import Explanation
-    from tempograd.pages.selection import labelled
+    from tempograd.shown import labelled
 
     found = [Explanation.load(path) for path in paths]
     methods = [explanation.method for explanation in found]

@@ -20,6 +20,7 @@ from tempograd.files import write_atomically
 from tempograd.pages import selection, text
 from tempograd.pages.content import collect, packed
 from tempograd.pages.scores import Scores, compute_scores, score_table
+from tempograd.shown import Explanations, labelled
 from tempograd.version import __version__
 
 SCRIPTS = (  # one scope, in this order
@@ -31,7 +32,7 @@ SCRIPTS = (  # one scope, in this order
 def report(
     path: str | Path,
     model: Model | None,
-    explanations: selection.Explanations,
+    explanations: Explanations,
     split: Split | None = None,
     *,
     series: Sequence[int] | None = None,
@@ -68,7 +69,7 @@ def report(
     title : str, optional
         The heading of the page.
     """
-    named = selection.labelled(explanations)
+    named = labelled(explanations)
     first = next(iter(named.values()))
     split = selection.aligned(first, split)
     x = selection.values(named, split)

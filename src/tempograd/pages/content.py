@@ -12,9 +12,10 @@ from tempograd.engine import Model
 from tempograd.explanation import Explanation
 from tempograd.pages.packing import Pack, bits, coded, quantised
 from tempograd.pages.predictions import Removal, StepOutputs, Verdict, removal, step_outputs, verdict
-from tempograd.pages.records import STRONGEST, Flags, Floats, Map, Whole, maps, plain, removal_counts, seen
+from tempograd.pages.records import STRONGEST, Flags, Floats, Map, Whole, maps, removal_counts, seen
 from tempograd.pages.scores import Scores
 from tempograd.pages.summary import Group, summaries
+from tempograd.shown import channel_names, plain
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def collect(
     clean = None if removals is None else removals[0].outputs[:, 0]
     per_step = removals is not None and removals[0].clean_steps is not None
     return Content(
-        names=Names(_channels(first), units, classes or _classes(first, clean)),
+        names=Names(channel_names(first), units, classes or _classes(first, clean)),
         first=first,
         total=len(x),
         values=plain((x if raw is None else raw)[index]),
@@ -84,10 +85,6 @@ def collect(
         summary=summaries(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
     )
-
-
-def _channels(first: Explanation) -> tuple[str, ...]:
-    return first.channels or tuple(f"channel {d}" for d in range(first.values.shape[2]))
 
 
 def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from tempograd.explanation import Explanation
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import rankings
 from tempograd.metrics._subject import Subject
-from tempograd.pages.records import Flags, Floats, Whole, plain
+from tempograd.pages.records import Flags, Floats, Whole
+from tempograd.shown import plain
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd.explanation import Explanation
 from tempograd.metrics._removal import rankings
+from tempograd.shown import limit, plain
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -17,7 +18,6 @@ Whole = NDArray[np.int64]
 
 STRONGEST = 10  # cells in the table beside a picture
 MOST_REMOVED = 400  # cells that the slider takes away at least, where there are as many; else a tenth of them
-FULL = 0.98  # share of the observed cells that stay below the full colour
 
 
 @dataclass(frozen=True)
@@ -101,32 +101,9 @@ def removal_counts(most: int) -> Whole:
     return np.unique(np.concatenate([np.arange(11), np.rint(np.geomspace(10, most, 30)).astype(np.int64)]))
 
 
-def limit(values: Floats, observed: Flags) -> float:
-    """Return the magnitude that gets the full colour: 98 % of the observed cells are below it.
-
-    A single extreme cell would otherwise leave all others white. It is at least a quarter of the largest size, so
-    that where few cells matter the many others are not drawn as if they did.
-
-    Examples
-    --------
-    >>> values = np.array([0.0, 1.0, -2.0, 50.0], dtype=np.float32)
-    >>> limit(values, np.array([True, True, True, False]))
-    2.0
-    """
-    size = np.abs(values[observed])
-    if not len(size):
-        return 0.0
-    return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4)
-
-
 def seen(explanation: Explanation, mask: Tensor | None) -> Flags:
     """Return which cells were observed, by the explanation's own mask or else by the one of its split."""
     mask = explanation.mask if explanation.mask is not None else mask
     if mask is None:
         return np.ones(tuple(explanation.values.shape), dtype=np.bool_)
     return np.ascontiguousarray(mask.cpu().numpy())
-
-
-def plain(tensor: Tensor) -> Floats:
-    """Bring a tensor to the CPU as a contiguous float32 array."""
-    return np.ascontiguousarray(tensor.detach().cpu().float().numpy())

@@ -12,41 +12,6 @@ from tempograd.explanation import Explanation
 
 LARGEST = 12_600_000  # bytes of numbers before compression, so that a page stays below about 15 MB
 
-Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
-
-
-def labelled(explanations: Explanations) -> dict[str, Explanation]:
-    """Give every explanation a distinct name, by default its method's, and check that they fit together."""
-    if isinstance(explanations, Explanation):
-        explanations = [explanations]
-    named = dict(explanations) if isinstance(explanations, Mapping) else _names(explanations)
-    if not named:
-        raise InputError("There is nothing to show: pass at least one explanation.")
-    first = next(iter(named.values()))
-    for label, other in named.items():
-        if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
-            raise InputError(
-                f"All explanations of one report must be of the same series, but {label!r} has shape "
-                f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
-                f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
-            )
-    return named
-
-
-def _names(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
-    named: dict[str, Explanation] = {}
-    for explanation in explanations:
-        label, count = explanation.method, 1
-        while label in named:
-            count += 1
-            label = f"{explanation.method} {count}"
-        named[label] = explanation
-    return named
-
-
-def _range(ids: Tensor) -> str:
-    return f"{int(ids[0])} … {int(ids[-1])}"
-
 
 def aligned(explanation: Explanation, split: Split | None) -> Split | None:
     """Return the part of ``split`` that was explained, in the explanation's order.

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from tempograd.explanation import Explanation
-from tempograd.pages.records import Floats, plain
+from tempograd.pages.records import Floats
+from tempograd.shown import plain
 
 
 @dataclass(frozen=True)

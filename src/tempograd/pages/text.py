@@ -6,8 +6,8 @@ from html import escape
 
 from tempograd import checks
 from tempograd.explanation import Explanation
+from tempograd.numerals import alike, with_error
 from tempograd.pages.content import Content
-from tempograd.pages.numbers import alike, with_error
 from tempograd.pages.scores import Cell, ScoreTable
 
 MEANING = {

@@ -14,9 +14,11 @@ from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
 from tempograd.metrics._removal import rankings
+from tempograd.numerals import number
 from tempograd.plots import style, wording
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
-from tempograd.plots.subject import Floats, Several, labelled, position
+from tempograd.plots.subject import Floats, position
+from tempograd.shown import Explanations, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +62,7 @@ class CancelOutRecord:
 
 def cancel_out(
     model: Model | None = None,
-    explanations: Several | None = None,
+    explanations: Explanations | None = None,
     i: int | str = 0,
     *,
     k: int | float = TOP,
@@ -116,7 +118,7 @@ def cancel_out_example() -> tuple[Model, Mapping[str, Explanation]]:
 
 
 def cancel_out_record(
-    model: Model, explanations: Several, i: int | str = 0, *, k: int | float = TOP
+    model: Model, explanations: Explanations, i: int | str = 0, *, k: int | float = TOP
 ) -> CancelOutRecord:
     """Compute what :func:`cancel_out` draws; the arguments are the same."""
     named = labelled(explanations)
@@ -165,7 +167,7 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
                 curve = each.cumulative if place else each.difference
                 axes.plot(curve, label=wording.method(each.method), linewidth=1.5, **style.method_style(index))
                 end = (len(curve) - 1, curve[-1])
-                axes.annotate(wording.number(curve[-1]), end, (3, 0), textcoords="offset points", va="center")
+                axes.annotate(number(curve[-1]), end, (3, 0), textcoords="offset points", va="center")
             axes.set_title(text)
             axes.set_xlabel("k, cells removed")
             axes.set_ylim(bottom=0)

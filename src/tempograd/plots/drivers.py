@@ -13,7 +13,8 @@ from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading, value_ticks
-from tempograd.plots.subject import Floats, channel_names, chosen_channels
+from tempograd.plots.subject import Floats, chosen_channels
+from tempograd.shown import channel_names
 
 if TYPE_CHECKING:
     from tempograd.plots.picture import Picture

@@ -24,16 +24,14 @@ from tempograd.plots.subject import (
     Flags,
     Floats,
     Scores,
-    channel_names,
     chosen_channels,
-    limit,
     observed,
-    plain,
     position,
     scores,
     time_names,
     whole_series,
 )
+from tempograd.shown import channel_names, limit, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

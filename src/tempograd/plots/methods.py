@@ -1,4 +1,4 @@
-"""Several methods side by side on one series, each with its own scale."""
+"""Explanations methods side by side on one series, each with its own scale."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,14 @@ from tempograd.plots.subject import (
     Flags,
     Floats,
     Scores,
-    Several,
-    channel_names,
     chosen_channels,
-    labelled,
-    limit,
     observed,
-    plain,
     position,
     scores,
     time_names,
     whole_series,
 )
+from tempograd.shown import Explanations, channel_names, labelled, limit, plain
 
 if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
@@ -67,7 +63,7 @@ class MethodsRecord:
 
 
 def methods(
-    explanations: Several,
+    explanations: Explanations,
     i: int | str = 0,
     *,
     model: Model | None = None,
@@ -101,7 +97,7 @@ def methods(
 
 
 def methods_record(
-    explanations: Several,
+    explanations: Explanations,
     i: int | str = 0,
     *,
     model: Model | None = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tempograd.numerals import number
 from tempograd.plots import style, wording
 from tempograd.plots.subject import Flags, Floats, Scores
 
@@ -91,7 +92,7 @@ def scale_ticks(axes: "Axes", low: float, high: float, closest: float = 0.12) ->
     axes.set_ylim(low - 0.1 * size, high + 0.1 * size) if size else axes.set_ylim(-1, 1)
     sides = [math.copysign(round_below(abs(side)), side) for side in (low, high)]
     ticks = sorted({0.0} | {side for side in sides if abs(side) > closest * size})
-    axes.set_yticks(ticks, [("+" if t > 0 and low < 0 else "") + wording.number(t) for t in ticks])
+    axes.set_yticks(ticks, [("+" if t > 0 and low < 0 else "") + number(t) for t in ticks])
 
 
 def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
@@ -100,7 +101,7 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
 
     axis = axes.yaxis if along == "y" else axes.xaxis
     axis.set_major_locator(MaxNLocator(nbins=most, min_n_ticks=2, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: wording.number(float(f"{value:.6g}"))))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:.6g}"))))
 
 
 def heading(picture: "Picture", text: str) -> None:
@@ -113,7 +114,7 @@ def decade_ticks(axes: "Axes") -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra
 
     axes.xaxis.set_major_locator(LogLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: wording.number(float(f"{value:.3g}"))))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:.3g}"))))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
@@ -175,7 +176,7 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
 def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:
     """Draw the scale of attribution beside a heat map."""
     bar = picture.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=25)
-    full = wording.number(limit)
+    full = number(limit)
     if limit == 0:
         bar.set_ticks([0], labels=["0"])
     elif found.signed:

@@ -13,7 +13,8 @@ from tempograd.engine import Model
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading, value_ticks
-from tempograd.plots.subject import Floats, Several, labelled
+from tempograd.plots.subject import Floats
+from tempograd.shown import Explanations, labelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +58,7 @@ class RemovalRecord:
 
 def removal(
     model: Model,
-    explanations: Several,
+    explanations: Explanations,
     *,
     x: Any = None,
     k: int | float = 0.1,
@@ -90,7 +91,7 @@ def removal(
 
 def removal_record(
     model: Model,
-    explanations: Several,
+    explanations: Explanations,
     *,
     x: Any = None,
     k: int | float = 0.1,

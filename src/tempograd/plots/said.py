@@ -9,8 +9,10 @@ from torch import Tensor
 
 from tempograd.engine import Model, place, predict, quiet
 from tempograd.explanation import Explanation
-from tempograd.plots.subject import Flags, Floats, plain
-from tempograd.plots.wording import class_name, number, probability
+from tempograd.numerals import number
+from tempograd.plots.subject import Flags, Floats
+from tempograd.plots.wording import class_name, probability
+from tempograd.shown import plain
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,14 @@ from tempograd.plots.subject import (
     Floats,
     Scores,
     cells_like,
-    channel_names,
     chosen_channels,
     observed,
-    plain,
     position,
     scores,
     time_names,
     whole_series,
 )
+from tempograd.shown import channel_names, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,22 +1,20 @@
 """What is shown: the series of an explanation and its scores, as plain numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd import checks
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
+from tempograd.shown import plain
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
-Several = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
-FULL = 0.98  # share of the observed cells that stay below the full colour
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,6 @@ class Scores:
         """Keep some of the channels."""
         low, high = (None if side is None else side[:, list(chosen)] for side in (self.low, self.high))
         return Scores(self.method, self.signed, self.values[:, list(chosen)], low, high)
-
-
-def plain(tensor: Tensor) -> Floats:
-    """Bring a tensor to the CPU as an array."""
-    return tensor.detach().cpu().float().numpy()
 
 
 def position(explanation: Explanation, i: Any) -> int:
@@ -110,25 +103,6 @@ def scores(explanation: Explanation, i: int, label: str | None = None) -> Scores
     return Scores(explanation.method if label is None else label, explanation.signed, shown, low, high)
 
 
-def limit(values: Floats, seen: Flags) -> float:
-    """Return the magnitude that gets the full colour: 98 % of the observed cells are at or below it.
-
-    A single extreme cell would otherwise leave all others white.
-
-    Examples
-    --------
-    >>> limit(np.array([0.0, 1.0, -2.0, 50.0]), np.array([True, True, True, False]))
-    2.0
-    """
-    size = np.abs(values[seen])
-    return float(np.quantile(size, FULL, method="higher")) if len(size) else 0.0
-
-
-def channel_names(explanation: Explanation) -> tuple[str, ...]:
-    """Return the channels' names, or their numbers."""
-    return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
-
-
 def time_names(explanation: Explanation) -> tuple[str, ...]:
     """Return the steps' names, or their numbers."""
     return explanation.times or tuple(str(t) for t in range(explanation.values.shape[1]))
@@ -167,25 +141,3 @@ def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int
         if d is None or not 0 <= d < len(names):
             raise InputError(f"There is no channel {label!r}: expected a count or some of {', '.join(names)}.")
     return [int(d) for d in found if d is not None]
-
-
-def labelled(explanations: Several) -> dict[str, Explanation]:
-    """Give every explanation a name, by default its method's, and check that they are of the same series."""
-    if isinstance(explanations, Explanation):
-        explanations = [explanations]
-    named = dict(explanations) if isinstance(explanations, Mapping) else _numbered(explanations)
-    if not named:
-        raise InputError("There is nothing to draw: pass at least one explanation.")
-    first = next(iter(named.values()))
-    for label, other in named.items():
-        if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
-            raise InputError(f"All explanations of a picture must be of the same series, but {label!r} is not.")
-    return named
-
-
-def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
-    named: dict[str, Explanation] = {}
-    for explanation in explanations:
-        before = sum(other.method == explanation.method for other in named.values())
-        named[f"{explanation.method} {before + 1}" if before else explanation.method] = explanation
-    return named

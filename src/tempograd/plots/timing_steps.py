@@ -14,16 +14,8 @@ from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
-from tempograd.plots.subject import (
-    Flags,
-    Floats,
-    channel_names,
-    chosen_channels,
-    plain,
-    position,
-    time_names,
-    whole_series,
-)
+from tempograd.plots.subject import Flags, Floats, chosen_channels, position, time_names, whole_series
+from tempograd.shown import channel_names, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,10 +1,8 @@
 """Words and numbers as they stand in pictures."""
 
-import math
 from collections.abc import Sequence
 
 LONGEST = 28  # letters of a name
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def name(label: str, longest: int = LONGEST) -> str:
@@ -22,25 +20,6 @@ def name(label: str, longest: int = LONGEST) -> str:
 def method(label: str) -> str:
     """Write the name of a method without underscores."""
     return name(label.replace("_", " "))
-
-
-def number(value: float) -> str:
-    """Write three significant digits with a true minus, and powers of ten where they are shorter.
-
-    Examples
-    --------
-    >>> number(-0.0123456), number(0.5), number(12345.0), number(2.5e-6), number(0.0)
-    ('−0.0123', '0.5', '12345', '2.5 × 10⁻⁶', '0')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}".replace("-0", "0").replace("-", "−").replace("inf", "∞")
-    power = math.floor(math.log10(abs(value)))
-    if -4 <= power < 6:
-        text = f"{value:.{max(2 - power, 0)}f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
-    else:
-        text = f"{value / 10.0**power:.3g} × 10{str(power).translate(RAISED)}"
-    return text.replace("-", "−")
 
 
 def probability(value: float) -> str:

@@ -1,0 +1,76 @@
+"""What plots and reports share: explanations by name, as plain arrays, and the size of the full colour."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd.errors import InputError
+from tempograd.explanation import Explanation
+
+Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+FULL = 0.98  # share of the observed cells that stay below the full colour
+
+
+def labelled(explanations: Explanations) -> dict[str, Explanation]:
+    """Give every explanation a distinct name, by default its method's, and check that they fit together."""
+    if isinstance(explanations, Explanation):
+        explanations = [explanations]
+    named = dict(explanations) if isinstance(explanations, Mapping) else _names(explanations)
+    if not named:
+        raise InputError("There is nothing to show: pass at least one explanation.")
+    first = next(iter(named.values()))
+    for label, other in named.items():
+        if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
+            raise InputError(
+                f"All explanations must be of the same series, but {label!r} has shape "
+                f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
+                f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
+            )
+    return named
+
+
+def _names(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
+    named: dict[str, Explanation] = {}
+    for explanation in explanations:
+        label, count = explanation.method, 1
+        while label in named:
+            count += 1
+            label = f"{explanation.method} {count}"
+        named[label] = explanation
+    return named
+
+
+def _range(ids: Tensor) -> str:
+    return f"{int(ids[0])} … {int(ids[-1])}"
+
+
+def channel_names(explanation: Explanation) -> tuple[str, ...]:
+    """Return the channels' names, or their numbers."""
+    return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
+
+
+def plain(tensor: Tensor) -> NDArray[np.float32]:
+    """Bring a tensor to the CPU as a contiguous float32 array."""
+    return np.ascontiguousarray(tensor.detach().cpu().float().numpy())
+
+
+def limit(values: NDArray[np.floating[Any]], observed: NDArray[np.bool_]) -> float:
+    """Return the magnitude that gets the full colour: 98 % of the observed cells are at or below it.
+
+    A single extreme cell would otherwise leave all others white. It is at least a quarter of the largest size, so
+    that where few cells matter the many others are not drawn as if they did.
+
+    Examples
+    --------
+    >>> values = np.array([0.0, 1.0, -2.0, 50.0], dtype=np.float32)
+    >>> limit(values, np.array([True, True, True, False]))
+    2.0
+    """
+    size = np.abs(values[observed])
+    if not len(size):
+        return 0.0
+    return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4)
