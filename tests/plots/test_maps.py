@@ -86,9 +86,9 @@ def test_methods_take_the_series_from_whichever_explanation_kept_it():
 
 def test_explanations_of_other_series_are_refused():
     other = made([[[1.0]]], ids=torch.tensor([99]))
-    with pytest.raises(tg.TempogradError, match="must be of the same series, but 'timing 2' has .* ids 99 … 99"):
+    with pytest.raises(tg.TempogradError, match=r"must be of the same series, but 'timing 2' has .* ids 99 … 99"):
         plots.methods([made([[[1.0]]]), other])
-    with pytest.raises(tg.TempogradError, match="nothing to draw"):
+    with pytest.raises(tg.TempogradError, match="nothing to show"):
         plots.methods([])
     with pytest.raises(tg.TempogradError, match="order must be 'effect' or 'given', got 'size'"):
         plots.heatmap(made([[[1.0]]]), order="size")
