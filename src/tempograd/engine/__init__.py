@@ -2,6 +2,7 @@
 
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
+from tempograd.engine.controlled import ControlledMean
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
 from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
@@ -16,6 +17,7 @@ __all__ = [
     "WHERE_PER_STEP",
     "Block",
     "Chunks",
+    "ControlledMean",
     "Estimate",
     "Later",
     "Model",
