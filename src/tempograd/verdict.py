@@ -43,6 +43,14 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
     return text
 
 
+def poor(explanation: Explanation) -> bool:
+    """Tell whether the scores are too rough to rely on: too few series reach the goal, or their sum is wrong."""
+    if explanation.standard_error is None:
+        gap = completeness_gap(explanation)
+        return gap is not None and gap > GOAL
+    return _above(errors(explanation)) > (1 - MOST) * len(explanation)
+
+
 def goal(explanation: Explanation) -> float:
     """Return the relative error to reach: the tolerance that was asked for, else :data:`GOAL`."""
     asked = explanation.parameters.get("tolerance")
@@ -106,7 +114,7 @@ def percent(share: float) -> str:
 
 def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
     (error,) = found.error
-    if error <= SLACK * found.goal:
+    if not _above(found):
         return f"converged: {_about(error)}{_in_brackets(found)}"
     advice = _advice(found, needs(found), explanation.parameters, option)
     return f"not converged: {_about(error)}{_with(found)}{advice}"
@@ -115,7 +123,7 @@ def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
 def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
     ordered, count = sorted(found.error), len(found.error)
     middle, worst = ordered[(count - 1) // 2], ordered[-1]
-    above = sum(error > SLACK * found.goal for error in ordered)
+    above = _above(found)
     if not above:
         return f"converged: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
     where = explanation.called(found.error.index(worst))
@@ -145,6 +153,11 @@ def _advice(found: Errors, enough: list[int] | None, parameters: dict[str, Any],
     more = [f"{option}{setting}={enough[0]} for {percent(found.goal)}"] if enough else []
     ways = more + ([tolerance] if "tolerance" in parameters and not stops else [])
     return f"; pass {', or '.join(ways)}" if ways else ""
+
+
+def _above(found: Errors) -> int:
+    """Count the series that miss the goal."""
+    return sum(error > SLACK * found.goal for error in found.error)
 
 
 def _about(error: float) -> str:
