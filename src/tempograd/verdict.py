@@ -3,6 +3,9 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tempograd import checks
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS
@@ -21,6 +24,17 @@ class Errors(NamedTuple):
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: int  # observed cells with fewer than two draws
+    goal: float
+
+
+class Curve(NamedTuple):
+    """How the estimated relative error falls as points are added."""
+
+    points: NDArray[np.int64]  # (looks,)
+    error: NDArray[np.float64]  # (series, looks); a series that stopped keeps its last error
+    middle: NDArray[np.float64]  # (looks,), and the limits that hold nine of ten series
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
     goal: float
 
 
@@ -71,6 +85,24 @@ def errors(explanation: Explanation) -> Errors:
     return Errors(relative.tolist(), points, unit, int(unseen.sum()), goal(explanation))
 
 
+def curve(explanation: Explanation) -> Curve | None:
+    """Return how the error fell; None where nobody looked on the way."""
+    if explanation.curve_points is None or explanation.curve_error is None:
+        return None
+    error = explanation.curve_error.double().cpu().numpy().copy()
+    for look in range(1, error.shape[1]):
+        stopped = np.isnan(error[:, look])
+        error[stopped, look] = error[stopped, look - 1]
+    started = error[~np.isnan(error).all(1)]
+    if started.size == 0:
+        return None
+    ordered, last = np.sort(started, axis=0), len(started) - 1
+    places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
+    low, middle, high = (ordered[place] for place in places)
+    points = explanation.curve_points.long().cpu().numpy()
+    return Curve(points, error, middle, low, high, goal(explanation))
+
+
 def needed(points: int, error: float, goal: float) -> int:
     r"""Return the points that bring ``error`` to ``goal``, :math:`n (e / g)^2`, rounded up to two digits.
 
@@ -84,6 +116,12 @@ def needed(points: int, error: float, goal: float) -> int:
     return math.ceil(exact / digit * (1 - 1e-6)) * digit  # errors are float32: no digit more for the rounding
 
 
+def complete(explanation: Explanation) -> bool:
+    """Tell whether the method promises that scores sum to the change; with the released code's faults none does."""
+    kind = EXPLAINERS.get(explanation.method)
+    return kind is not None and kind.complete and not explanation.parameters.get("quirks")
+
+
 def completeness_gap(explanation: Explanation) -> float | None:
     r"""Return by how much the scores of a complete method miss the change of the prediction.
 
@@ -92,8 +130,7 @@ def completeness_gap(explanation: Explanation) -> float | None:
     None for methods that promise no such sum, and where the prediction does not change.
     """
     residual, change = explanation.residual, explanation.change
-    promised = explanation.method in EXPLAINERS and EXPLAINERS[explanation.method].complete
-    if residual is None or change is None or not promised or explanation.parameters.get("quirks"):
+    if residual is None or change is None or not complete(explanation):
         return None
     total = float(change.double().abs().sum())
     return float(residual.double().abs().sum()) / total if total else None
