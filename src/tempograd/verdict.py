@@ -117,7 +117,7 @@ def needed(points: int, error: float, goal: float) -> int:
 
 
 def complete(explanation: Explanation) -> bool:
-    """Tell whether the method promises that scores sum to the change; with the released code's faults none does."""
+    """Tell whether the method promises that scores sum to the change; with known faults switched on none does."""
     kind = EXPLAINERS.get(explanation.method)
     return kind is not None and kind.complete and not explanation.parameters.get("quirks")
 
