@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from conftest import linear, series, smooth
 from tempograd.errors import InputError
-from tempograd.verdict import needed, sentence
+from tempograd.verdict import curve, needed, sentence
 
 SIZE = math.sqrt(2 / math.pi)
 
@@ -160,3 +160,46 @@ def test_more_points_as_advised_reach_the_goal():
     for found in (first, again):
         real = (found.values - truth).abs().sum((1, 2)) / truth.abs().sum((1, 2))
         assert float(found.relative_error.mean()) == pytest.approx(float(real.mean()), rel=0.3)
+
+
+def test_runs_that_stopped_by_their_strongest_cells_are_judged_by_them():
+    """A tolerance of the top tenth is no error: the series with all the points there were is not stable."""
+    by_top = {"tolerance": 0.02, "until": "top", "max_points": 400}
+    assert judged(0.3, passes=[200], **by_top).verdict() == (
+        "stable in its top tenth: error about 30 % (200 points)"
+    )
+    assert judged(0.3, 0.2, 0.25, passes=[200, 400, 100], **by_top).verdict() == (
+        "not stable in its top tenth: error about 25 % with 100 to 400 points, 233 on average, in 1 of 3 series; "
+        "pass max_points=800"
+    )
+    assert judged(0.3, passes=[400], **by_top).verdict() == (
+        "not stable in its top tenth: error about 30 % with 400 points; pass max_points=800"
+    )
+
+
+@pytest.mark.parametrize("off", [{"segments": 0}, {"controls": False}, {"quirks": ["A7"]}])
+def test_a_tolerance_is_not_advised_where_it_would_be_refused(off):
+    assert judged(0.22, segments=3, controls=True, quirks=[]).verdict().endswith("or tolerance=0.1")
+    assert judged(0.22, **off).verdict().endswith("; pass points=250 for 10 %")
+
+
+def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
+    """Forty series with errors 1 … 40 at the first look; the first ten stop there."""
+    first = torch.arange(1.0, 41.0)
+    second = torch.where(first <= 10, torch.nan, first / 2)
+    found = replace(
+        judged(*[0.1] * 40, tolerance=0.05),
+        curve_points=torch.tensor([50, 100]),
+        curve_error=torch.stack([first, second], 1),
+    )
+    drawn = curve(found)
+    assert (drawn.points.tolist(), drawn.goal) == ([50, 100], 0.05)
+    assert drawn.error[:, 1].tolist() == [*range(1, 11), *(n / 2 for n in range(11, 41))]
+    assert (drawn.low[0], drawn.middle[0], drawn.high[0]) == (2, 20, 39)  # places 1, 19 and 38 of 0 … 39
+    ordered = sorted(drawn.error[:, 1])
+    assert (drawn.low[1], drawn.middle[1], drawn.high[1]) == (ordered[1], ordered[19], ordered[38])
+    alone = replace(found, curve_points=torch.tensor([50]), curve_error=first[:, None])
+    assert curve(alone) is None
+    assert curve(judged(0.1)) is None
+    nothing = replace(found, curve_error=torch.full((40, 2), torch.nan))
+    assert curve(nothing) is None

@@ -21,10 +21,12 @@ class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
+    good: list[bool]  # whether each is good enough: below the goal, or with a stable top
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: int  # observed cells with fewer than two draws
     goal: float
+    top: bool  # whether the run stopped by the top tenth of the cells and not by the error
 
 
 class Curve(NamedTuple):
@@ -62,13 +64,13 @@ def poor(explanation: Explanation) -> bool:
     if explanation.standard_error is None:
         gap = completeness_gap(explanation)
         return gap is not None and gap > GOAL
-    return _above(errors(explanation)) > (1 - MOST) * len(explanation)
+    return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
 
 
 def goal(explanation: Explanation) -> float:
     """Return the relative error to reach: the tolerance that was asked for, else :data:`GOAL`."""
     asked = explanation.parameters.get("tolerance")
-    return float(asked) if isinstance(asked, (int, float)) and asked > 0 else GOAL
+    return GOAL if asked is None or _by_top(explanation) else float(asked)
 
 
 def errors(explanation: Explanation) -> Errors:
@@ -82,7 +84,16 @@ def errors(explanation: Explanation) -> Errors:
     if explanation.passes is not None:
         points = explanation.passes.tolist()
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
-    return Errors(relative.tolist(), points, unit, int(unseen.sum()), goal(explanation))
+    aim, top, missed = goal(explanation), _by_top(explanation), relative.tolist()
+    good = [value <= SLACK * aim for value in missed]
+    if top:  # a run that was not stopped by its top had all the points there were
+        good = [count < explanation.parameters["max_points"] for count in points]
+    return Errors(missed, good, points, unit, int(unseen.sum()), aim, top)
+
+
+def _by_top(explanation: Explanation) -> bool:
+    given = explanation.parameters
+    return given.get("tolerance") is not None and given.get("until") == "top"
 
 
 def curve(explanation: Explanation) -> Curve | None:
@@ -94,7 +105,7 @@ def curve(explanation: Explanation) -> Curve | None:
         stopped = np.isnan(error[:, look])
         error[stopped, look] = error[stopped, look - 1]
     started = error[~np.isnan(error).all(1)]
-    if started.size == 0:
+    if started.size == 0 or started.shape[1] < 2:  # one look is no curve
         return None
     ordered, last = np.sort(started, axis=0), len(started) - 1
     places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
@@ -151,50 +162,52 @@ def percent(share: float) -> str:
 
 def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
     (error,) = found.error
-    if not _above(found):
-        return f"converged: {_about(error)}{_in_brackets(found)}"
+    if all(found.good):
+        return f"{_reached(found)}: {_about(error)}{_in_brackets(found)}"
     advice = _advice(found, needs(found), explanation.parameters, option)
-    return f"not converged: {_about(error)}{_with(found)}{advice}"
+    return f"not {_reached(found)}: {_about(error)}{_with(found)}{advice}"
 
 
 def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
-    ordered, count = sorted(found.error), len(found.error)
+    ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
     middle, worst = ordered[(count - 1) // 2], ordered[-1]
-    above = _above(found)
-    if not above:
-        return f"converged: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
-    where = explanation.called(found.error.index(worst))
-    if above <= (1 - MOST) * count:
+    if not bad:
+        return f"{_reached(found)}: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
+    if bad <= (1 - MOST) * count:
+        where = explanation.called(found.error.index(worst))
         return (
-            f"converged in {count - above:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, but "
-            f"{percent(worst)} in series {where}{_advice(found, None, explanation.parameters, option)}"
+            f"{_reached(found)} in {count - bad:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, but "
+            f"{percent(worst)} in series {where}{_advice(found, [], explanation.parameters, option)}"
         )
     enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :][:1]
-    advice = _advice(found, enough, explanation.parameters, option)
+    what = "" if found.top else f"above {percent(found.goal)} "
     return (
-        f"not converged: {_about(middle)}{_with(found)}, above {percent(found.goal)} in {above:,} of {count:,} "
-        f"series{advice}"
+        f"not {_reached(found)}: {_about(middle)}{_with(found)}, {what}in {bad:,} of {count:,} series"
+        f"{_advice(found, enough, explanation.parameters, option)}"
     )
+
+
+def _reached(found: Errors) -> str:
+    return "stable in its top tenth" if found.top else "converged"
 
 
 def needs(found: Errors) -> list[int]:
     """Return the points that each series needs to reach the goal; nothing where that cannot be told."""
+    if found.top:  # how much longer the ranking moves cannot be told: look once more
+        return [2 * count for count in found.points]
     pairs = zip(found.points, found.error, strict=False)
     return [needed(n, e, found.goal) if e else n for n, e in pairs if math.isfinite(e) and n > 0]
 
 
-def _advice(found: Errors, enough: list[int] | None, parameters: dict[str, Any], option: str) -> str:
-    """Say what to type: more points, a tolerance, or both; None for points where a few series are no reason."""
-    stops, tolerance = parameters.get("tolerance") is not None, f"{option}tolerance={found.goal:g}"
-    setting = "max_points" if stops else found.unit
-    more = [f"{option}{setting}={enough[0]} for {percent(found.goal)}"] if enough else []
-    ways = more + ([tolerance] if "tolerance" in parameters and not stops else [])
+def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option: str) -> str:
+    """Say what to type: more points, or a tolerance where the method takes one and has none."""
+    asked = parameters.get("tolerance") is not None
+    takes = "tolerance" in parameters and parameters.get("segments") != 0 and parameters.get("controls", True)
+    for_goal = "" if found.top else f" for {percent(found.goal)}"
+    ways = [f"{option}{'max_points' if asked else found.unit}={enough[0]}{for_goal}"] if enough else []
+    if takes and not asked and not parameters.get("quirks"):
+        ways.append(f"{option}tolerance={found.goal:g}")
     return f"; pass {', or '.join(ways)}" if ways else ""
-
-
-def _above(found: Errors) -> int:
-    """Count the series that miss the goal."""
-    return sum(error > SLACK * found.goal for error in found.error)
 
 
 def _about(error: float) -> str:

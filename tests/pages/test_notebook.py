@@ -356,7 +356,7 @@ def environment():
 
 def test_it_says_how_sure_the_scores_are():
     model, x = Recurrent().eval(), series(3, 8, 3)
-    found = replace(tg.explain(model, x, points=4), change=torch.tensor([0.25, -0.5, 0.125]))
+    found = replace(tg.explain(model, x, points=9), change=torch.tensor([0.25, -0.5, 0.125]))
     text = Reader(found._repr_html_()).text
     assert f"How sure: {found.verdict()}." in text
     total, change = alike(float(found.values[0].sum()), 0.25)
