@@ -176,8 +176,8 @@ def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
     if bad <= (1 - MOST) * count:
         where = explanation.called(found.error.index(worst))
         return (
-            f"{_reached(found)} in {count - bad:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, but "
-            f"{percent(worst)} in series {where}{_advice(found, [], explanation.parameters, option)}"
+            f"{_reached(found)} in {count - bad:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, "
+            f"but {percent(worst)} in series {where}{_advice(found, [], explanation.parameters, option)}"
         )
     enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :][:1]
     what = "" if found.top else f"above {percent(found.goal)} "
