@@ -94,11 +94,11 @@ def test_many_series_are_one_line():
         "converged: error about 5 %, at most 5 % (20 to 1,200 points, 420 on average)"
     )
     assert judged(0.3, 0.05, 0.2).verdict() == (
-        "not converged: error about 20 % with 50 points, above 10 % in 2 of 3 series; pass points=450 for 10 %, "
-        "or tolerance=0.1"
+        "not converged: error about 20 % with 50 points, above 10 % in 2 of 3 series; pass tolerance=0.1, "
+        "or points=450 for 10 %"
     )
     many = judged(*[0.2] * 95, *[0.9] * 5)
-    assert "above 10 % in 100 of 100 series; pass points=200 for 10 %" in many.verdict()
+    assert "above 10 % in 100 of 100 series; pass tolerance=0.1, or points=200 for 10 %" in many.verdict()
 
 
 def test_a_few_hard_series_do_not_spoil_the_rest():
@@ -108,6 +108,12 @@ def test_a_few_hard_series_do_not_spoil_the_rest():
     )
     assert found.verdict(12).startswith("not converged: error about 40 % with 50 points; pass points=800 for 10 %")
     assert found.verdict(11) == "converged: error about 3 % (50 points)"
+    passes = [64] * 39 + [400]
+    stopped = judged(*[0.04] * 39, 0.08, passes=passes, tolerance=0.05, max_points=400)  # 400 · (8 / 5)² = 1024
+    assert stopped.verdict() == (
+        "converged in 39 of 40 series: error about 4 % (64 to 400 points, 72 on average), but 8 % in series 39; "
+        "pass max_points=1100 for 5 %"
+    )
 
 
 def test_integrated_gradients_are_judged_by_their_sum():

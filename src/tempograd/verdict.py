@@ -173,18 +173,19 @@ def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
     middle, worst = ordered[(count - 1) // 2], ordered[-1]
     if not bad:
         return f"{_reached(found)}: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
-    if bad <= (1 - MOST) * count:
+    few, given = bad <= (1 - MOST) * count, explanation.parameters
+    enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :]
+    if few and given.get("tolerance") is None:
+        enough = []  # a few hard series are no reason to pay for more points of all
+    advice = _advice(found, enough[-1:] if few else enough[:1], given, option)
+    if few:
         where = explanation.called(found.error.index(worst))
         return (
             f"{_reached(found)} in {count - bad:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, "
-            f"but {percent(worst)} in series {where}{_advice(found, [], explanation.parameters, option)}"
+            f"but {percent(worst)} in series {where}{advice}"
         )
-    enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :][:1]
     what = "" if found.top else f"above {percent(found.goal)} "
-    return (
-        f"not {_reached(found)}: {_about(middle)}{_with(found)}, {what}in {bad:,} of {count:,} series"
-        f"{_advice(found, enough, explanation.parameters, option)}"
-    )
+    return f"not {_reached(found)}: {_about(middle)}{_with(found)}, {what}in {bad:,} of {count:,} series{advice}"
 
 
 def _reached(found: Errors) -> str:
@@ -206,7 +207,8 @@ def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option
     for_goal = "" if found.top else f" for {percent(found.goal)}"
     ways = [f"{option}{'max_points' if asked else found.unit}={enough[0]}{for_goal}"] if enough else []
     if takes and not asked and not parameters.get("quirks"):
-        ways.append(f"{option}tolerance={found.goal:g}")
+        first = 0 if len(found.error) > 1 else 1  # of many series the easy ones then cost less
+        ways.insert(first, f"{option}tolerance={found.goal:g}")
     return f"; pass {', or '.join(ways)}" if ways else ""
 
 
