@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tempograd.plots.picture import Picture
 
+MOST_TICKS = 9
+
 
 @dataclass(frozen=True)
 class Course:
@@ -111,7 +113,7 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
             )
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom / 1.25, top * 1.25)
-        _round_ticks(axes)
+        _round_ticks(axes, record)
         axes.set_xlabel("points per series")
         axes.set_ylabel("estimated error of the scores")
         axes.grid(color=style.FAINT, linewidth=0.5)
@@ -126,15 +128,15 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
         return picture
 
 
-def _round_ticks(axes: "Axes") -> None:
-    """Write 50, 100, 200, … points and 1 %, 2 %, 5 %, …; matplotlib's powers of ten would leave one of each."""
+def _round_ticks(axes: "Axes", record: ConvergenceRecord) -> None:
+    """Write the looks, and 1 %, 2 %, 5 %, …; matplotlib's powers of ten would leave one of each."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415  # an extra
 
-    ticks = [factor * 10.0**power for power in range(-6, 9) for factor in (1, 2, 5)]
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = axis.get_view_interval()
-        near = [tick for tick in ticks if low <= tick <= high]
-        axis.set_major_locator(FixedLocator(near if len(near) < 10 else near[::3]))
+    low, high = axes.get_ylim()
+    round_ones = [factor * 10.0**power for power in range(-6, 6) for factor in (1, 2, 5)]
+    looks = sorted({int(points) for course in record.courses for points in course.points})
+    for axis, ticks in ((axes.xaxis, looks), (axes.yaxis, [tick for tick in round_ones if low <= tick <= high])):
+        axis.set_major_locator(FixedLocator(ticks if len(ticks) <= MOST_TICKS else ticks[::3]))
         axis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
