@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from conftest import linear, series, smooth
 from tempograd.errors import InputError
-from tempograd.verdict import curve, needed, sentence
+from tempograd.verdict import completeness_gap, curve, needed, poor, sentence
 
 SIZE = math.sqrt(2 / math.pi)
 
@@ -97,6 +97,7 @@ def test_many_series_are_one_line():
         "not converged: error about 20 % with 50 points, above 10 % in 2 of 3 series; pass tolerance=0.1, "
         "or points=450 for 10 %"
     )
+    assert judged(0.0, 0.05, 0.2).verdict().endswith("; pass tolerance=0.1, or points=200 for 10 %")
     many = judged(*[0.2] * 95, *[0.9] * 5)
     assert "above 10 % in 100 of 100 series; pass tolerance=0.1, or points=200 for 10 %" in many.verdict()
 
@@ -132,6 +133,9 @@ def test_integrated_gradients_are_judged_by_their_sum():
     assert (
         short.verdict(0) == "not complete: the scores miss 50 % of the change of the prediction; pass points=200"
     )
+    apart = replace(found, change=total + torch.tensor([1.0, -1.0]))  # gaps of opposite sign do not cancel
+    assert completeness_gap(apart) == pytest.approx(2 / float(apart.change.abs().sum()))
+    assert (poor(told), poor(short), poor(short[1:])) == (False, True, False)
     assert replace(found, change=None).verdict() == "no sampling error"
     assert replace(found, change=0 * total).verdict() == "no sampling error"
     assert replace(short, parameters={"quirks": ["A6"]}).verdict() == "no sampling error"
@@ -207,5 +211,7 @@ def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
     alone = replace(found, curve_points=torch.tensor([50]), curve_error=first[:, None])
     assert curve(alone) is None
     assert curve(judged(0.1)) is None
+    by_top = replace(found, parameters={"tolerance": 0.02, "until": "top", "max_points": 400})
+    assert curve(by_top).goal == 0.1  # its tolerance is no error
     nothing = replace(found, curve_error=torch.full((40, 2), torch.nan))
     assert curve(nothing) is None
