@@ -51,12 +51,12 @@ def certainties(explanations: Mapping[str, Explanation], shown: Mapping[str, Exp
 
 
 def _certainty(found: Explanation, shown: Explanation) -> Certainty:
-    places = range(len(shown))
+    single = [shown[i : i + 1] for i in range(len(shown))]
     error, change = shown.relative_error, shown.change
     return Certainty(
         whole=sentence(found),
-        each=tuple(sentence(shown, i) for i in places),
-        rough=(poor(found), *(poor(shown[i : i + 1]) for i in places)),
+        each=tuple(map(sentence, single)),
+        rough=(poor(found), *map(poor, single)),
         complete=complete(found),
         error=None if error is None else plain(error),
         total=None if change is None else plain(shown.values.sum((1, 2))),
