@@ -159,17 +159,17 @@ def test_a_series_that_is_not_there():
 def test_more_points_as_advised_reach_the_goal():
     """The advice is followed once, on a steep model, and the errors told are those that are there."""
     model, x = smooth(12, 2), 6 * series(40, 12, 2, dtype=torch.float64)
-    setting = {"segments": 4, "min_length": 1, "max_length": 4}
+    setting = {"method": "rand_ig", "p": 0.5}
     first = tg.explain(model, x, points=20, **setting)
     assert first.verdict().startswith("not converged")
     points = int(first.verdict().split("points=")[1].split()[0])
     again = tg.explain(model, x, points=points, seed=1, **setting)
     assert int((first.relative_error <= 0.1).sum()) <= 20
-    assert int((again.relative_error <= 0.1).sum()) >= 36
+    assert int((again.relative_error <= 0.1).sum()) >= 34
     truth = tg.explain(model, x, points=10_000, seed=2, **setting).values
     for found in (first, again):
         real = (found.values - truth).abs().sum((1, 2)) / truth.abs().sum((1, 2))
-        assert float(found.relative_error.mean()) == pytest.approx(float(real.mean()), rel=0.3)
+        assert float(found.relative_error.mean()) == pytest.approx(float(real.mean()), rel=0.4)
 
 
 def test_runs_that_stopped_by_their_strongest_cells_are_judged_by_them():
