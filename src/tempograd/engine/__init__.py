@@ -1,11 +1,13 @@
 """One engine for all methods: series × path points, or series × perturbations, in pieces that fit."""
 
+from tempograd.engine.ahead import Ahead, Landing
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
 from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
+from tempograd.engine.precision import computing
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
@@ -14,9 +16,11 @@ from tempograd.engine.quiet import Model, owner, place, quiet
 __all__ = [
     "LAST_STEP",
     "WHERE_PER_STEP",
+    "Ahead",
     "Block",
     "Chunks",
     "Estimate",
+    "Landing",
     "Later",
     "Model",
     "Prefixes",
@@ -25,6 +29,7 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "at_every_step",
+    "computing",
     "differentiate",
     "differentiate_each",
     "fingerprint",

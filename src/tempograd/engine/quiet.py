@@ -86,11 +86,14 @@ def _no_denormals() -> Iterator[None]:
 
 def _settle(parts: list[nn.Module], parameters: list[nn.Parameter]) -> None:
     for part in parts:
-        part.training = isinstance(part, nn.RNNBase)
+        recurrent = isinstance(part, nn.RNNBase)
+        if part.training != recurrent:  # to set an attribute of a module takes long
+            part.training = recurrent
         if isinstance(part, nn.RNNBase):
             part.dropout = 0.0
     for parameter in parameters:
-        parameter.requires_grad_(False)
+        if parameter.requires_grad:
+            parameter.requires_grad_(False)
 
 
 def _remember(parts: list[nn.Module], parameters: list[nn.Parameter], buffers: list[Tensor]) -> Callable[[], None]:
@@ -101,11 +104,13 @@ def _remember(parts: list[nn.Module], parameters: list[nn.Parameter], buffers: l
 
     def restore() -> None:
         for part, mode in modes:
-            part.training = mode
+            if part.training != mode:
+                part.training = mode
         for layer, dropout in dropouts:
             layer.dropout = dropout
         for parameter, flag in trainable:
-            parameter.requires_grad_(flag)
+            if parameter.requires_grad != flag:
+                parameter.requires_grad_(flag)
         for buffer, version, copy in copies:
             if buffer._version != version:  # a forward that counts or keeps state in a buffer
                 buffer.detach().copy_(copy)

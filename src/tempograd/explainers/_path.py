@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Estimate, Question, WeightedMean, pieces
+from tempograd.engine import Ahead, Block, Estimate, Question, WeightedMean, pieces
 
 
 class Points(NamedTuple):
@@ -55,35 +55,29 @@ def integrate(
     """
     like = torch.zeros(question.x.shape, device=question.x.device)
     parts = [like] + [torch.zeros_like(like) for _ in range(3 if random else 0)]
-    waiting: dict[tuple[int, int], tuple[Block, Path]] = {}
+    ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
     chunks, total = question.chunks, len(question.x)
 
     def prepare(rows: slice) -> tuple[Block, Path]:
         block = question.block(rows)
         return block, path(block)
 
-    def look_ahead(rows: slice) -> None:
-        """Send the next block's draws to the device while it is busy, so that it never waits for the host."""
-        following = chunks.block(rows.stop, total, points)
-        if following.start < total:
-            waiting[following.start, following.stop] = prepare(following)
-
     def work(rows: slice, size: int) -> None:
-        key = rows.start, rows.stop
-        block, paths = waiting[key] if key in waiting else prepare(rows)
-        waiting.clear()
-        if rows.start > 0:
-            look_ahead(rows)
+        block, paths = ahead.take((rows.start, rows.stop), lambda: prepare(rows))
         paths = paths.mend() or paths
         if rows.start > 0:
             question.verify_once()
         estimate = _estimate(question, block, paths, points, size, WeightedMean(errors=random))
-        for whole, part in zip(parts, _finish(estimate, paths.scale, block.observed), strict=False):
-            whole[block.rows] = part.to(whole)
-        if rows.start == 0:
-            look_ahead(rows)
+        results = _finish(estimate, paths.scale, block.observed)[: len(parts)]
+        for whole, part in zip(parts, results, strict=True):
+            question.landing.put(whole, block.rows, part)
+        following = chunks.block(rows.stop, total, points)
+        if following.start < total:  # while the device is busy with this block
+            ahead.prepare((following.start, following.stop), lambda: prepare(following))
+        question.landing.land(earlier=True)
 
     chunks.run(total, points, work, label)
+    question.landing.land()
     if not random:
         return Attribution(like)
     values, error, free, effective = parts
