@@ -36,11 +36,20 @@ class Sizes(NamedTuple):
     captum: int
     mapped: tuple[int, int]
     batches: tuple[int, ...]
+    internal: tuple[int, ...]  # batches inside captum
     repeats: int
 
 
-FULL = Sizes(4598, 300, 1024, (1000, 100_000), (1024, 2048, 4096, 8192, 16384, 32768), 5)
-TINY = Sizes(24, 2, 8, (20, 100), (64, 256), 1)
+FULL = Sizes(
+    series=4598,
+    long=300,
+    captum=512,
+    mapped=(1000, 100_000),
+    batches=(4096, 8192, 16384, 32768),
+    internal=(4096, 16384, 65536),
+    repeats=5,
+)
+TINY = Sizes(24, 2, 4, (20, 100), (64, 256), (64,), 1)
 
 
 def wait() -> None:
@@ -171,17 +180,15 @@ def against_captum(x: Tensor, sizes: Sizes) -> dict[str, Any]:
     """IG and TIMING against captum's IG: 32 series a call on both sides, and all series at captum's best size."""
     model = tg.models.build("gru", x.shape[2], 2).to(x.device).eval()
     x = x[: sizes.captum]
-    few = x[:128]
+    few = x[:64]
+    captum_gradients(model, few, 50, 32, None)  # load what is loaded late
     results: dict[str, Any] = {}
     for points in (50, 200):
 
         def theirs(internal: int, points: int = points) -> None:
             captum_gradients(model, x, points, len(x), internal)
 
-        trials = {}
-        for internal in sizes.batches:
-            theirs(internal)
-            trials[internal] = seconds(lambda internal=internal: theirs(internal))
+        trials = {internal: seconds(lambda internal=internal: theirs(internal)) for internal in sizes.internal}
         best = min(trials, key=trials.__getitem__)
         memory = peak(lambda best=best: theirs(best))
         for name, explainer in (("ig", tg.IntegratedGradients(points)), ("timing", tg.Timing(points, *SETTING))):
@@ -212,6 +219,12 @@ def removal(model: nn.Module, x: Tensor, repeats: int) -> dict[str, float]:
     return found | {key: found[key] * len(part) / len(x) for key in ("ours_s", "ratio", "low", "high")}
 
 
+def host(model: nn.Module, x: Tensor, repeats: int) -> dict[str, float]:
+    """Series that live on the host against the same on the device."""
+    explainer, there = tg.Timing(50, *SETTING), x.cpu()
+    return side_by_side(lambda: explainer(model, there), lambda: explainer(model, x), repeats)
+
+
 def mapped(model: nn.Module, shape: tuple[int, int], counts: tuple[int, ...]) -> dict[str, float]:
     """Peak device memory and time of explaining memory-mapped arrays of several sizes."""
     found, rows = {}, np.random.default_rng(0).normal(size=(min(counts), *shape)).astype(np.float32)
@@ -228,6 +241,19 @@ def mapped(model: nn.Module, shape: tuple[int, int], counts: tuple[int, ...]) ->
             found[f"{count}_gb"] = peak(lambda series=series: tg.Timing(50, *SETTING)(model, series))
             found[f"{count}_s"] = time.perf_counter() - start
     return found
+
+
+def precisions(name: str, x: Tensor, repeats: int) -> dict[str, dict[str, float]]:
+    """Time of the options, and the error of their maps against float64 with the same draws."""
+    explainer, results = tg.Timing(50, *SETTING), {}
+    model = ready(tg.models.build(name, x.shape[2], 2).to(x.device))
+    truth = explainer(tg.models.build(name, x.shape[2], 2).double().to(x.device), x.double()).values
+    for precision in ("full", "tf32", "bf16"):
+        values = explainer(model, x, precision=precision).values
+        times = [seconds(lambda p=precision: explainer(model, x, precision=p)) for _ in range(repeats)]
+        error = float((values - truth).abs().sum() / truth.abs().sum())
+        results[precision] = {"s": statistics.median(times), "relative_error": error}
+    return results
 
 
 def main() -> None:
@@ -247,6 +273,8 @@ def main() -> None:
         "released": lambda: against_released(model, x, sizes.repeats),
         "captum": lambda: against_captum(x, sizes),
         "cpd_100": lambda: removal(model, x, sizes.repeats),
+        "from_host": lambda: host(model, x, sizes.repeats),
+        "precision": lambda: {name: precisions(name, x[:1000], sizes.repeats) for name in models},
         "mapped": lambda: mapped(model, (48, 32), sizes.mapped),
     }
     results: dict[str, Any] = {

@@ -80,5 +80,8 @@ class Landing:
 
 @lru_cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """One stream per device, since each keeps the memory that it once used."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no types here
+    """One stream per device, since each keeps the memory that it once used.
+
+    Of high priority: many small kernels would otherwise wait for one large one of the model each.
+    """
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]  # torch has no types here

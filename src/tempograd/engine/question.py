@@ -17,7 +17,8 @@ from tempograd.engine.passes import played
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
-    is_probability,
+    findings,
+    judge,
     link,
     misfit,
     pick,
@@ -142,14 +143,14 @@ class Question:
     @cached_property
     def _travelling(self) -> tuple[Tensor, Tensor]:
         """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
-        return self.ids.to(self.device), self.lengths.to(self.device)
+        return self.ids.to(self.device, non_blocking=True), self.lengths.to(self.device, non_blocking=True)
 
     def read(self, block: Block, answer: Tensor) -> Block:
         """Take the model's raw answer to the clean series of a block: fix their target."""
         if self.target is None:
             self._learn(answer)
         answer = answer.detach()
-        self._findings.append(torch.stack([answer.isfinite().all(), is_probability(answer)]))
+        self._findings.append(findings(answer))
         if len(self._findings) == 1:
             self._first = Later(self._findings[0])
         target, steps = self.target, self.steps
@@ -180,7 +181,7 @@ class Question:
     def verify_once(self) -> None:
         """Verify the first block's answers, so that a long run fails early; waits for no later work."""
         if self._first is not None:
-            self._judge(*self._first.tolist())
+            self._refuse(judge([self._first.tolist()]))
             self._first = None
 
     def verify(self, values: Tensor | None = None) -> None:
@@ -189,19 +190,17 @@ class Question:
         This waits for the device, so it comes after all other work has been sent to it.
         """
         self.landing.land()
-        flags = [] if values is None else [values.isfinite().all().to(self.device)]
+        total = None if values is None else values.sum(dtype=torch.float64)
         if self._findings:
-            flags += torch.stack(self._findings).all(0).unbind()
+            known = torch.stack(self._findings)
             self._findings.clear()
             self._first = None
-        results = torch.stack(flags).tolist() if flags else []
-        good = results.pop(0) if values is not None else True
-        if results:
-            self._judge(*results)
-        if not good:
+            self._refuse(judge(known.tolist()))
+        if total is not None and not bool(total.isfinite()):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
-    def _judge(self, finite: bool, normalised: bool) -> None:
+    def _refuse(self, verdict: tuple[bool, bool]) -> None:
+        finite, normalised = verdict
         if not finite:
             raise ModelError(
                 f"The model returned NaN or infinity for series of shape {tuple(self.x.shape[1:])}: "
@@ -243,14 +242,15 @@ class Question:
 
     def _played(self, z: Tensor, block: Block) -> tuple[Tensor, Tensor, Block] | None:
         """Do the same with the recording of an earlier pass, where there is one."""
-        target, clean = block.target, block.x if block.target is None else None
         if not z.is_cuda or self.asked_steps is not None or block.steps is not None:
             return None
-        if clean is not None and self.asked_target is not None:
-            target = self._plain_target(block.rows)
-        if callable(self.asked_target) or (clean is not None and target is None and self.asked_target is not None):
+        target, clean = block.target, None
+        if target is None:
+            target, clean = self._plain_target(block.rows), block.x
+        chosen = target if isinstance(target, Tensor) else None
+        if chosen is None and (clean is None or self.asked_target is not None):
             return None
-        found = played(self.model, self.output, z, clean, target if isinstance(target, Tensor) else None)
+        found = played(self.model, self.output, z, clean, chosen)
         if found is None:
             return None
         answer, score, gradient = found

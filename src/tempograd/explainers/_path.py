@@ -53,8 +53,8 @@ def integrate(
     label : str
         Shown with the progress.
     """
-    like = torch.zeros(question.x.shape, device=question.x.device)
-    parts = [like] + [torch.zeros_like(like) for _ in range(3 if random else 0)]
+    kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if random else 1]
+    parts = [torch.empty(question.x.shape, dtype=kind, device=question.x.device) for kind in kinds]
     ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
     chunks, total = question.chunks, len(question.x)
 
@@ -68,7 +68,7 @@ def integrate(
         if rows.start > 0:
             question.verify_once()
         estimate = _estimate(question, block, paths, points, size, WeightedMean(errors=random))
-        results = _finish(estimate, paths.scale, block.observed)[: len(parts)]
+        results = _finish(estimate, paths.scale, None if question.mask is None else block.observed)[: len(parts)]
         for whole, part in zip(parts, results, strict=True):
             question.landing.put(whole, block.rows, part)
         following = chunks.block(rows.stop, total, points)
@@ -79,9 +79,9 @@ def integrate(
     chunks.run(total, points, work, label)
     question.landing.land()
     if not random:
-        return Attribution(like)
+        return Attribution(parts[0])
     values, error, free, effective = parts
-    return Attribution(values, error, free.to(torch.int32), effective)
+    return Attribution(values, error, free, effective)
 
 
 def _estimate(
@@ -100,8 +100,7 @@ def _estimate(
     return mean.result()
 
 
-def _finish(estimate: Estimate, scale: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _finish(estimate: Estimate, scale: Tensor, observed: Tensor | None) -> tuple[Tensor, ...]:
     error = torch.where(estimate.error.isinf(), torch.inf, scale.abs() * estimate.error)
     parts = (scale * estimate.mean, error, estimate.points, estimate.effective)
-    values, error, points, effective = (part.where(observed, 0) for part in parts)
-    return values, error, points, effective
+    return parts if observed is None else tuple(part.where(observed, 0) for part in parts)

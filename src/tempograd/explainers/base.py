@@ -143,7 +143,7 @@ class Explainer(ABC):
             to 10 bits (on a GPU) or under bfloat16 autocast, 8 bits.
         """
         self._check_call(target, chunk)
-        with quiet(model):
+        with quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
                 x,
@@ -159,9 +159,10 @@ class Explainer(ABC):
             )
             if self.quirks:
                 question = as_published(question, self.quirks)
-            mark = fingerprint(model)  # before a forward that keeps state in a buffer can change it
             with computing(precision, question.device):
                 result = self.attribute(question)
+            put_buffers_back()  # where a forward keeps state
+            mark = fingerprint(model)  # while the device is busy
             question.verify(result.values)
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
