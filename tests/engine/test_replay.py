@@ -13,10 +13,10 @@ class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.net, self.scale, self.sizes, self.act = Recurrent(), 1.0, {"a": [1, 2]}, torch.relu
-        self.code = torch.zeros(3)  # not a buffer
+        self.code, self.last = torch.zeros(3), nn.Tanh()  # the first not a buffer
 
     def forward(self, x):
-        return self.act(self.net(x)) * self.scale
+        return self.last(self.act(self.net(x)) * self.scale)
 
 
 CHANGES = {
@@ -26,6 +26,7 @@ CHANGES = {
     "mode": lambda net: net.net.norm.train(),
     "layer": lambda net: setattr(net.net, "head", nn.Linear(8, 3)),
     "other kind of layer": lambda net: setattr(net.net, "norm", nn.Identity()),
+    "activation": lambda net: setattr(net, "last", nn.Sigmoid()),
     "weight": lambda net: setattr(net.net.head, "weight", nn.Parameter(net.net.head.weight.detach().clone())),
     "buffer": lambda net: setattr(net.net.norm, "running_mean", torch.ones(8)),
     "plain tensor": lambda net: setattr(net, "code", torch.zeros(3)),

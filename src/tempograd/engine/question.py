@@ -1,5 +1,6 @@
 """One question to one model: which prediction, for which series, against which baseline."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -196,7 +197,7 @@ class Question:
             self._findings.clear()
             self._first = None
             self._refuse(judge(known.tolist()))
-        if total is not None and not bool(total.isfinite()):
+        if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
     def _refuse(self, verdict: tuple[bool, bool]) -> None:

@@ -6,7 +6,8 @@ nothing else, so it is only made of, and only used for, a model that is known to
 
 - it is an ``nn.Module`` without hooks whose attributes are plain data, and they, the addresses of its tensors and
   torch's settings are what they were;
-- a trial pass waits for nothing, draws no random numbers, and changes no tensor and no attribute;
+- a trial pass waits for nothing, reads nothing from the host, draws no random numbers, and changes no tensor and
+  no attribute;
 - the first playback gives what the trial gave.
 
 In any other case the pass runs as usual. New weights at the old addresses, as an optimiser leaves them, are read
@@ -26,6 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tempograd.engine.precision import rounding
 from tempograd.engine.quiet import Model, owner
@@ -46,6 +49,18 @@ _known = weakref.WeakKeyDictionary()
 
 class UnrecordableError(Exception):
     """Something that a recording cannot repeat, or that cannot be compared with what it will be later."""
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
+    """Notes whether a tensor on the host takes part: a playback would read the same place, whatever is there."""
+
+    beside = False
+
+    def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = (part for part in tree_leaves((args, kwargs, result)) if isinstance(part, Tensor))
+        self.beside = self.beside or not all(tensor.is_cuda for tensor in tensors)
+        return result
 
 
 class _Recording:
@@ -121,14 +136,15 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            result = work()
+            with _Watch() as watch:  # type: ignore[no-untyped-call]
+                result = work()
         finally:
             torch.cuda.set_sync_debug_mode(mode)
     waited = any(SYNC in str(warning.message) for warning in heard)
     random = not torch.equal(before[1], torch.get_rng_state())
     random |= not torch.equal(before[2], torch.cuda.get_rng_state())
     changed = before[0] != [tensor._version for tensor in tensors] or _state(module) != state
-    return None if waited or random or changed else result
+    return None if waited or watch.beside or random or changed else result
 
 
 def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _Recording | None:
