@@ -45,7 +45,7 @@ FULL = Sizes(
     long=300,
     captum=512,
     mapped=(1000, 100_000),
-    batches=(4096, 8192, 16384, 32768),
+    batches=(8192, 16384, 32768, 65536),
     internal=(4096, 16384, 65536),
     repeats=5,
 )
@@ -196,10 +196,12 @@ def against_captum(x: Tensor, sizes: Sizes) -> dict[str, Any]:
                 "calls_of_32": side_by_side(
                     lambda explainer=explainer: [explainer(model, rows) for rows in few.split(32)],
                     lambda points=points: captum_gradients(model, few, points, 32, None),
-                    sizes.repeats,
+                    min(3, sizes.repeats),
                 ),
                 "best": side_by_side(
-                    lambda explainer=explainer: explainer(model, x), lambda best=best: theirs(best), sizes.repeats
+                    lambda explainer=explainer: explainer(model, x),
+                    lambda best=best: theirs(best),
+                    min(3, sizes.repeats),
                 ),
                 "internal_batch": best,
                 "memory_gb": {"ours": peak(lambda explainer=explainer: explainer(model, x)), "theirs": memory},
