@@ -74,16 +74,20 @@ def study(
         drawn = torch.stack([(run.free_points > 1) & seen for run in runs])
         held = (torch.stack(low) <= truth.values) & (truth.values <= torch.stack(high))
         passes = torch.cat([run.passes for run in runs if run.passes is not None]).double()
-        yield facts | summary(scores, {key: table[: len(scores[key])] for key, table in base.items()}) | {
-            "way": name,
-            "passes": float(passes.mean()),
-            "most_passes": float(passes.max()),
-            "seconds": seconds,
-            "estimated_error": float(torch.cat([run.relative_error for run in runs]).median()),
-            "median_error": float(scores["error"].median()),
-            "unseen": float(unseen),
-            "covered": float(held[drawn].float().mean()),
-        }
+        yield (
+            facts
+            | summary(scores, {key: table[: len(scores[key])] for key, table in base.items()})
+            | {
+                "way": name,
+                "passes": float(passes.mean()),
+                "most_passes": float(passes.max()),
+                "seconds": seconds,
+                "estimated_error": float(torch.cat([run.relative_error for run in runs]).median()),
+                "median_error": float(scores["error"].median()),
+                "unseen": float(unseen),
+                "covered": float(held[drawn].float().mean()),
+            }
+        )
 
 
 def main() -> None:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from settings import explained, fitted, quick, usable
@@ -50,12 +52,19 @@ def test_other_errors_are_not_taken_for_memory():
 
 
 def test_covers_every_series_once_without_a_small_last_block():
-    chunks = Chunks(torch.device("cuda"), cells=1)
+    chunks = Chunks(torch.device("cuda"), cells=1, size=32768)
     rows: list[slice] = []
     chunks.run(1978, 50, lambda part, _: rows.append(part), "test")
     assert [i for part in rows for i in range(part.start, part.stop)] == list(range(1978))
     sizes = [part.stop - part.start for part in rows]
     assert sizes == [655, 655, 655 + 13]
+
+
+@pytest.mark.parametrize(("memory", "size"), [(2**40, 65536), (2**37, 65536), (2**35, 16384)])
+def test_smaller_devices_begin_with_smaller_chunks(monkeypatch, memory, size):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
+    assert Chunks(torch.device("cuda"), cells=1).size == size
 
 
 def test_long_series_come_in_small_chunks():

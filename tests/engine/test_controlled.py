@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.engine.controlled import RIDGE, SUSPECT, WIDER, ControlledMean
+from tempograd.engine.controlled import NOISE, RIDGE, WIDER, ControlledMean
 
 SHAPE = (2, 12, 3, 2)  # series, points, time, channel
 
@@ -41,15 +41,11 @@ def literal(effect, weight, free, position, gap, way):
     squares = (weight * controls[1:]) ** 2
     fourth = (squares**2).sum(1) / squares.sum(1)
     leverage = (fourth / (squares.sum(1) * (1 + RIDGE[1] / len(slope)))).max()
-    basis = np.stack([1 - position, (1 - position) ** 2, (1 - position) ** 3])
-    normal = (basis * weight) @ basis.T + 1e-6 * weight.mean() * np.eye(3)
-    change = np.linalg.solve(normal, (basis * weight) @ gap).sum()
-    short = abs(fitted(slope, np.ones(len(slope)))[0] - change)
-    off = []
-    for control in controls[1:]:
+    missing = 0.0
+    for control, factor in ((position * slope - gap, 2), (position**2 * slope - 2 * position * gap, 3)):
         mean = (weight * control).sum() / weight.sum()
-        off.append(abs(mean) / (np.sqrt((weight**2 * (control - mean) ** 2).sum()) / weight.sum()))
-    missing = short * np.clip((max(off) - SUSPECT[0]) / (SUSPECT[1] - SUSPECT[0]), 0, 1)
+        noise = np.sqrt((weight**2 * (control - mean) ** 2).sum()) / weight.sum()
+        missing = max(missing, factor * max(0.0, abs(mean) - NOISE * noise))
 
     shares = []
     for size in (np.abs(effect) * free, way * free):
@@ -75,7 +71,10 @@ def test_equals_the_literal_formula_in_pieces_of_any_size(size):
     found = mean.result()
     for i in range(2):
         expected = literal(
-            *(part[i].numpy() for part in (effect, weight, free)), position.numpy(), gap[i].numpy(), way[i].abs().numpy()
+            *(part[i].numpy() for part in (effect, weight, free)),
+            position.numpy(),
+            gap[i].numpy(),
+            way[i].abs().numpy(),
         )
         for part, right in zip((found.mean, found.error, found.effective), expected, strict=True):
             np.testing.assert_allclose(part[i].numpy(), right, rtol=1e-5)
@@ -92,6 +91,18 @@ def test_some_series_can_go_on_without_the_others():
         mean.add(gradient[1:, 6:], weight[1:, 6:], free[1:, 6:], position[6:], gap[1:, 6:])
     for part, right in zip(both.result(), second.result(), strict=True):
         torch.testing.assert_close(part, right)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e8])
+def test_very_small_and_large_effects_scale_the_result(size):
+    gradient, weight, free, position, gap = (part.float() for part in parts())
+    found = []
+    for scale in (1, size):
+        mean = ControlledMean(torch.ones(2, 3, 2))
+        mean.add(scale * gradient, weight, free, position, scale * gap)
+        found.append(mean.result())
+    torch.testing.assert_close(found[1].mean / size, found[0].mean)
+    torch.testing.assert_close(found[1].error / size, found[0].error)
 
 
 class Sum(torch.nn.Module):

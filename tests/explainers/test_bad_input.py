@@ -11,6 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from conftest import Recurrent, linear, series
+from tempograd import checks
 from tempograd.errors import (
     InputError,
     ModelError,
@@ -436,3 +437,11 @@ def test_occlusion_says_what_it_replaced_values_by():
     train = series(5, 6, 2, seed=8)
     found = tg.explain(MODEL, X, "occlusion", train=train)
     torch.testing.assert_close(found.baseline[1], train.mean(0))
+
+
+def test_large_numbers_are_finite_even_if_their_sum_is_not():
+    x = torch.full((2, 3, 1), 3e38)
+    assert checks.series(x) is not None
+    x[1, 2, 0] = torch.inf
+    with pytest.raises(InputError, match="NaN or infinity"):
+        checks.series(x)

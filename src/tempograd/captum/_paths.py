@@ -92,7 +92,9 @@ class Job:
                 z = [_moved(*parts, position) for parts in zip(x, change, free, strict=True)]
                 score = self._score(z, rows)
                 gradient = _joined(differentiate_each(score.sum(), z), 2)
-                every = [torch.ones_like(part) if each is None else each for part, each in zip(z, free, strict=True)]
+                every = [
+                    torch.ones_like(part) if each is None else each for part, each in zip(z, free, strict=True)
+                ]
                 weight = None if weights is None else weights[:, piece]
                 if isinstance(mean, WeightedMean):
                     mean.add(gradient, weight, _joined(every, 2).to(gradient))
@@ -101,7 +103,7 @@ class Job:
                 mean.add(gradient, weight, _joined(every, 2).to(gradient), position, gap)
         found = mean.result().mean * (1 if self.method.controlled else way)
         cells = [part[0].numel() for part in x]
-        for score, part in zip(scores, found[..., 0].split(cells, 1), strict=True):
+        for score, part in zip(scores, torch.split(found[..., 0], cells, 1), strict=True):
             score[rows] = part.reshape(score[rows].shape).to(score)
 
     def _draw(self, rows: slice, groups: list[Series], stage: int) -> tuple[list[Tensor | None], Tensor | None]:

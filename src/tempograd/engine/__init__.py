@@ -1,5 +1,6 @@
 """One engine for all methods: series × path points, or series × perturbations, in pieces that fit."""
 
+from tempograd.engine.ahead import Ahead, Landing
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.controlled import ControlledMean
@@ -7,6 +8,7 @@ from tempograd.engine.differentiate import accumulate, differentiate, differenti
 from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
+from tempograd.engine.precision import computing
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
@@ -15,10 +17,12 @@ from tempograd.engine.quiet import Model, owner, place, quiet
 __all__ = [
     "LAST_STEP",
     "WHERE_PER_STEP",
+    "Ahead",
     "Block",
     "Chunks",
     "ControlledMean",
     "Estimate",
+    "Landing",
     "Later",
     "Model",
     "Prefixes",
@@ -27,6 +31,7 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "at_every_step",
+    "computing",
     "differentiate",
     "differentiate_each",
     "fingerprint",

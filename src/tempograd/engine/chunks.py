@@ -8,7 +8,8 @@ import torch
 from tempograd.errors import ModelError
 from tempograd.progress import progress
 
-LIMIT = {"cuda": 32768}  # sequences per pass: beyond, no faster, and memory must not grow with the data
+LIMIT = 65536  # sequences per pass on a GPU: beyond, no faster, and memory must not grow with the data
+LARGE = 2**37  # bytes of memory that a GPU needs for so many; a smaller one begins with fewer
 DEFAULT = 256  # on a CPU larger passes leave the cache
 SLACK = 1.05  # a few series more rather than a small last block
 CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
@@ -20,8 +21,7 @@ class Chunks:
     """How many sequences go through the model at once."""
 
     def __init__(self, device: torch.device, cells: int, size: int | None = None) -> None:
-        room = max(1, CELLS // cells)
-        self.size = min(LIMIT.get(device.type, DEFAULT), room) if size is None else size
+        self.size = max(1, min(_most(device), CELLS // cells)) if size is None else size
 
     def run(self, series: int, per_series: int, work: Callable[[slice, int], None], label: str) -> None:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
@@ -65,6 +65,13 @@ class Chunks:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return False
+
+
+def _most(device: torch.device) -> int:
+    if device.type != "cuda":
+        return DEFAULT
+    memory = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else LARGE
+    return int(LIMIT * min(1.0, memory / LARGE))
 
 
 def pieces(total: int, size: int) -> Iterator[slice]:

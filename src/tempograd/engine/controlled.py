@@ -15,11 +15,11 @@ effects are regressed on all three, with weights :math:`v^2` and slopes :math:`\
     n = \frac{(\sum v_i)^2}{\sum v_i^2},
 
 with residuals :math:`r`, :math:`k` slopes in use and the leverage :math:`\ell` of :math:`e = 0`. Two things widen
-the error where a model is steep. A few points that hit the steep places pull the fit towards themselves: errors are
-divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And a run that missed
-these places sees small residuals, but its :math:`e_2` or :math:`e_3` do not have mean 0, and its slopes :math:`d_i`
-do not add up to the change of the score, which the :math:`F_i` of points near the baseline tell: where a mean is more
-than its standard error from 0, what is missing counts, by a cell's share in it.
+the error where a model is steep. A few points that hit the steep places pull the fit towards themselves: errors
+are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And a run that
+missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0. How far they are
+from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of :math:`\alpha^2` 1/3),
+is about the slope that is missing, and it counts by a cell's share in it.
 """
 
 from itertools import combinations_with_replacement
@@ -30,8 +30,8 @@ from torch import Tensor
 from tempograd.engine.average import Estimate
 
 RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
-SUSPECT = (1.0, 1.25)  # standard errors of a control's mean: from where something is missing, and where all counts
-WIDER = 2.0  # standard errors per missing part
+NOISE = 0.85  # standard errors that the mean of a control may be from 0
+WIDER = 3.0  # standard errors per missing part
 TINY = 1e-30
 
 
@@ -42,7 +42,7 @@ class ControlledMean:
         """Start with how far each cell moves, (series, time, channel)."""
         self._way = way
         self._sums: list[Tensor] = []
-        self._path: list[Tensor] = []  # position, weight, gap and weighted controls of every point
+        self._unit: Tensor | None = None  # size of a series' effects
         self._controls = 0
 
     def add(
@@ -62,114 +62,95 @@ class ControlledMean:
         free, way = free.flatten(2), self._way.flatten(1)[..., None]
         moved = gradient.flatten(2) * free
         sizes = moved.abs()
-        slope, size, length = (torch.bmm(*pair)[..., 0] for pair in ((moved, way), (sizes, way.abs()), (free, way.abs())))
+        pairs = ((moved, way), (sizes, way.abs()), (free, way.abs()))
+        slope, size, length = (torch.bmm(*pair)[..., 0] for pair in pairs)
+        if self._unit is None:  # powers of the controls must not leave the range of numbers
+            self._unit = size.amax(1, keepdim=True).clamp(min=TINY)
         one = torch.ones_like(slope)
         w = one if weight is None else weight.to(slope)
         u, place = w.square(), position.to(slope).expand_as(slope)
         e = [place - 0.5]
         if gap is not None:
+            slope, gap = slope / self._unit, gap / self._unit
             e += [place * slope - gap, place * (place * slope - 2 * gap)]
-        self._controls = len(e)
+        k = self._controls = len(e)
         products = [a * b for a, b in combinations_with_replacement(e, 2)]
         factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), one], 1)
-        shares = torch.stack([w / size.clamp(min=TINY), w / length.clamp(min=TINY)], 1)
-        on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
         parts = [
-            _with_slope(factors, free, one),
-            _with_slope(on_effects, moved, slope),
-            _with_slope(factors[:, 1:2], moved.square(), slope.square()),
-            torch.bmm(shares[:, :1], sizes),
-            torch.bmm(shares[:, 1:], free),
+            torch.bmm(factors, free),
+            torch.bmm(torch.cat([factors[:, :2], factors[:, 2 + k : 2 + 2 * k]], 1), moved),
+            torch.bmm(u[:, None], moved.square()),
+            torch.bmm((w / size.clamp(min=TINY))[:, None], sizes),
+            torch.bmm((w / length.clamp(min=TINY))[:, None], free),
+            factors.sum(2),
+            torch.stack([(w * a).square().square().sum(1) for a in e], 1),
         ]
         self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
-        if gap is not None:
-            self._path.append(torch.stack([place, w, gap, w * e[1], w * e[2]], 1))
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
-        self._way = self._way[rows]
-        self._sums, self._path = ([part[rows] for part in parts] for parts in (self._sums, self._path))
+        self._way, self._sums = self._way[rows], [part[rows] for part in self._sums]
+        self._unit = None if self._unit is None else self._unit[rows]
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
         k = self._controls
-        on_free, on_effects, (squares,), (share,), (length,) = (part.unbind(1) for part in self._sums)
+        on_free, (wy, uy, *uey), (squares,), (share,), (length,), whole, fourth = (
+            part.unbind(1) for part in self._sums
+        )
         total, mass, number = on_free[0].clamp(min=TINY), on_free[1].clamp(min=TINY), on_free[-1]
-        wy, uy = on_effects[0] / total, on_effects[1] / mass
-        means, ues = on_free[2 : 2 + k], on_free[2 + k : 2 + 2 * k]
-        ratio = mass / number.clamp(min=1)  # what one point weighs
-        square = dict(zip(combinations_with_replacement(range(k), 2), on_free[2 + 2 * k : -1], strict=True))
+        firm = [
+            RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)
+        ]  # by a control's size
+        weight = mass / number.clamp(min=1)  # of one point
+        ridge = [each[:, None] * weight + TINY for each in firm]
+        ue = on_free[2 + k : 2 + 2 * k]
         grid: dict[tuple[int, int], Tensor] = {}
-        for (a, b), both in square.items():
-            grid[a, b] = both - ues[a] * (ues[b] / mass)
-        size = [square[a, a][:, -1:] / mass[:, -1:] for a in range(k)]  # of a control, its square
-        ridge = [RIDGE[a] * ratio * size[a] + TINY for a in range(k)]
+        for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
+            grid[a, b] = on_free[place] - ue[a] * (ue[b] / mass)
         for a in range(k):
             grid[a, a] = grid[a, a] + ridge[a]
-            grid[a, k] = on_effects[2 + a] - ues[a] * uy
-            grid[a, k + 1] = means[a] / total
+            grid[a, k] = uey[a] - ue[a] * (uy / mass)
+            grid[a, k + 1] = on_free[2 + a] / total
         nothing = torch.zeros_like(total)
-        grid |= {(k, k): squares - uy * uy * mass, (k, k + 1): nothing, (k + 1, k + 1): nothing}
+        grid |= {(k, k): squares - uy * (uy / mass), (k, k + 1): nothing, (k + 1, k + 1): nothing}
         slopes = _eliminate(grid, k)
-        rest = grid[k, k] - sum((weight * slope.square() for weight, slope in zip(ridge, slopes, strict=True)), nothing)
+        rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
 
-        mean = wy + grid[k, k + 1]
+        mean = wy / total + grid[k, k + 1]
         lever = 1 - mass * grid[k + 1, k + 1]
         effective = total * (total / mass)
-        used = sum((number / (number + firm) for firm in RIDGE[:k]), nothing)
+        used = sum((number / (number + points) for points in RIDGE[:k]), nothing)
         freedom = (effective - 1 - used).clamp(min=0.5)
-        spread = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
+        error = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
         way = self._way.flatten(1)
-        mean_slope, cells = mean[:, -1], slice(0, -1)
-        error = spread[:, cells] * way.abs()
-        if self._path:
-            path = torch.cat(self._path, 2)
-            part = torch.maximum(share, length) * way.abs() / total[:, cells]
-            error = error / (1 - _leverage(path))[:, None]
-            error = torch.hypot(error, WIDER * _missing(path, mean_slope)[:, None] * part)
-        number = number[:, cells]
-        parts = (
-            (mean[:, cells] * way).where(number > 0, 0),
-            error.masked_fill(number < 2, torch.inf),
-            number,
-            effective[:, cells],
-        )
+        values, error = (mean * way).where(number > 0, 0), error * way.abs()
+        if k > 1 and self._unit is not None:
+            own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
+            off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
+            part = torch.maximum(share, length) * way.abs() / total
+            error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * self._unit * part)
+        parts = values, error.masked_fill(number < 2, torch.inf), number, effective
         return Estimate(*(part.view(self._way.shape) for part in parts))
 
 
-def _leverage(path: Tensor) -> Tensor:
-    """Mean share of a point in its own fitted value, by the squares of the stronger control, (series,)."""
-    squares = path[:, 3:].square()
-    total = squares.sum(2).clamp(min=TINY)
-    each = squares.square().sum(2) / total / (total * (1 + RIDGE[1] / squares.shape[2]))
-    return each.amax(1).clamp(max=0.9)
+def _square(a: int, k: int) -> int:
+    """Place of the square of control ``a`` among the factors."""
+    return 2 + 2 * k + a * k - a * (a - 1) // 2
 
 
-def _missing(path: Tensor, slope: Tensor) -> Tensor:
-    """How far the mean slope is from the change of the score, where the controls say that it matters, (series,).
-
-    The change is read off a cubic through the gaps, which vanish at the input.
-    """
-    position, w, gap = path[:, :3].double().unbind(1)
-    basis = torch.stack([(1 - position) ** power for power in (1, 2, 3)], 1)
-    weighted = basis * w[:, None]
-    normal = weighted @ basis.mT
-    normal = normal + 1e-6 * w.mean(1)[:, None, None] * torch.eye(3, dtype=w.dtype, device=w.device)
-    curve, _ = torch.linalg.solve_ex(normal, weighted @ gap[..., None])  # the checks of solve() wait for the device
-    change = curve.sum((1, 2))  # at the baseline each power is 1
-    controls = path[:, 3:].double()
-    total = w.sum(1)[:, None]
-    mean = controls.sum(2) / total
-    error = (controls - w[:, None] * mean[..., None]).square().sum(2).sqrt() / total
-    off = (mean.abs() / error.clamp(min=TINY)).amax(1)
-    counts = ((off - SUSPECT[0]) / (SUSPECT[1] - SUSPECT[0])).clamp(0, 1)
-    missing: Tensor = (slope - change).abs() * counts
-    return missing.to(slope.dtype)
+def _leverage(squares: Tensor, fourth: Tensor, number: Tensor) -> Tensor:
+    """Mean share of a point in its own fitted value, weighted by the squares of a control, (series,)."""
+    squares = squares.clamp(min=TINY)
+    return (fourth / squares / (squares * (1 + RIDGE[1] / number))).clamp(max=0.9)
 
 
-def _with_slope(factors: Tensor, cells: Tensor, slope: Tensor) -> Tensor:
-    """Sum over points, for each cell and, as if it were one more that always moves, for the slope."""
-    return torch.cat([torch.bmm(factors, cells), torch.bmm(factors, slope[..., None])], 2)
+def _off(whole: tuple[Tensor, ...], a: int, k: int) -> Tensor:
+    """How far the mean of a control is from 0 beyond its own noise, (series,)."""
+    total, mass = whole[:2]
+    mean = whole[2 + a] / total
+    variance = whole[_square(a, k)] - 2 * mean * whole[2 + k + a] + mean.square() * mass
+    return (mean.abs() - NOISE * variance.clamp(min=0).sqrt() / total).clamp(min=0)
 
 
 def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:

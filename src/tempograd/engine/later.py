@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 class Later:
-    """Starts the copy of a flag to the host; asking for its truth waits for the copy, not for later work.
+    """Starts the copy of flags to the host; asking for them waits for the copy, not for later work.
 
     Examples
     --------
@@ -13,16 +13,23 @@ class Later:
     True
     """
 
-    def __init__(self, flag: Tensor) -> None:
+    def __init__(self, flags: Tensor) -> None:
         self._event: torch.cuda.Event | None = None
-        self._flag = flag
-        if flag.is_cuda:
-            self._flag = torch.empty(flag.shape, dtype=flag.dtype, pin_memory=True)
-            self._flag.copy_(flag, non_blocking=True)
+        self._flags = flags
+        if flags.is_cuda:
+            self._flags = torch.empty(flags.shape, dtype=flags.dtype, pin_memory=True)
+            self._flags.copy_(flags, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here
             self._event.record()
 
     def __bool__(self) -> bool:
+        return bool(self._arrived())
+
+    def tolist(self) -> list[bool]:
+        """Return all flags."""
+        return list(self._arrived().tolist())
+
+    def _arrived(self) -> Tensor:
         if self._event is not None:
             self._event.synchronize()
-        return bool(self._flag)
+        return self._flags

@@ -1,5 +1,6 @@
 """One question to one model: which prediction, for which series, against which baseline."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -9,12 +10,16 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.differentiate import differentiate, own_steps, require_graph
+from tempograd.engine.later import Later
+from tempograd.engine.passes import played
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
-    is_probability,
+    findings,
+    judge,
     link,
     misfit,
     pick,
@@ -41,7 +46,9 @@ class Block(NamedTuple):
 
     def take(self, kept: Tensor) -> "Block":
         """Go on with some of the series; ``rows`` stays that of all."""
-        parts = {name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)}
+        parts: dict[str, Any] = {
+            name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)
+        }
         return self._replace(**parts)
 
 
@@ -71,8 +78,9 @@ class Question:
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
+    landing: Landing = field(default_factory=Landing)
     _findings: list[Tensor] = field(default_factory=list)
-    _verified: bool = False
+    _first: Later | None = None  # the findings about the first block, until somebody looked at them
 
     @classmethod
     def ask(
@@ -122,7 +130,7 @@ class Question:
 
     def but(self, **changes: Any) -> Self:
         """Return a fresh question that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=[], _verified=False, **changes)
+        return replace(self, target=None, steps=None, _findings=[], _first=None, landing=Landing(), **changes)
 
     @property
     def chunks(self) -> Chunks:
@@ -132,7 +140,7 @@ class Question:
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
         x = self.x[rows].to(self.device, self.dtype)
-        baseline = self.baseline[rows].to(self.device, self.dtype)
+        baseline = _travel(self.baseline[rows], self.device, self.dtype)
         if self.mask is None:
             observed = torch.ones((), dtype=torch.bool, device=self.device).expand_as(x)
         else:
@@ -144,17 +152,22 @@ class Question:
     @cached_property
     def _travelling(self) -> tuple[Tensor, Tensor]:
         """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
-        return self.ids.to(self.device), self.lengths.to(self.device)
+        return self.ids.to(self.device, non_blocking=True), self.lengths.to(self.device, non_blocking=True)
 
     def read(self, block: Block, answer: Tensor) -> Block:
         """Take the model's raw answer to the clean series of a block: fix their target."""
         if self.target is None:
             self._learn(answer)
-        self._findings.append(torch.stack([answer.detach().isfinite().all(), is_probability(answer.detach())]))
+        answer = answer.detach()
+        self._findings.append(findings(answer))
+        if len(self._findings) == 1:
+            self._first = Later(self._findings[0])
         target, steps = self.target, self.steps
-        if isinstance(target, Tensor):
-            if self.asked_target is None:
-                target[block.rows] = answer.detach().argmax(-1).to(target.device)
+        if isinstance(target, Tensor) and self.asked_target is None:
+            chosen = answer.argmax(-1)
+            self.landing.put(target, block.rows, chosen)
+            target = chosen
+        elif isinstance(target, Tensor):
             target = target[block.rows].to(self.device)
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
@@ -168,6 +181,7 @@ class Question:
             self.settled(self.block(rows))
 
         self.chunks.run(len(self.x), 1, work, "read the predictions")
+        self.landing.land()
 
     def settled(self, block: Block) -> Block:
         """Read the clean series of a block in a pass of their own."""
@@ -175,23 +189,28 @@ class Question:
             return self.read(block, self._raw(block.x))
 
     def verify_once(self) -> None:
-        """Verify the first block's answers as soon as they are there, so that a long run fails early."""
-        if not self._verified:
-            self.verify()
+        """Verify the first block's answers, so that a long run fails early; waits for no later work."""
+        if self._first is not None:
+            self._refuse(judge([self._first.tolist()]))
+            self._first = None
 
     def verify(self, values: Tensor | None = None) -> None:
         """Refuse NaN and probabilities among the clean answers, and NaN among the results.
 
         This waits for the device, so it comes after all other work has been sent to it.
         """
-        flags = [] if values is None else [values.isfinite().all().to(self.device)]
+        self.landing.land()
+        total = None if values is None else values.sum(dtype=torch.float64)
         if self._findings:
-            flags += torch.stack(self._findings).all(0).unbind()
+            known = torch.stack(self._findings)
             self._findings.clear()
-            self._verified = True
-        results = torch.stack(flags).tolist() if flags else []
-        good = results.pop(0) if values is not None else True
-        finite, normalised = results or (True, False)
+            self._first = None
+            self._refuse(judge(known.tolist()))
+        if total is not None and not math.isfinite(total):
+            raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
+
+    def _refuse(self, verdict: tuple[bool, bool]) -> None:
+        finite, normalised = verdict
         if not finite:
             raise ModelError(
                 f"The model returned NaN or infinity for series of shape {tuple(self.x.shape[1:])}: "
@@ -202,8 +221,6 @@ class Question:
                 "The model already returns probabilities (non-negative rows that sum to 1): "
                 "pass output='raw', otherwise softmax would be applied twice."
             )
-        if not good:
-            raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
     def gradient(self, z: Tensor, block: Block) -> tuple[Tensor, Block]:
         """Return the gradient at ``z``, (series, points, time, channel), and the block, its target now known."""
@@ -219,14 +236,15 @@ class Question:
         score is None.
         """
         series, points = z.shape[:2]
+        known = self._played(z, block, start)
+        if known is not None:
+            return known
         flat = z.flatten(0, 1).requires_grad_()
         first: Tensor | None = None
         if block.target is None:
             extra = [block.x] if start is None else [block.x, start]
             answer = self._raw(torch.cat([*extra, flat]))
-            block = self.read(block, answer[:series])
-            if start is not None:
-                first = self._score(link(answer[series : 2 * series].detach(), self.output), block, 1)
+            block, first = self._read_both(block, answer[: series * len(extra)])
             answer = answer[series * len(extra) :]
         else:
             answer = raw(self.model, flat)
@@ -238,6 +256,45 @@ class Question:
         gradient = differentiate(score.sum(), flat)
         gradient = torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)
         return gradient, here, first, block
+
+    def _played(
+        self, z: Tensor, block: Block, start: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Block] | None:
+        """Do the same with the recording of an earlier pass, where there is one."""
+        if not z.is_cuda or self.asked_steps is not None or block.steps is not None:
+            return None
+        target, clean = block.target, None
+        if target is None:
+            target = self._plain_target(block.rows)
+            clean = block.x if start is None else torch.cat([block.x, start])
+        chosen = target if isinstance(target, Tensor) else None
+        if chosen is None and (clean is None or self.asked_target is not None):
+            return None
+        found = played(self.model, self.output, z, clean, chosen)
+        if found is None:
+            return None
+        answer, score, gradient = found
+        if answer is None:
+            return gradient, score, None, block
+        block, first = self._read_both(block, answer)
+        return gradient, score, first, block
+
+    def _read_both(self, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
+        """Take the answers to the clean series and, if they were asked for, to where the paths start."""
+        series = len(block.x)
+        block = self.read(block, answer[:series])
+        if len(answer) == series:
+            return block, None
+        return block, self._score(link(answer[series:].detach(), self.output), block, 1)
+
+    def _plain_target(self, rows: slice) -> Tensor | None:
+        """Return the asked classes before the model answered, if nothing but their range is left to be checked."""
+        asked = self.asked_target
+        if type(asked) is int and asked >= 0:
+            return torch.full((rows.stop - rows.start,), asked, device=self.device)
+        if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != self.ids.shape:
+            return None
+        return None if bool((asked < 0).any()) else asked[rows].to(self.device)
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
@@ -290,6 +347,14 @@ class Question:
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):
             self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
+
+
+def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Send a tensor to a device; what is one number many times over travels once."""
+    few = part
+    for axis, stride in enumerate(part.stride()):
+        few = few.narrow(axis, 0, 1) if stride == 0 else few
+    return few.to(device, dtype).expand_as(part)
 
 
 def _repeat(part: Any, points: int) -> Any:

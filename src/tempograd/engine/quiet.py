@@ -29,14 +29,14 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
 
 
 @contextmanager
-def quiet(model: Model) -> Iterator[None]:
+def quiet(model: Model) -> Iterator[Callable[[], None]]:
     """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
 
     cuDNN refuses to differentiate a recurrent layer in evaluation mode. Only the recurrent layers are
     switched to training mode, with their dropout at 0, which leaves their output as it is; everything
     else is in evaluation mode. Inside a program of ``torch.export`` or TorchScript there are no layers left to
     switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not reach the
-    caller's generators.
+    caller's generators. The block gets a function that puts the buffers back before the rest.
     """
     module = owner(model)
     device, _ = place(model, torch.empty(0))
@@ -45,15 +45,16 @@ def quiet(model: Model) -> Iterator[None]:
     plain = torch.backends.cudnn.flags(enabled=False) if devices and _recurs(module) else nullcontext()
     with torch.random.fork_rng(devices=devices), outside, torch.enable_grad(), _no_denormals(), plain:
         if module is None:
-            yield
+            yield lambda: None
             return
         parts, parameters = list(module.modules()), list(module.parameters())
-        restore = _remember(parts, parameters, list(module.buffers()))
+        restore, restore_buffers = _remember(parts, parameters), _remember_buffers(list(module.buffers()))
         try:
             _settle(parts, parameters)
-            yield
+            yield restore_buffers
         finally:
             restore()
+            restore_buffers()
 
 
 def _recurs(module: nn.Module | None) -> bool:
@@ -86,28 +87,40 @@ def _no_denormals() -> Iterator[None]:
 
 def _settle(parts: list[nn.Module], parameters: list[nn.Parameter]) -> None:
     for part in parts:
-        part.training = isinstance(part, nn.RNNBase)
+        recurrent = isinstance(part, nn.RNNBase)
+        if part.training != recurrent:  # to set an attribute of a module takes long
+            part.training = recurrent
         if isinstance(part, nn.RNNBase):
             part.dropout = 0.0
     for parameter in parameters:
-        parameter.requires_grad_(False)
+        if parameter.requires_grad:
+            parameter.requires_grad_(False)
 
 
-def _remember(parts: list[nn.Module], parameters: list[nn.Parameter], buffers: list[Tensor]) -> Callable[[], None]:
-    modes = [(part, part.training) for part in parts]
-    dropouts = [(part, part.dropout) for part in parts if isinstance(part, nn.RNNBase)]
-    trainable = [(parameter, parameter.requires_grad) for parameter in parameters]
+def _remember_buffers(buffers: list[Tensor]) -> Callable[[], None]:
     copies = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
 
     def restore() -> None:
-        for part, mode in modes:
-            part.training = mode
-        for layer, dropout in dropouts:
-            layer.dropout = dropout
-        for parameter, flag in trainable:
-            parameter.requires_grad_(flag)
         for buffer, version, copy in copies:
             if buffer._version != version:  # a forward that counts or keeps state in a buffer
                 buffer.detach().copy_(copy)
+
+    return restore
+
+
+def _remember(parts: list[nn.Module], parameters: list[nn.Parameter]) -> Callable[[], None]:
+    modes = [(part, part.training) for part in parts]
+    dropouts = [(part, part.dropout) for part in parts if isinstance(part, nn.RNNBase)]
+    trainable = [(parameter, parameter.requires_grad) for parameter in parameters]
+
+    def restore() -> None:
+        for part, mode in modes:
+            if part.training != mode:
+                part.training = mode
+        for layer, dropout in dropouts:
+            layer.dropout = dropout
+        for parameter, flag in trainable:
+            if parameter.requires_grad != flag:
+                parameter.requires_grad_(flag)
 
     return restore

@@ -71,7 +71,7 @@ def require_probabilities(prefixes: Prefixes, method: str) -> None:
     """Refuse raw outputs that are no probabilities."""
     if prefixes.question.output != "raw":
         return
-    if not bool(is_probability(distributions(prefixes.outputs))):
+    if not is_probability(distributions(prefixes.outputs)):
         raise InputError(
             f"{method} compares probabilities, but with output='raw' the model's rows are none: leave output out "
             "if softmax belongs there, and use winit or occlusion for regression."

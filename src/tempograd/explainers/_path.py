@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, ControlledMean, Estimate, Question, WeightedMean, pieces, relative_error
+from tempograd.engine import Ahead, Block, ControlledMean, Estimate, Question, WeightedMean, pieces, relative_error
 from tempograd.explainers._stages import Plan
 
 
@@ -45,9 +45,7 @@ class Attribution(NamedTuple):
     curve_error: Tensor | None = None  # (series, looks)
 
 
-def integrate(
-    question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str
-) -> Attribution:
+def integrate(question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str) -> Attribution:
     """Average the gradient over each series' path.
 
     Parameters
@@ -61,78 +59,74 @@ def integrate(
         Shown with the progress.
     """
     whole = Whole(question, plan)
-    waiting: dict[tuple[int, int], tuple[Block, Path]] = {}
+    ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
     chunks, total, per_series = question.chunks, len(question.x), plan.together
 
     def prepare(rows: slice) -> tuple[Block, Path]:
         block = question.block(rows)
         return block, path(block, 0)
 
-    def look_ahead(rows: slice) -> None:
-        """Send the next block's draws to the device while it is busy, so that it never waits for the host."""
-        following = chunks.block(rows.stop, total, per_series)
-        if following.start < total:
-            waiting[following.start, following.stop] = prepare(following)
-
     def work(rows: slice, size: int) -> None:
-        key = rows.start, rows.stop
-        block, paths = waiting[key] if key in waiting else prepare(rows)
-        waiting.clear()
-        if rows.start > 0:
-            look_ahead(rows)
+        block, paths = ahead.take((rows.start, rows.stop), lambda: prepare(rows))
         paths = paths.mend() or paths
         if rows.start > 0:
             question.verify_once()
         Run(question, plan, path, size, whole).through(block, paths)
-        if rows.start == 0:
-            look_ahead(rows)
+        following = chunks.block(rows.stop, total, per_series)
+        if following.start < total:  # while the device is busy with this block
+            ahead.prepare((following.start, following.stop), lambda: prepare(following))
+        question.landing.land(earlier=True)
 
     chunks.run(total, per_series, work, label)
+    question.landing.land()
     return whole.attribution()
 
 
 class Whole:
-    """The results of all series."""
+    """The results of all series; they land there while the next are computed."""
 
     def __init__(self, question: Question, plan: Plan) -> None:
-        like = torch.zeros(question.x.shape, device=question.x.device)
-        self._plan = plan
-        self._parts = [like] + [torch.zeros_like(like) for _ in range(3 if plan.random else 0)]
-        self._passes = torch.zeros(len(like), dtype=torch.int32, device=like.device)
-        self._curve = torch.full((len(like), len(plan.stages)), torch.nan, device=like.device)
-        self._change = torch.full((len(like),), torch.nan, device=like.device)
+        series, device = len(question.x), question.x.device
+        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if plan.random else 1]
+        self._plan, self._landing = plan, question.landing
+        self._parts = [torch.empty(question.x.shape, dtype=kind, device=device) for kind in kinds]
+        self._passes = torch.zeros(series, dtype=torch.int32, device=device)
+        self._curve = torch.full((series, len(plan.stages)), torch.nan, device=device)
+        self._change: Tensor | None = None
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
-        self._curve[rows, stage] = error.to(self._curve)
+        self._landing.put(self._curve[:, stage], rows, error)
 
     def change(self, rows: slice, change: Tensor) -> None:
         """Note how far the path moves the score of some series."""
-        self._change[rows] = change.to(self._change)
+        if self._change is None:
+            self._change = torch.empty(len(self._passes), device=self._passes.device)
+        self._landing.put(self._change, rows, change)
 
     def finish(self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int) -> None:
         """Note the results of some series."""
         for whole, part in zip(self._parts, parts, strict=False):
-            whole[rows] = part.to(whole)
+            self._landing.put(whole, rows, part)
         self._passes[rows] = passes
 
     def attribution(self) -> Attribution:
-        """Return everything."""
-        change = None if bool(self._change.isnan().any()) else self._change
+        """Return everything, once it has landed."""
         if not self._plan.random:
-            return Attribution(*self._parts, passes=self._passes, change=change)
-        values, error, free, effective = self._parts
+            return Attribution(self._parts[0], passes=self._passes, change=self._change)
         looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
-        used = int((looks <= self._passes.max().cpu()).sum()) if len(self._passes) else 0
+        if self._plan.tolerance is not None:  # nobody may have needed all stages
+            looks = looks[looks <= self._passes.max().cpu()]
+        values, error, free, effective = self._parts
         return Attribution(
             values,
             error,
-            free.to(torch.int32),
+            free,
             effective,
             passes=self._passes,
-            change=change,
-            curve_points=looks[:used],
-            curve_error=self._curve[:, :used],
+            change=self._change,
+            curve_points=looks,
+            curve_error=self._curve[:, : len(looks)],
         )
 
 
@@ -150,17 +144,22 @@ class Run:
         """Go through the stages; series that are good enough stay behind."""
         block = self._read(block, paths)
         precision = torch.promote_types(self.question.dtype, torch.float32)
-        mean = ControlledMean(paths.scale.to(precision)) if paths.controlled else WeightedMean(errors=self.plan.random)
+        mean = (
+            ControlledMean(paths.scale.to(precision))
+            if paths.controlled
+            else WeightedMean(errors=self.plan.random)
+        )
         rows: slice | Tensor = block.rows
         passes, before = 0, None
         for stage, points in enumerate(self.plan.stages):
             paths = paths if stage == 0 else self.path(block, stage)
             block = self._add(mean, block, paths, points)
             passes += points
-            parts = _finish(mean.result(), None if paths.controlled else paths.scale, block.observed)
+            observed = None if self.question.mask is None else block.observed
+            parts = _finish(mean.result(), None if paths.controlled else paths.scale, observed)
             done = None
             if self.plan.random:
-                error = relative_error(parts[0], parts[1], block.observed)
+                error = relative_error(parts[0], parts[1], observed)
                 self.whole.look(rows, stage, error)
                 done = self.plan.enough(error, parts[0], before, block.observed)
             if passes == self.plan.points or (done is not None and bool(done.all())):
@@ -207,9 +206,10 @@ class Run:
         return block
 
 
-def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor) -> tuple[Tensor, ...]:
+def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:
     """Turn means into scores; unobserved cells hold 0 everywhere."""
     mean, error, points, effective = estimate
     if scale is not None:
         mean, error = scale * mean, torch.where(error.isinf(), torch.inf, scale.abs() * error)
-    return tuple(part.where(observed, 0) for part in (mean, error, points, effective))
+    parts = mean, error, points, effective
+    return parts if observed is None else tuple(part.where(observed, 0) for part in parts)

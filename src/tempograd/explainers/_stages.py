@@ -77,7 +77,11 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
     """Return which share of the cells with the largest scores was not among them before, (series,)."""
     count = (observed.flatten(1).sum(1) * TOP).ceil().clamp(min=1)
     best = [
-        part.abs().masked_fill(~observed, -1).flatten(1).argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+        part.abs()
+        .masked_fill(~observed, -1)
+        .flatten(1)
+        .argsort(dim=1, descending=True, stable=True)
+        .argsort(dim=1)
         < count[:, None]
         for part in (values, before)
     ]

@@ -167,7 +167,7 @@ def _check(question: Question, method: str) -> None:
     if question.output == "raw":
         with torch.no_grad():
             answer = question.answers(question.block(slice(0, 2)).x[:, None])
-        if not bool(is_probability(answer)):
+        if not is_probability(answer):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
                 "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."

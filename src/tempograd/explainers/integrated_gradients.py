@@ -1,6 +1,7 @@
 """Integrated gradients: the mean gradient on the straight path from the baseline to the series."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -75,7 +76,7 @@ class IntegratedGradients(Explainer):
         return integrate(question, plan, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> Path:
-        alpha, weight = (part.to(block.x) for part in nodes(self.points, self.rule))
+        alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(self.points, self.rule))
 
         def at(piece: slice) -> Points:
             z = torch.lerp(block.baseline[:, None], block.x[:, None], alpha[piece, None, None])
@@ -90,6 +91,7 @@ def check_rule(rule: object) -> None:
         raise SettingError(f"rule must be 'gauss-legendre' or 'midpoint', got {rule!r}.")
 
 
+@lru_cache(maxsize=16)
 def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
     """Return positions in (0, 1) and weights that sum to 1, in float64.
 

@@ -78,8 +78,8 @@ class Timing(Explainer):
     max_points : int, default=3200
         Where ``tolerance`` gives up; :meth:`Explanation.verdict` says so.
     until : {"error", "top"}
-        With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when the
-        points were last doubled.
+        With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when
+        the points were last doubled.
     quirks : frozenset of str, default=frozenset()
         Faults of the released code to repeat, as :meth:`published` does:
 
@@ -189,7 +189,9 @@ class Timing(Explainer):
         laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
         if not self.quirks:
             warn_of_rare_cells(list(laws.values()), self.plan.points)
-        large = partial(self._large_path, Law.table(laws, question.x, question.device, question.dtype), question.seed)
+        large = partial(
+            self._large_path, Law.table(laws, question.x, question.device, question.dtype), question.seed
+        )
         if question.mask is None and len(question.x) * self.plan.stages[0] * question.x[0].numel() <= SMALL:
             (law,) = laws.values()
             ids = tuple(question.ids.tolist())
@@ -299,7 +301,7 @@ def _small_draw(
 def draw_whole(
     explainer: Timing, law: Segments, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
 ) -> Draw:
-    """Draw the masks of series that are observed in every cell; the first stage lets each cell move at least once."""
+    """Draw the masks of series that are observed in every cell; in the first stage each moves at least once."""
     x = torch.empty(1, law.time, law.channels, device=ids.device)
     table = Law.table({law.time: law}, x, ids.device, dtype).of(torch.full_like(ids, law.time))
     everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(len(ids), law.time, law.channels)

@@ -1,0 +1,56 @@
+"""The plainest pass of all, one output per series and a known target, in a form that can be recorded."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tempograd.engine.differentiate import differentiate
+from tempograd.engine.prediction import link, pick, raw
+from tempograd.engine.quiet import Model
+from tempograd.engine.replay import CELLS, Tensors, UnrecordableError, replay
+
+
+def played(
+    model: Model, output: str, z: Tensor, clean: Tensor | None, target: Tensor | None
+) -> tuple[Tensor | None, Tensor, Tensor] | None:
+    """Return the answer to the clean series, the scores and the gradients from a recording; None if there is none.
+
+    Parameters
+    ----------
+    model : Model
+    output : str
+    z : Tensor of shape (series, points, time, channel)
+    clean : Tensor of shape (series or more, time, channel), optional
+        What is answered too: the clean series and, behind them, others.
+    target : LongTensor of shape (series,), optional
+        By default what the model predicts for the clean series. One that is out of range is cut, so the caller
+        must refuse it when the answer is there.
+    """
+    if z.numel() > CELLS or not z.is_cuda:
+        return None
+    points, inputs = z.shape[1], tuple(part for part in (clean, target) if part is not None)
+    work = _pass(model, output, points, clean=clean is not None)
+    found = replay(model, (output, points, clean is None, target is None), work, (z.flatten(0, 1), *inputs))
+    if found is None:
+        return None
+    answer, score, gradient = found
+    return None if clean is None else answer, score.view(z.shape[:2]), gradient.view(z.shape)
+
+
+def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
+    def work(z: Tensor, *given: Tensor) -> Tensors:
+        z = z.detach().requires_grad_()
+        answer = raw(model, torch.cat([given[0], z]) if clean else z)
+        if answer.ndim != 2 or not answer.requires_grad:
+            raise UnrecordableError
+        first, answer = answer.tensor_split([len(answer) - len(z)])
+        asked = len(given) > clean
+        target = (
+            given[-1].clamp(max=answer.shape[1] - 1) if asked else first[: len(z) // points].detach().argmax(-1)
+        )
+        score = pick(link(answer, output), target.repeat_interleave(points))
+        gradient = differentiate(score.sum(), z)
+        return first.detach(), score.detach(), torch.zeros_like(z) if gradient is None else gradient
+
+    return work

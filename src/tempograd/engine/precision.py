@@ -1,0 +1,50 @@
+"""How exactly the model computes: as torch's own settings say, or faster and less exactly for one call."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from tempograd.errors import InputError
+
+PRECISIONS = ("full", "tf32", "bf16")
+
+
+@contextmanager
+def computing(precision: str, device: torch.device) -> Iterator[None]:
+    """Run the block with another precision of matrix products, and put torch's settings back.
+
+    ``"full"`` leaves everything as torch's settings say; unless they were changed, they let cuDNN round the
+    products of recurrent and convolutional layers to TF32 (10 bits) on a GPU. ``"tf32"`` does so for all float32
+    products on a GPU. ``"bf16"`` is torch's autocast with 8 bits, on any device.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"precision must be 'full', 'tf32' or 'bf16', got {precision!r}.")
+    if precision == "bf16":
+        with torch.autocast(device.type, torch.bfloat16):
+            yield
+        return
+    before = rounding()
+    if precision == "tf32":
+        for place, name in _places():
+            setattr(place, name, "tf32" if name == "fp32_precision" else True)
+    try:
+        yield
+    finally:
+        if precision == "tf32":
+            for (place, name), value in zip(_places(), before, strict=True):
+                setattr(place, name, value)
+
+
+def rounding() -> tuple[Any, ...]:
+    """Return torch's settings of the precision of matrix products."""
+    return tuple(getattr(place, name) for place, name in _places())
+
+
+def _places() -> tuple[tuple[Any, str], ...]:
+    backends: Any = torch.backends
+    if hasattr(backends.cudnn, "rnn"):  # since torch 2.9, where reading the older names may fail
+        places = (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv)
+        return tuple((place, "fp32_precision") for place in places)
+    return (backends.cuda.matmul, "allow_tf32"), (backends.cudnn, "allow_tf32")

@@ -1,0 +1,245 @@
+"""Small passes of a model on a GPU, recorded once and played back, since launching them costs more than computing.
+
+A pass over one series launches hundreds of tiny kernels, and the host needs several times as long to launch them
+as the device to run them. A CUDA graph launches all of them at once. A recording repeats kernels and addresses,
+nothing else, so it is only made of, and only used for, a model that is known to do the same again:
+
+- it is an ``nn.Module`` without hooks whose attributes are plain data, and they, the addresses of its tensors and
+  torch's settings are what they were;
+- a trial pass waits for nothing, reads nothing from the host, draws no random numbers, and changes no tensor and
+  no attribute;
+- the first playback gives what the trial gave.
+
+In any other case the pass runs as usual. New weights at the old addresses, as an optimiser leaves them, are read
+by the playback. Recordings go with the model.
+"""
+
+import gc
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as nn_module
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from tempograd.engine.precision import rounding
+from tempograd.engine.quiet import Model, owner
+
+Tensors = tuple[Tensor, ...]
+CELLS = 2**22  # of the series that pass at once; beyond, the device is busy enough
+SHARE = 0.02  # of the device's memory that a recording may keep
+KEPT = 8  # recordings, or reasons for none, per model
+PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+SYNC = "called a synchronizing CUDA operation"
+
+_known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _Recording | bool]]"
+_known = weakref.WeakKeyDictionary()
+
+
+class UnrecordableError(Exception):
+    """Something that a recording cannot repeat, or that cannot be compared with what it will be later."""
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
+    """Notes whether a tensor on the host takes part: a playback would read the same place, whatever is there."""
+
+    beside = False
+
+    def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = (part for part in tree_leaves((args, kwargs, result)) if isinstance(part, Tensor))
+        self.beside = self.beside or not all(tensor.is_cuda for tensor in tensors)
+        return result
+
+
+class _Recording:
+    def __init__(self, graph: "torch.cuda.CUDAGraph", inputs: Tensors, outputs: Tensors) -> None:
+        self.graph, self.inputs, self.outputs = graph, inputs, outputs
+
+    def play(self, inputs: Tensors) -> Tensors:
+        for mine, given in zip(self.inputs, inputs, strict=True):
+            mine.copy_(given)
+        self.graph.replay()
+        return tuple(output.clone() for output in self.outputs)
+
+
+def replay(model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors) -> Tensors | None:
+    """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
+
+    ``work`` must be a function of the model, of ``kind`` and of its inputs alone. The second pass of a kind is
+    recorded.
+    """
+    module = owner(model)
+    if module is None or not inputs[0].is_cuda or not _undisturbed():
+        return None
+    try:
+        state = _state(module)
+        shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
+        key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
+        known = _known.setdefault(module, OrderedDict())
+    except (UnrecordableError, TypeError):  # the last of a model that cannot be hashed
+        return None
+    found = known.get(key)
+    if found is None:
+        known[key] = True  # seen once
+    elif found is True:
+        known[key] = found = _record(module, state, work, inputs) or False
+    known.move_to_end(key)
+    while len(known) > KEPT:
+        known.popitem(last=False)
+    return found.play(inputs) if isinstance(found, _Recording) else None
+
+
+def forget() -> None:
+    """Drop all recordings."""
+    _known.clear()
+
+
+def _record(
+    module: nn.Module, state: Hashable, work: Callable[..., Tensors], inputs: Tensors
+) -> _Recording | None:
+    device = inputs[0].device
+    stream, current = _stream(device), torch.cuda.current_stream(device)
+    static = tuple(tensor.clone() for tensor in inputs)
+    stream.wait_stream(current)
+    try:
+        with torch.cuda.stream(stream):
+            expected = _trial(module, state, lambda: work(*static))
+            recording = None if expected is None else _capture(stream, work, static)
+            if recording is not None and expected is not None:
+                played = recording.play(inputs)
+                recording = recording if all(map(_alike, played, expected)) else None
+    except UnrecordableError:
+        return None
+    finally:
+        current.wait_stream(stream)
+    return recording
+
+
+def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> Tensors | None:
+    """Run the pass, and return None if it did what a recording cannot repeat."""
+    tensors = [*module.parameters(), *module.buffers()]
+    before = [tensor._version for tensor in tensors], torch.get_rng_state(), torch.cuda.get_rng_state()
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            with _Watch() as watch:  # type: ignore[no-untyped-call]
+                result = work()
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+    waited = any(SYNC in str(warning.message) for warning in heard)
+    random = not torch.equal(before[1], torch.get_rng_state())
+    random |= not torch.equal(before[2], torch.cuda.get_rng_state())
+    changed = before[0] != [tensor._version for tensor in tensors] or _state(module) != state
+    return None if waited or watch.beside or random or changed else result
+
+
+def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _Recording | None:
+    free = torch.cuda.mem_get_info(stream.device)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with _own_generator(stream.device), _no_collection():
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                outputs = work(*static)
+            finally:
+                graph.capture_end()
+    except (RuntimeError, AttributeError):  # the last where torch is too old; the plain way remains
+        return None
+    taken = free[0] - torch.cuda.mem_get_info(stream.device)[0]
+    return _Recording(graph, static, outputs) if taken <= SHARE * free[1] else None
+
+
+@contextmanager
+def _own_generator(device: torch.device) -> Iterator[None]:
+    """Lend the recording a random state of its own: one that fails leaves it unusable."""
+    generator = torch.cuda.default_generators[device.index or 0]
+    mine = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(generator.clone_state())
+    try:
+        yield
+    finally:
+        generator.graphsafe_set_state(mine)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from freeing device memory half-way through a recording."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _alike(found: Tensor, expected: Tensor) -> bool:
+    size = float(expected.abs().amax().nan_to_num(1.0)) if expected.numel() else 0.0
+    return torch.allclose(found, expected, rtol=1e-3, atol=1e-4 * size, equal_nan=True)
+
+
+def _undisturbed() -> bool:
+    """Tell whether nothing but the model decides what a pass does."""
+    hooks = (nn_module._global_forward_hooks, nn_module._global_forward_pre_hooks)
+    modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
+    watched = modes > 0 or any(hooks) or bool(nn_module._global_backward_hooks)
+    casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
+    return not (watched or casts or torch.cuda.is_current_stream_capturing())
+
+
+def _settings() -> Hashable:
+    """Return the settings that choose kernels."""
+    cudnn, stream = torch.backends.cudnn, torch.cuda.current_stream()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, deterministic, rounding(), stream.cuda_stream
+
+
+def _state(module: nn.Module) -> Hashable:
+    """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
+    parts: list[Any] = []
+    for part in module.modules():
+        mine = part.__dict__
+        if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
+            raise UnrecordableError
+        if any(mine[name] for name in HOOKS):
+            raise UnrecordableError
+        parts += [id(part), type(part), type(part).forward, *mine["_modules"]]
+        for name, value in mine.items():
+            if name not in USUAL:
+                parts += [name, value if type(value) in PLAIN else _plain(value)]
+    return tuple(parts)
+
+
+def _plain(value: Any) -> Hashable:
+    if isinstance(value, Tensor):
+        return value.data_ptr(), value.shape, value.stride(), value.dtype
+    if isinstance(value, dict):
+        return (*value, *map(_plain, value.values()))
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return tuple(map(_plain, value))
+    if isinstance(value, weakref.ref):
+        return id(value())
+    function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
+    if not function and not isinstance(value, tuple(PLAIN)):
+        raise UnrecordableError
+    return value  # type: ignore[no-any-return]
+
+
+@lru_cache
+def _stream(device: torch.device) -> "torch.cuda.Stream":
+    """One stream for all recordings: libraries keep a workspace per stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no types here

@@ -1,0 +1,37 @@
+import pytest
+import torch
+from torch import nn
+
+from conftest import series
+from tempograd.engine.precision import rounding
+from tempograd.errors import InputError
+from tempograd.explainers import IntegratedGradients
+
+
+def test_bfloat16_rounds_the_products():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False))
+    nn.init.constant_(model[1].weight, 1 + 2**-12)  # 1 in bfloat16, as are the series
+    x = torch.ones(1, 6, 2)
+    exact, coarse = (
+        IntegratedGradients(5)(model, x, output="raw", target=0, precision=p).values for p in ("full", "bf16")
+    )
+    torch.testing.assert_close(exact, torch.full_like(x, 1 + 2**-12), rtol=1e-6, atol=0)
+    torch.testing.assert_close(coarse, x, rtol=0, atol=0)
+
+
+def test_settings_are_put_back_after_an_error():
+    before, inside = rounding(), []
+
+    def broken(_):
+        inside.append(rounding())
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        IntegratedGradients()(broken, series(2, 3, 1), precision="tf32")
+    assert inside[0] != before
+    assert rounding() == before
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(InputError, match="'full', 'tf32' or 'bf16', got 'half'"):
+        IntegratedGradients()(nn.Flatten(), series(2, 3, 1), precision="half")

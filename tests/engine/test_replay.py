@@ -1,0 +1,73 @@
+"""What a recorded pass depends on; that playing it back is right needs a GPU (tests/gpu)."""
+
+import pytest
+import torch
+from torch import nn
+
+from conftest import Recurrent
+from tempograd.engine.replay import UnrecordableError, _state
+from tempograd.models import build
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.scale, self.sizes, self.act = Recurrent(), 1.0, {"a": [1, 2]}, torch.relu
+        self.code, self.last = torch.zeros(3), nn.Tanh()  # the first not a buffer
+
+    def forward(self, x):
+        return self.last(self.act(self.net(x)) * self.scale)
+
+
+CHANGES = {
+    "attribute": lambda net: setattr(net, "scale", 2.0),
+    "inside a dictionary": lambda net: net.sizes["a"].append(3),
+    "function": lambda net: setattr(net, "act", torch.tanh),
+    "mode": lambda net: net.net.norm.train(),
+    "layer": lambda net: setattr(net.net, "head", nn.Linear(8, 3)),
+    "other kind of layer": lambda net: setattr(net.net, "norm", nn.Identity()),
+    "activation": lambda net: setattr(net, "last", nn.Sigmoid()),
+    "weight": lambda net: setattr(net.net.head, "weight", nn.Parameter(net.net.head.weight.detach().clone())),
+    "buffer": lambda net: setattr(net.net.norm, "running_mean", torch.ones(8)),
+    "plain tensor": lambda net: setattr(net, "code", torch.zeros(3)),
+}
+SECRETS = {
+    "hook": lambda net: net.net.head.register_forward_hook(lambda *_: None),
+    "hook before": lambda net: net.net.register_forward_pre_hook(lambda *_: None),
+    "backward hook": lambda net: net.net.register_full_backward_hook(lambda *_: None),
+    "other forward": lambda net: setattr(net.net, "forward", lambda x: x),
+    "closure": lambda net: setattr(net, "act", lambda x: x * net.scale),
+    "object": lambda net: setattr(net, "sizes", object()),
+    "layers in a list": lambda net: setattr(net, "sizes", [nn.Linear(2, 2)]),
+    "generator": lambda net: setattr(net, "sizes", torch.Generator()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_change_is_seen(change):
+    net = Net().eval()
+    before = _state(net)
+    assert hash(before) == hash(_state(net))
+    kept = [*net.parameters(), *net.buffers(), net.code]  # so that no address is used again
+    change(net)
+    assert _state(net) != before
+    assert kept
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_what_cannot_be_compared_is_not_recorded(secret):
+    net = Net().eval()
+    secret(net)
+    with pytest.raises(UnrecordableError):
+        _state(net)
+
+
+@pytest.mark.parametrize("name", ["gru", "cnn", "transformer"])
+def test_new_numbers_at_old_addresses_are_the_same_model(name):
+    """A playback reads them; the models of the library can all be recorded."""
+    model = build(name, 3, 2)
+    before = _state(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    assert _state(model) == before
