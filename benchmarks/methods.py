@@ -1,7 +1,7 @@
 """The compared methods against time_interpret and, where it lacks them, against literal loops.
 
-FO, AFO, LIME and FIT in prefix mode as the paper ran them (their ``published`` settings), the mask methods at equal
-epochs and batch; ContraLSP's batch is the whole set of series, as published.
+FO, AFO, LIME and FIT in prefix mode as the paper ran them (their ``published`` settings), the mask methods at
+equal epochs and batch; ContraLSP's batch is the whole set of series, as published.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import literal
 import peers
 import tempograd as tg
-from timing import Figures, Work, correlation, in_turn
+from timing import Figures, Work, correlation, in_turn, note
 
 AREAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 FEW, TRAIN = 25, 500  # one in so many series for methods that take minutes elsewhere; training series
@@ -29,6 +29,7 @@ def compare(model: nn.Module, x: Tensor, epochs: int, rounds: int, only: tuple[s
     for name, make in methods(model, x, train, epochs).items():
         if only and name not in only:
             continue
+        note(f"method: {name}")
         series, ours, theirs = make()
         turns = in_turn({"ours": ours, "theirs": theirs}, rounds, cold={"theirs"})
         alike = correlation(turns.results["ours"], turns.results["theirs"])

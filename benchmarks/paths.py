@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import peers
 import released
 import tempograd as tg
-from timing import Figures, Turns, Work, bare, fastest, in_turn
+from timing import Figures, Turns, Work, bare, fastest, in_turn, note
 
 CALL = 32  # series that people give captum at a time
 BATCH, SEGMENTS, SHORTEST = 30, 50, 10  # of the released code, for MIMIC-III; the longest is the series
@@ -66,6 +66,7 @@ def best_internal(model: nn.Module, x: Tensor, points: int) -> int:
 
 def compare(setting: Setting, rounds: int) -> Figures:
     """Return every side as a multiple of the bare model, and captum as a multiple of our IG."""
+    note(f"explain: {setting}")
     model, x = setting.made()
     points = setting.points
     batch, internal = best_bare(model, x, points), best_internal(model, x, points)
@@ -96,6 +97,7 @@ def sweep(base: Setting, axis: str, sizes: tuple[int, ...], rounds: int) -> list
     found = []
     for size in sizes:
         setting = base._replace(**{axis: size})
+        note(f"grow: {setting}")
         model, x = setting.made()
         batch = best_bare(model, x, setting.points)
         turns = in_turn(sides(model, x, setting.points, batch), rounds)

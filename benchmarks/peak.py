@@ -13,12 +13,13 @@ import captum.attr  # noqa: F401  # loaded on every side, so that no side is cha
 
 import peers
 from paths import Setting, sides
-from timing import Figures, bare, spread
+from timing import Figures, bare, note, spread
 
 
 def compare(setting: Setting, batch: int, internal: int, rounds: int) -> Figures:
     """Return the megabytes of every side, and its multiple of captum's at its best batch, round by round."""
     names = ("bare", "timing", "ig", "captum", "captum_best")
+    note(f"memory: {setting}")
     taken: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:

@@ -1,7 +1,5 @@
 """CPD, CPP and all metrics that remove values, against plain loops of forwards over batches of 30."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -59,12 +57,10 @@ def loop(model: nn.Module, x: Tensor, attribution: Tensor, metric: str, k: int) 
     before, after = (model(z).softmax(-1) for z in (x, x * kept.view_as(x)))
     target = before.argmax(-1, keepdim=True)
     first, last = (answer.gather(1, target)[:, 0] for answer in (before, after))
-    scores: dict[str, Callable[[], Tensor]] = {
-        "prediction_difference": lambda: (first - last).abs(),
-        "accuracy": lambda: (after.argmax(-1) == target[:, 0]).float(),
-        "cross_entropy": lambda: -last.log(),
-        "log_odds": lambda: last.log() - first.log(),
-        "comprehensiveness": lambda: first - last,
-        "sufficiency": lambda: first - last,
-    }
-    return scores[metric]()
+    if metric == "prediction_difference":
+        return (first - last).abs()
+    if metric == "accuracy":
+        return (after.argmax(-1) == target[:, 0]).float()
+    if metric == "cross_entropy":
+        return -last.log()
+    return last.log() - first.log() if metric == "log_odds" else first - last

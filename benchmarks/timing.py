@@ -1,9 +1,11 @@
 """Several ways to do the same work, timed in turn, as ratios with their range: what the benchmarks share."""
 
 import importlib.metadata
+import math
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -40,6 +42,11 @@ def seconds(work: Work) -> tuple[float, Any]:
     result = work()
     _wait()
     return time.perf_counter() - start, result
+
+
+def note(text: str) -> None:
+    """Say on standard error what comes next: some parts take minutes."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def in_turn(sides: Mapping[str, Work], rounds: int, cold: Collection[str] = ()) -> Turns:
@@ -81,7 +88,7 @@ def correlation(ours: Tensor, theirs: Tensor) -> float | None:
     """How alike two maps are; None where one of them is constant or has no number."""
     both = torch.stack([ours.flatten().double().cpu(), theirs.flatten().double().cpu()])
     found = float(torch.corrcoef(both)[0, 1])
-    return found if found == found else None  # JSON has no NaN
+    return None if math.isnan(found) else found  # JSON has no NaN
 
 
 def machine() -> Figures:
