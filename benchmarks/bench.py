@@ -20,6 +20,7 @@ import removal
 from paths import Setting
 from timing import Figures, machine
 
+LONG = 100  # points; more take long
 RESULTS = Path(__file__).parent / "results" / "bench_cpu.json"
 
 
@@ -40,13 +41,13 @@ class Plan(NamedTuple):
 FULL = Plan(
     paths=(
         Setting("gru"),
-        Setting("gru", series=32, points=200),
+        Setting("gru", points=200),
         Setting("gru", series=1),
         Setting("cnn"),
         Setting("transformer"),
     ),
     points=(50, 200),
-    base=Setting("gru", series=32, channels=8, hidden=32),
+    base=Setting("gru", channels=8, hidden=32),
     sweeps={
         "series": (4, 16, 64, 256),
         "steps": (24, 48, 96, 192),
@@ -73,7 +74,10 @@ QUICK = Plan(
 
 
 def explaining(plan: Plan) -> list[Figures]:
-    return [paths.compare(setting, plan.rounds) for setting in plan.paths]
+    return [
+        paths.compare(setting, plan.slow_rounds if setting.points > LONG else plan.rounds)
+        for setting in plan.paths
+    ]
 
 
 def growing(plan: Plan) -> Figures:
@@ -82,14 +86,14 @@ def growing(plan: Plan) -> Figures:
 
 def removing(plan: Plan) -> Figures:
     model, x = plan.compared.made()
-    return removal.compare(model, x, plan.removed, plan.rounds)
+    return removal.compare(model, x[: 2 * removal.BATCH], plan.removed, plan.rounds)
 
 
 def remembering(plan: Plan) -> list[Figures]:
     """Measure peak memory for one call of captum, at the batch sizes that were fastest with so many points."""
     found = []
     for points in plan.points:
-        setting = plan.paths[0]._replace(series=min(paths.CALL, plan.paths[0].series), points=points)
+        setting = plan.paths[0]._replace(points=points)
         model, x = setting.made()
         batch, internal = paths.best_bare(model, x, points), paths.best_internal(model, x, points)
         found.append(peak.compare(setting, batch, internal, plan.slow_rounds))

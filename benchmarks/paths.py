@@ -23,7 +23,7 @@ class Setting(NamedTuple):
     """A model of the library, and how many series of which size are explained with how many points."""
 
     model: str = "gru"
-    series: int = 64
+    series: int = CALL
     steps: int = 48
     channels: int = 32
     points: int = 50

@@ -81,6 +81,39 @@ def test_ours_over_theirs_turned_round_is_theirs_over_ours():
     assert half == {"median": 2, "least": 1.25, "most": 4}
 
 
+def test_the_table_of_a_gpu_turns_ratios_so_that_they_read_as_written():
+    pair = {"ours_s": 0.0018, "theirs_s": 0.0036, "ratio": 0.5, "low": 0.4, "high": 0.625, "fresh_id_s": 0.0025}
+    captum = {"calls_of_32": pair, "best": pair, "memory_gb": {"ours": 1.25, "theirs": 4.75}}
+    lines = speed_page.gpu(
+        {
+            "date": "2026-11-15",
+            "hardware": "NVIDIA H200",
+            "torch": "2.11",
+            "bare": {"cnn": pair},
+            "long_bare": {"gru": pair},
+            "single": {"transformer": pair},
+            "captum": {"ig_200": captum},
+            "released": {"batches_of_30": pair, "one_series": pair},
+            "cpd_100": pair,
+            "mapped": {"1000_gb": 18.5, "1000_s": 1.0, "100000_gb": 18.6, "100000_s": 5.0},
+        }
+    ).splitlines()
+    assert lines[0] == "Measured on 15 November 2026 by `benchmarks/gpu.py`: NVIDIA H200, torch 2.11."
+    cells = dict(re.findall(r"^\| (.*?) +\| +(.*?) \|$", "\n".join(lines[4:-2]), re.MULTILINE))
+    ours, theirs = "0.50 (0.40–0.62)", "2.0 (1.6–2.5)"
+    assert cells == {
+        "TIMING / bare CNN, 4,598 series of 48 × 32": ours,
+        "TIMING / bare GRU-200, 300 series of 600 × 17": ours,
+        "TIMING / bare Transformer, one series, 1.8 ms, a new id 2.5 ms": ours,
+        "captum's IG / our IG, 200 points, 32 series a call": theirs,
+        "captum's IG / our IG, 200 points, its best batch (1.2 GB here, 4.8 GB there)": theirs,
+        "released structure / TIMING, batches of 30": theirs,
+        "released structure / TIMING, one series": theirs,
+        "loop of batch-30 forwards / CPD, 100 values": theirs,
+    }
+    assert lines[-1] == "Device memory for memory-mapped series: 18.5 GB for 1,000 and 18.6 GB for 100,000."
+
+
 def test_the_pictures_draw_the_measured_numbers():
     top, middle, bottom = speed_picture.ratios(RUN).axes
     dots = [
