@@ -90,14 +90,13 @@ def removing(plan: Plan) -> Figures:
 
 
 def remembering(plan: Plan) -> list[Figures]:
-    """Measure peak memory for one call of captum, at the batch sizes that were fastest with so many points."""
-    found = []
-    for points in plan.points:
-        setting = plan.paths[0]._replace(points=points)
-        model, x = setting.made()
-        batch, internal = paths.best_bare(model, x, points), paths.best_internal(model, x, points)
-        found.append(peak.compare(setting, batch, internal, plan.slow_rounds))
-    return found
+    """Measure peak memory for one call of captum, at the batch sizes that are fastest."""
+    setting = plan.paths[0]
+    model, x = setting.made()
+    batch, internal = (search(model, x, setting.points) for search in (paths.best_bare, paths.best_internal))
+    return [
+        peak.compare(setting._replace(points=points), batch, internal, plan.slow_rounds) for points in plan.points
+    ]
 
 
 def comparing(plan: Plan) -> Figures:
@@ -132,9 +131,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="toy sizes, to see that everything runs")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--out", type=Path, help=f"by default {RESULTS.name}, and nothing for a part or a try")
+    parser.add_argument("--note", help="what readers of the page should know of this run")
     args = parser.parse_args()
     plan, start = QUICK if args.quick else FULL, time.perf_counter()
-    found: Figures = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine(), "quick": args.quick}
+    found: Figures = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": machine(),
+        "quick": args.quick,
+        "note": args.note,
+    }
     for name in args.parts:
         found[name] = PARTS[name](plan)
         show(found[name], name)

@@ -14,7 +14,7 @@ from timing import Figures, Turns, Work, bare, fastest, in_turn, note
 
 CALL = 32  # series that people give captum at a time
 BATCH, SEGMENTS, SHORTEST = 30, 50, 10  # of the released code, for MIMIC-III; the longest is the series
-BARE = (128, 256, 512, 1024, 2048)
+BARE = (32, 64, 128, 256, 512, 1024, 2048)
 INTERNAL = (32, 64, 128, 256, 512, 1024)
 TRIED = 50  # points are enough to find it
 

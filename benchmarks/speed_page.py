@@ -46,6 +46,7 @@ def measured(run: Figures) -> str:
     return (
         f"Measured on {day.day} {day:%B %Y} by `make bench`, {run['minutes']:.0f} minutes: {found['cpu']}, "
         f"{found['cores']} cores, torch on {found['threads']}; {versions}."
+        + (f" **{run['note']}**" if run["note"] else "")
     )
 
 
@@ -60,7 +61,8 @@ def paths(run: Figures) -> str:
 
 
 def memory(run: Figures) -> str:
-    head = ["points", "bare model", "TIMING", "IG", "captum's IG", "captum's IG, best batch"]
+    best = f"captum's IG, {run['memory'][0]['internal']} at a time"
+    head = ["points", "bare model", "TIMING", "IG", "captum's IG", best]
     rows = []
     for row in run["memory"]:
         size, over = row["megabytes"], row["over_captum_best"]
@@ -96,7 +98,7 @@ def methods(run: Figures) -> str:
         trained, note = MAPS[name]
         same = note or f"correlation {figure['correlation']:.2f}"
         rows.append([f"{METHODS[name]}{trained} ({figure['series']} series)", times(figure["faster"]), same])
-    return table(rows)
+    return table(rows).replace("-: |\n", "-- |\n", 1)  # words read better from the left
 
 
 def gpu(run: Figures) -> str:
