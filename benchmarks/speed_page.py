@@ -29,6 +29,13 @@ MAPS = {  # what was trained, and what is to be said of the maps; without a word
     "contralsp": (", 20 epochs", "own draws"),
     "contralsp, 4 times as many series": (", 5 epochs", "own draws"),
 }
+SIDES = {
+    "timing": "TIMING",
+    "ig": "IG",
+    "captum": "captum's IG",
+    "captum_best": "captum's IG, best batch",
+    "released": "released structure",
+}
 Figures = dict[str, Any]
 
 
@@ -45,33 +52,36 @@ def measured(run: Figures) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     return (
         f"Measured on {day.day} {day:%B %Y} by `make bench`, {run['minutes']:.0f} minutes: {found['cpu']}, "
-        f"{found['cores']} cores, torch on {found['threads']}; {versions}."
+        f"{found['cores']} cores, torch threads: {found['threads']}; {versions}."
         + (f" **{run['note']}**" if run["note"] else "")
     )
 
 
 def paths(run: Figures) -> str:
-    """Multiples of the bare model."""
-    head = ["", "TIMING", "IG", "captum's IG", "captum's IG, best batch", "released structure"]
-    sides = ("timing", "ig", "captum", "captum_best", "released")
-    rows = [
-        [speed_picture.setting(row), *(times(row["over_bare"][side]) for side in sides)] for row in run["paths"]
-    ]
+    """Tell multiples of the bare model, one column for each model and size."""
+    head, rows = ["", *(_column(row, run["paths"][0]) for row in run["paths"])], []
+    for side, label in SIDES.items():
+        rows.append([label, *(times(row["over_bare"][side]) for row in run["paths"])])
     return table([head, *rows])
+
+
+def _column(row: Figures, usual: Figures) -> str:
+    """Name a model, and what is not as usual."""
+    unusual = [f"{row[size]} {size}" for size in ("series", "points") if row[size] != usual[size]]
+    return ", ".join([MODELS[row["model"]], *unusual])
 
 
 def memory(run: Figures) -> str:
-    best = f"captum's IG, {run['memory'][0]['internal']} at a time"
-    head = ["points", "bare model", "TIMING", "IG", "captum's IG", best]
-    rows = []
-    for row in run["memory"]:
-        size, over = row["megabytes"], row["over_captum_best"]
-        cells = [
-            f"{size[side]['median']:,.0f} MB" + (f": {times(over[side])}" if side in over else "")
-            for side in ("bare", "timing", "ig", "captum", "captum_best")
-        ]
-        rows.append([str(row["points"]), *cells])
-    return table([head, *rows])
+    """Tell megabytes, and multiples of captum's at its best batch."""
+    rows = [["", *(f"{row['points']} points" for row in run["memory"])]]
+    for side in ("bare", "timing", "ig", "captum", "captum_best"):
+        cells = []
+        for row in run["memory"]:
+            ratio = f": {times(row['over_captum_best'][side])}" if side in row["over_captum_best"] else ""
+            cells.append(f"{row['megabytes'][side]['median']:,.0f} MB{ratio}")
+        rows.append([SIDES.get(side, "bare model"), *cells])
+    rows[-1][0] += f" ({run['memory'][0]['internal']})"
+    return table(rows)
 
 
 def growth(run: Figures) -> str:

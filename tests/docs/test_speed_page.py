@@ -28,8 +28,11 @@ def test_the_page_is_what_the_results_give():
 @pytest.mark.parametrize(
     ("block", "part"),
     [
-        ("paths", [list(row["over_bare"].values())[:5] for row in RUN["paths"]]),
-        ("memory", [row["over_captum_best"] for row in RUN["memory"]]),
+        ("paths", [row["over_bare"][side] for side in speed_page.SIDES for row in RUN["paths"]]),
+        (
+            "memory",
+            [row["over_captum_best"][side] for side in ("timing", "ig", "captum") for row in RUN["memory"]],
+        ),
         ("growth", [row["over_bare"] for rows in RUN["sweeps"].values() for row in rows]),
         ("metrics", RUN["metrics"]),
         ("methods", [row["faster"] for row in RUN["methods"].values()]),
