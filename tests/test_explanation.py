@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from scipy import stats
 
@@ -263,3 +264,77 @@ def test_scores_below_zero_come_last_where_the_sign_is_no_direction():
     truth = torch.tensor([False, True, False, False]).view(1, 4, 1)
     assert tg.evaluate(model, signed, metrics=["auroc"], truth=truth)["auroc"].tolist() == [1.0]
     assert tg.evaluate(model, plain, metrics=["auroc"], truth=truth)["auroc"].tolist() == [0.0]
+
+
+def looked_at(explanation):
+    """Return the explanation with what an estimator tells about its run."""
+    count = len(explanation)
+    curve = torch.arange(2.0 * count).view(count, 2)
+    curve[1, 1] = torch.nan
+    return replace(
+        explanation,
+        passes=torch.arange(count, dtype=torch.int32),
+        change=torch.linspace(-1, 1, count),
+        curve_points=torch.tensor([8, 16], dtype=torch.int32),
+        curve_error=curve,
+    )
+
+
+def test_what_the_run_told_is_kept_in_files_and_parts(explanation, tmp_path):
+    found = looked_at(explanation)
+    loaded = tg.Explanation.load(found.save(tmp_path / "e"))
+    for name in ("passes", "change", "curve_points", "curve_error"):
+        torch.testing.assert_close(getattr(loaded, name), getattr(found, name), rtol=0, atol=0, equal_nan=True)
+    part = loaded[[3, 1]]
+    assert part.passes.tolist() == [3, 1]
+    assert part.change.tolist() == found.change[[3, 1]].tolist()
+    assert part.curve_points.tolist() == [8, 16]
+    assert part.curve_error[0].tolist() == [6, 7]
+
+
+def test_files_of_other_versions_are_read(explanation, tmp_path):
+    """A newer one may hold more; an older one holds less."""
+    path = looked_at(explanation).save(tmp_path / "e")
+    with safe_open(path, "pt") as file:
+        header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    plain = json.loads(header["tempograd"])
+    newer = {**header, "tempograd": json.dumps({**plain, "mood": "good"})}
+    save_file({**tensors, "moods": torch.zeros(2)}, tmp_path / "newer", newer)
+    same(
+        replace(tg.Explanation.load(tmp_path / "newer"), curve_points=None, curve_error=None),
+        replace(looked_at(explanation), curve_points=None, curve_error=None),
+    )
+    for name in ("passes", "change", "curve_points", "curve_error"):
+        del tensors[name]
+    save_file(tensors, tmp_path / "older", header)
+    same(tg.Explanation.load(tmp_path / "older"), explanation)
+
+
+def test_what_the_run_told_must_fit_the_series(explanation):
+    with pytest.raises(InputError, match=r"passes must have shape \(4,\), got \(3,\)"):
+        replace(explanation, passes=torch.ones(3))
+    with pytest.raises(InputError, match=r"change must have shape \(4,\), got \(4, 1\)"):
+        replace(explanation, change=torch.ones(4, 1))
+    with pytest.raises(InputError, match="curve_points and curve_error belong together"):
+        replace(explanation, curve_points=torch.ones(3))
+    with pytest.raises(InputError, match=r"curve_error must have shape \(4, 3\), got \(3, 3\)"):
+        replace(explanation, curve_points=torch.ones(3), curve_error=torch.ones(3, 3))
+    with pytest.raises(InputError, match=r"curve_points must have shape \(4,\), got \(2, 2\)"):
+        replace(explanation, curve_points=torch.ones(2, 2), curve_error=torch.ones(4, 4))
+
+
+def test_the_relative_error_counts_observed_cells_alone(explanation):
+    found, seen = explanation.relative_error, explanation.mask.bool()
+    for i in range(4):
+        error, size = explanation.standard_error[i][seen[i]].sum(), explanation.values[i][seen[i]].abs().sum()
+        assert float(found[i]) == pytest.approx(float((2 / torch.pi) ** 0.5 * error / size), rel=1e-5)
+    spoilt = explanation.standard_error.masked_fill(~seen, torch.inf)
+    torch.testing.assert_close(replace(explanation, standard_error=spoilt).relative_error, found)
+    assert tg.explain(linear(6, 2), series(3, 6, 2), "integrated_gradients").relative_error is None
+
+
+def test_the_residual_is_what_the_scores_leave_of_the_change(explanation):
+    assert explanation.residual is None
+    change = torch.tensor([0.5, -0.25, 0.0, 1.0])
+    told = replace(explanation, values=torch.full((4, 6, 3), 0.1), change=change)
+    assert told.residual.tolist() == pytest.approx([1.3, 2.05, 1.8, 0.8], rel=1e-6)

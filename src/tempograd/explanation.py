@@ -1,11 +1,11 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import safetensors
 import torch
@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.engine import Model, fingerprint
+from tempograd.engine import Model, fingerprint, relative_error
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
+from tempograd.top import Top
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -33,41 +34,11 @@ TENSORS = (
     "standard_error",
     "free_points",
     "effective_points",
+    "passes",
+    "change",
+    "curve_points",
+    "curve_error",
 )
-
-
-SHOWN = 5  # series that a short text names
-
-
-class _Cells(NamedTuple):
-    time: Tensor
-    channel: Tensor
-    values: Tensor
-
-
-class Top(_Cells):
-    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
-
-    series: Sequence[object] = ()
-    times: Sequence[str] | None = None
-    channels: Sequence[str] | None = None
-
-    def __repr__(self) -> str:
-        """Write one line per series, the first few of them, with the names that people know."""
-        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
-        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
-        for row, cells in enumerate(zip(*parts, strict=True)):
-            if row == SHOWN:
-                lines.append(f"  … and {len(self.time) - SHOWN} more series")
-                break
-            found = [
-                f"{self.times[t] if self.times else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
-                for t, d, value in zip(*cells, strict=True)
-                if t >= 0
-            ]
-            whose = self.series[row] if self.series else row
-            lines.append(f"  {whose}: {', '.join(found) or 'no cell observed'}")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +52,13 @@ class Explanation:
     standard_error, free_points, effective_points : Tensor like ``values``, optional
         Monte-Carlo error of each value (infinite below two draws), how many path points counted for it,
         and how many equally weighted ones they are worth. None where it means nothing.
+    passes : Tensor of shape (series,), optional
+        Path points that each series got.
+    change : Tensor of shape (series,), optional
+        Explained score of the series minus that of its baseline; None where it was not read.
+    curve_points, curve_error : Tensor of shape (looks,) and (series, looks), optional
+        Numbers of points at which the error was looked at, and the estimated relative error there; NaN after a
+        series had stopped.
     target : Tensor, optional
         Explained class, (series,) or (series, time); None if a function picked the score.
     output : str
@@ -113,6 +91,20 @@ class Explanation:
     times: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     version: str = field(default=__version__)
+    passes: Tensor | None = None
+    change: Tensor | None = None
+    curve_points: Tensor | None = None
+    curve_error: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if (self.curve_points is None) != (self.curve_error is None):
+            raise InputError("curve_points and curve_error belong together: pass both or neither.")
+        looks = () if self.curve_points is None else (self.curve_points.numel(),)
+        shapes = {"passes": (len(self),), "change": (len(self),), "curve_points": looks}
+        for name, shape in (shapes | {"curve_error": (len(self), *looks)}).items():
+            part = getattr(self, name)
+            if part is not None and part.shape != shape:
+                raise InputError(f"{name} must have shape {shape}, got {tuple(part.shape)}.")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -130,7 +122,7 @@ class Explanation:
         """Return the explanation of some of the series."""
         if isinstance(rows, Integral):
             raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
-        parts = {name: getattr(self, name) for name in TENSORS}
+        parts = {name: getattr(self, name) for name in TENSORS if name != "curve_points"}  # shared by all series
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
@@ -151,6 +143,40 @@ class Explanation:
         half = torch.where(self.standard_error == 0, 0, student.quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
+
+    @property
+    def relative_error(self) -> Tensor | None:
+        """Return each series' estimated relative error; None for a method without Monte-Carlo error.
+
+        The expected sum of all errors' sizes as a share of the sum of all scores' sizes, see
+        :func:`tempograd.engine.relative_error`.
+        """
+        if self.standard_error is None:
+            return None
+        return relative_error(self.values, self.standard_error, self.mask)
+
+    @property
+    def residual(self) -> Tensor | None:
+        """Return the sum of each series' scores minus the change of its prediction; None where that is not known.
+
+        0 up to rounding for integrated gradients, and sampling error for their random kin. TIMING with segments
+        is not complete: its residual stays, however many points there are.
+        """
+        if self.change is None:
+            return None
+        return self.values.sum((1, 2), dtype=torch.float64).to(self.change) - self.change
+
+    def verdict(self, i: int | None = None) -> str:
+        """Say in one line how good the scores are and what would make them better.
+
+        Parameters
+        ----------
+        i : int, optional
+            Position of a series; by default the line is about all of them.
+        """
+        from tempograd import verdict  # noqa: PLC0415  # sugar: it knows the explainers
+
+        return verdict.sentence(self, i)
 
     def called(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
@@ -244,7 +270,7 @@ class Explanation:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote, also by versions that knew less or more."""
         try:
             with safetensors.safe_open(path, "pt") as file:
                 header = file.metadata() or {}
@@ -260,12 +286,13 @@ class Explanation:
         plain = json.loads(header["tempograd"])
         shapes = json.loads(header["shapes"])
         content: dict[str, Any] = dict.fromkeys(TENSORS)
-        content |= {name: tensor.expand(shapes[name]) for name, tensor in tensors.items()}
+        content |= {name: tensors[name].expand(shapes[name]) for name in TENSORS if name in tensors}
         if plain.pop("own_steps"):
             content["steps"] = "own"
         for name in ("channels", "times", "names"):
             plain[name] = None if plain.get(name) is None else tuple(plain[name])
-        return cls(**content, **plain)
+        known = {f.name for f in fields(cls)}
+        return cls(**content, **{name: value for name, value in plain.items() if name in known})
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

@@ -3,6 +3,7 @@
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
+from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.later import Later
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
@@ -34,6 +35,7 @@ __all__ = [
     "place",
     "predict",
     "quiet",
+    "relative_error",
     "require_graph",
     "require_prefixes",
 ]

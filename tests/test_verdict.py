@@ -1,0 +1,162 @@
+"""The one line that says how good scores are: every number in it against a closed form, by hand."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import tempograd as tg
+from conftest import linear, series, smooth
+from tempograd.errors import InputError
+from tempograd.verdict import needed, sentence
+
+SIZE = math.sqrt(2 / math.pi)
+
+
+def judged(*errors, method="timing", passes=None, unseen=(), change=None, **parameters):
+    """Return an explanation whose series have these relative errors: four scores of size 1."""
+    values = torch.tensor([1.0, -1.0, 1.0, -1.0]).view(1, 2, 2).repeat(len(errors), 1, 1)
+    spread = torch.tensor(errors).view(-1, 1, 1) / SIZE * torch.ones_like(values)
+    for place in unseen:
+        spread[place] = math.inf
+    like = tg.explain(linear(2, 2), series(len(errors), 2, 2), "random")
+    return replace(
+        like,
+        method=method,
+        values=values,
+        standard_error=spread,
+        passes=None if passes is None else torch.tensor(passes, dtype=torch.int32),
+        change=change,
+        parameters={"points": 50, "tolerance": None, "max_points": None} | parameters,
+    )
+
+
+def test_a_series_that_converged():
+    assert judged(0.0183, passes=[1024]).verdict() == "converged: error about 1.8 % (1,024 points)"
+    assert judged(0.0).verdict() == "converged: error under 0.1 % (50 points)"
+    assert judged(0.104).verdict() == "converged: error about 10 % (50 points)"
+
+
+def test_a_series_that_did_not_converge_and_what_to_type():
+    """50 · (0.22 / 0.1)² = 242, and with a goal of 8 % 378."""
+    text = "not converged: error about 22 % with 50 points; pass points=250 for 10 %, or tolerance=0.1"
+    assert judged(0.22).verdict() == text
+    assert judged(0.22).verdict(0) == text
+    assert needed(50, 0.22, 0.08) == 380
+    assert sentence(judged(0.22), option="--set ").endswith(
+        "; pass --set points=250 for 10 %, or --set tolerance=0.1"
+    )
+    assert (
+        judged(1.7).verdict().startswith("not converged: error over 100 % with 50 points; pass points=15000 for")
+    )
+
+
+def test_a_tolerance_is_the_goal_and_max_points_what_stopped_it():
+    """400 · (0.08 / 0.05)² = 1024."""
+    found = judged(0.08, passes=[400], tolerance=0.05, max_points=400)
+    assert found.verdict() == "not converged: error about 8 % with 400 points; pass max_points=1100 for 5 %"
+    assert judged(0.049, passes=[64], tolerance=0.05).verdict() == "converged: error about 4.9 % (64 points)"
+
+
+def test_methods_name_their_own_settings():
+    old = judged(0.2, method="rand_ig")
+    old = replace(old, parameters={"points": 20})
+    assert old.verdict() == "not converged: error about 20 % with 20 points; pass points=80 for 10 %"
+    few = replace(old, method="augmented_occlusion", parameters={"samples": 10})
+    assert few.verdict() == "not converged: error about 20 % with 10 samples; pass samples=40 for 10 %"
+    assert replace(old, parameters={}).verdict() == "not converged: error about 20 %"
+
+
+def test_cells_seen_less_than_twice_are_counted():
+    """Two of four cells without an error of their own count with 1 + 0.02 / 0.798 each."""
+    found = judged(0.02, unseen=[(0, 0, 0), (0, 1, 1)])
+    miss = (2 * 0.02 + 2 * (SIZE + 0.02)) / 4
+    assert float(found.relative_error) == pytest.approx(miss)
+    advised = needed(50, miss, 0.1)
+    assert found.verdict() == (
+        f"not converged: error about {100 * miss:.0f} % with 50 points; pass points={advised} for 10 %, or "
+        "tolerance=0.1; 2 cells were seen less than twice"
+    )
+    mask = torch.ones(1, 2, 2, dtype=torch.bool)
+    mask[0, 0, 0] = False
+    assert replace(found, mask=mask).verdict().endswith("; 1 cell was seen less than twice")
+    never = replace(found, values=torch.zeros(1, 2, 2), standard_error=torch.full((1, 2, 2), math.inf))
+    assert never.verdict() == (
+        "not converged: error not known with 50 points; pass tolerance=0.1; 4 cells were seen less than twice"
+    )
+
+
+def test_many_series_are_one_line():
+    """The middle one is told; the advice serves 95 of 100."""
+    assert judged(0.01, 0.04, 0.02).verdict() == "converged: error about 2 %, at most 4 % (50 points)"
+    assert judged(0.05, 0.04, 0.05, passes=[20, 40, 1200], tolerance=0.05).verdict() == (
+        "converged: error about 5 %, at most 5 % (20 to 1,200 points, 420 on average)"
+    )
+    assert judged(0.3, 0.05, 0.2).verdict() == (
+        "not converged: error about 20 % with 50 points, above 10 % in 2 of 3 series; pass points=450 for 10 %, "
+        "or tolerance=0.1"
+    )
+    many = judged(*[0.2] * 95, *[0.9] * 5)
+    assert "above 10 % in 100 of 100 series; pass points=200 for 10 %" in many.verdict()
+
+
+def test_a_few_hard_series_do_not_spoil_the_rest():
+    found = judged(*[0.03] * 12, 0.4, *[0.03] * 27).named(names=[f"bed {i}" for i in range(40)])
+    assert found.verdict() == (
+        "converged in 39 of 40 series: error about 3 % (50 points), but 40 % in series bed 12; pass tolerance=0.1"
+    )
+    assert found.verdict(12).startswith("not converged: error about 40 % with 50 points; pass points=800 for 10 %")
+    assert found.verdict(11) == "converged: error about 3 % (50 points)"
+
+
+def test_integrated_gradients_are_judged_by_their_sum():
+    """Scores that sum to 0.997 of the change miss 0.3 % of it."""
+    found = tg.explain(linear(2, 2), series(2, 2, 2), "integrated_gradients", output="raw")
+    total = found.values.sum((1, 2)).double()
+    told = replace(found, change=total)
+    assert told.verdict() == "complete to 0.1 %: the scores sum to the change of the prediction"
+    told = replace(found, change=total / torch.tensor([0.997, 0.997]))
+    assert told.verdict() == "complete to 0.3 %: the scores sum to the change of the prediction"
+    short = replace(found, change=total * torch.tensor([2.0, 1.0]))
+    share = float(total[0].abs() / (2 * total[0].abs() + total[1].abs()))
+    assert short.verdict() == (
+        f"not complete: the scores miss {100 * share:.0f} % of the change of the prediction; pass points=200"
+    )
+    assert (
+        short.verdict(0) == "not complete: the scores miss 50 % of the change of the prediction; pass points=200"
+    )
+    assert replace(found, change=None).verdict() == "no sampling error"
+    assert replace(found, change=0 * total).verdict() == "no sampling error"
+    assert replace(short, parameters={"quirks": ["A6"]}).verdict() == "no sampling error"
+
+
+def test_other_methods_say_what_they_cannot_say():
+    model, x = smooth(4, 1), series(2, 4, 1)
+    assert tg.explain(model, x, "occlusion").verdict() == "no sampling error"
+    found = tg.explain(model, x, "random")
+    text = "no error is known: explain again with another seed to see how much the scores move"
+    assert found.verdict() == text
+    assert replace(found, method="by hand").verdict() == "no error is known"
+    assert found[:0].verdict() == "nothing was explained"
+
+
+def test_a_series_that_is_not_there():
+    with pytest.raises(InputError, match="no series 2: the explanation holds 2"):
+        judged(0.1, 0.1).verdict(2)
+
+
+def test_more_points_as_advised_reach_the_goal():
+    """The advice is followed once, on a steep model, and the errors told are those that are there."""
+    model, x = smooth(12, 2), 6 * series(40, 12, 2, dtype=torch.float64)
+    setting = {"segments": 4, "min_length": 1, "max_length": 4}
+    first = tg.explain(model, x, points=20, **setting)
+    assert first.verdict().startswith("not converged")
+    points = int(first.verdict().split("points=")[1].split()[0])
+    again = tg.explain(model, x, points=points, seed=1, **setting)
+    assert int((first.relative_error <= 0.1).sum()) <= 20
+    assert int((again.relative_error <= 0.1).sum()) >= 36
+    truth = tg.explain(model, x, points=10_000, seed=2, **setting).values
+    for found in (first, again):
+        real = (found.values - truth).abs().sum((1, 2)) / truth.abs().sum((1, 2))
+        assert float(found.relative_error.mean()) == pytest.approx(float(real.mean()), rel=0.3)
