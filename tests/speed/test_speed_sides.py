@@ -36,6 +36,19 @@ def test_the_bare_model_sees_as_many_sequences_as_there_are_points():
     assert seen == [(64, True)] * 3 + [(35 * 7 - 3 * 64, True)]
 
 
+def test_the_bare_model_alone_is_not_slowed_by_denormal_numbers():
+    """Else it would be no floor for the engine, which flushes them; captum runs as its users run it."""
+    model, x = SMALL.made()
+    tiny, seen = torch.tensor([1e-40]), []
+    model.register_forward_hook(lambda *_: seen.append(float(tiny * 1)))
+    ways = paths.sides(model, x, SMALL.points, batch=256)
+    ways["bare"]()
+    assert seen == [0.0]
+    assert float(tiny * 1) > 0
+    ways["captum"]()
+    assert min(seen[1:]) > 0
+
+
 def test_the_shared_pass_and_the_loops_give_the_same_scores():
     model, x = SMALL.made()
     explanation = tg.explain(model, x, "random")
