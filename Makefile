@@ -5,7 +5,7 @@ BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-browser report-pictures lint docs bench bench-report bench-methods tables clean
+.PHONY: demo test test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -28,14 +28,14 @@ lint: .venv/lint
 docs: .venv/docs  # docs/_build/html/index.html; every example and every block of code runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
-bench: .venv/test
-	$(BIN)/python benchmarks/speed.py
+bench: .venv/peers  # about a quarter of an hour, on a machine that does nothing else
+	$(BIN)/python benchmarks/bench.py
+
+bench-pages: .venv/core  # docs/speed.md and its picture, from what was measured
+	$(BIN)/python benchmarks/speed_page.py
 
 bench-report: .venv/browser
 	$(BIN)/python benchmarks/report.py --out benchmarks/results/report.json
-
-bench-methods: .venv/peers
-	$(BIN)/python benchmarks/methods.py --out benchmarks/results/methods_cpu.json
 
 tables: .venv/core  # of the kept results, written anew
 	for folder in results/*-published results/*-fair; do \

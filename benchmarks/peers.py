@@ -1,4 +1,4 @@
-"""time_interpret's methods as its own scripts call them, for the comparison only."""
+"""captum's and time_interpret's methods as their own documents call them, for the comparison only."""
 
 import logging
 import warnings
@@ -20,6 +20,17 @@ def silent() -> Iterator[None]:
     with warnings.catch_warnings(), torch.backends.cudnn.flags(enabled=False):
         warnings.simplefilter("ignore")
         yield
+
+
+def integrated_gradients(model: nn.Module, x: Tensor, points: int, internal: int | None = None) -> Tensor:
+    """captum's, for the class that the model predicts."""
+    from captum.attr import IntegratedGradients
+
+    with silent():
+        with torch.no_grad():
+            target = model(x).argmax(-1)
+        explainer = IntegratedGradients(probabilities(model))
+        return explainer.attribute(x, target=target, n_steps=points, internal_batch_size=internal)
 
 
 def occlusion(model: nn.Module, x: Tensor, train: Tensor) -> Tensor:
