@@ -1,25 +1,25 @@
 """One question to one model: which prediction, for which series, against which baseline."""
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tempograd import checks
 from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.differentiate import differentiate, own_steps, require_graph
-from tempograd.engine.later import Later
+from tempograd.engine.findings import Findings
 from tempograd.engine.passes import played
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
-    findings,
-    judge,
     link,
     misfit,
     pick,
@@ -27,8 +27,10 @@ from tempograd.engine.prediction import (
     resolve_steps,
     resolve_target,
 )
-from tempograd.engine.quiet import Model, place
+from tempograd.engine.quiet import Model, owner, place
 from tempograd.errors import InputError, ModelError
+
+_fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
 
 class Block(NamedTuple):
@@ -71,8 +73,7 @@ class Question:
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     landing: Landing = field(default_factory=Landing)
-    _findings: list[Tensor] = field(default_factory=list)
-    _first: Later | None = None  # the findings about the first block, until somebody looked at them
+    _findings: Findings = field(default_factory=Findings)
 
     @classmethod
     def ask(
@@ -122,12 +123,14 @@ class Question:
 
     def but(self, **changes: Any) -> Self:
         """Return a fresh question that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=[], _first=None, landing=Landing(), **changes)
+        return replace(self, target=None, steps=None, _findings=Findings(), landing=Landing(), **changes)
 
     @property
     def chunks(self) -> Chunks:
         """Return a fresh plan for how much goes through the model at once."""
-        return Chunks(self.device, self.x[0].numel(), self.chunk)
+        module = owner(self.model)
+        memory = None if module is None else _fitted.setdefault(module, {})
+        return Chunks(self.device, self.x[0].numel(), self.chunk, memory)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
@@ -151,9 +154,7 @@ class Question:
         if self.target is None:
             self._learn(answer)
         answer = answer.detach()
-        self._findings.append(findings(answer))
-        if len(self._findings) == 1:
-            self._first = Later(self._findings[0])
+        self._findings.add(answer)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
             chosen = answer.argmax(-1)
@@ -181,9 +182,7 @@ class Question:
 
     def verify_once(self) -> None:
         """Verify the first block's answers, so that a long run fails early; waits for no later work."""
-        if self._first is not None:
-            self._refuse(judge([self._first.tolist()]))
-            self._first = None
+        self._findings.verify_once(self.output, self.x.shape[1:])
 
     def verify(self, values: Tensor | None = None) -> None:
         """Refuse NaN and probabilities among the clean answers, and NaN among the results.
@@ -192,26 +191,9 @@ class Question:
         """
         self.landing.land()
         total = None if values is None else values.sum(dtype=torch.float64)
-        if self._findings:
-            known = torch.stack(self._findings)
-            self._findings.clear()
-            self._first = None
-            self._refuse(judge(known.tolist()))
+        self._findings.verify(self.output, self.x.shape[1:])
         if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
-
-    def _refuse(self, verdict: tuple[bool, bool]) -> None:
-        finite, normalised = verdict
-        if not finite:
-            raise ModelError(
-                f"The model returned NaN or infinity for series of shape {tuple(self.x.shape[1:])}: "
-                "check its weights and the scale of x."
-            )
-        if normalised and self.output == "probability":
-            raise ModelError(
-                "The model already returns probabilities (non-negative rows that sum to 1): "
-                "pass output='raw', otherwise softmax would be applied twice."
-            )
 
     def gradient(self, z: Tensor, block: Block) -> tuple[Tensor, Block]:
         """Return the gradient at ``z``, (series, points, time, channel), and the block, its target now known."""
