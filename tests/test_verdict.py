@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from conftest import linear, series, smooth
 from tempograd.errors import InputError
-from tempograd.verdict import needed, sentence
+from tempograd.verdict import completeness_gap, curve, needed, poor, sentence
 
 SIZE = math.sqrt(2 / math.pi)
 
@@ -94,11 +94,12 @@ def test_many_series_are_one_line():
         "converged: error about 5 %, at most 5 % (20 to 1,200 points, 420 on average)"
     )
     assert judged(0.3, 0.05, 0.2).verdict() == (
-        "not converged: error about 20 % with 50 points, above 10 % in 2 of 3 series; pass points=450 for 10 %, "
-        "or tolerance=0.1"
+        "not converged: error about 20 % with 50 points, above 10 % in 2 of 3 series; pass tolerance=0.1, "
+        "or points=450 for 10 %"
     )
+    assert judged(0.0, 0.05, 0.2).verdict().endswith("; pass tolerance=0.1, or points=200 for 10 %")
     many = judged(*[0.2] * 95, *[0.9] * 5)
-    assert "above 10 % in 100 of 100 series; pass points=200 for 10 %" in many.verdict()
+    assert "above 10 % in 100 of 100 series; pass tolerance=0.1, or points=200 for 10 %" in many.verdict()
 
 
 def test_a_few_hard_series_do_not_spoil_the_rest():
@@ -108,6 +109,12 @@ def test_a_few_hard_series_do_not_spoil_the_rest():
     )
     assert found.verdict(12).startswith("not converged: error about 40 % with 50 points; pass points=800 for 10 %")
     assert found.verdict(11) == "converged: error about 3 % (50 points)"
+    passes = [64] * 39 + [400]
+    stopped = judged(*[0.04] * 39, 0.08, passes=passes, tolerance=0.05, max_points=400)  # 400 · (8 / 5)² = 1024
+    assert stopped.verdict() == (
+        "converged in 39 of 40 series: error about 4 % (64 to 400 points, 72 on average), but 8 % in series 39; "
+        "pass max_points=1100 for 5 %"
+    )
 
 
 def test_integrated_gradients_are_judged_by_their_sum():
@@ -126,6 +133,9 @@ def test_integrated_gradients_are_judged_by_their_sum():
     assert (
         short.verdict(0) == "not complete: the scores miss 50 % of the change of the prediction; pass points=200"
     )
+    apart = replace(found, change=total + torch.tensor([1.0, -1.0]))  # gaps of opposite sign do not cancel
+    assert completeness_gap(apart) == pytest.approx(2 / float(apart.change.abs().sum()))
+    assert (poor(told), poor(short), poor(short[1:])) == (False, True, False)
     assert replace(found, change=None).verdict() == "no sampling error"
     assert replace(found, change=0 * total).verdict() == "no sampling error"
     assert replace(short, parameters={"quirks": ["A6"]}).verdict() == "no sampling error"
@@ -149,14 +159,59 @@ def test_a_series_that_is_not_there():
 def test_more_points_as_advised_reach_the_goal():
     """The advice is followed once, on a steep model, and the errors told are those that are there."""
     model, x = smooth(12, 2), 6 * series(40, 12, 2, dtype=torch.float64)
-    setting = {"segments": 4, "min_length": 1, "max_length": 4}
+    setting = {"method": "rand_ig", "p": 0.5}
     first = tg.explain(model, x, points=20, **setting)
     assert first.verdict().startswith("not converged")
     points = int(first.verdict().split("points=")[1].split()[0])
     again = tg.explain(model, x, points=points, seed=1, **setting)
     assert int((first.relative_error <= 0.1).sum()) <= 20
-    assert int((again.relative_error <= 0.1).sum()) >= 36
+    assert int((again.relative_error <= 0.1).sum()) >= 34
     truth = tg.explain(model, x, points=10_000, seed=2, **setting).values
     for found in (first, again):
         real = (found.values - truth).abs().sum((1, 2)) / truth.abs().sum((1, 2))
-        assert float(found.relative_error.mean()) == pytest.approx(float(real.mean()), rel=0.3)
+        assert float(found.relative_error.mean()) == pytest.approx(float(real.mean()), rel=0.4)
+
+
+def test_runs_that_stopped_by_their_strongest_cells_are_judged_by_them():
+    """A tolerance of the top tenth is no error: the series with all the points there were is not stable."""
+    by_top = {"tolerance": 0.02, "until": "top", "max_points": 400}
+    assert judged(0.3, passes=[200], **by_top).verdict() == (
+        "stable in its top tenth: error about 30 % (200 points)"
+    )
+    assert judged(0.3, 0.2, 0.25, passes=[200, 400, 100], **by_top).verdict() == (
+        "not stable in its top tenth: error about 25 % with 100 to 400 points, 233 on average, in 1 of 3 series; "
+        "pass max_points=800"
+    )
+    assert judged(0.3, passes=[400], **by_top).verdict() == (
+        "not stable in its top tenth: error about 30 % with 400 points; pass max_points=800"
+    )
+
+
+@pytest.mark.parametrize("off", [{"segments": 0}, {"controls": False}, {"quirks": ["A7"]}])
+def test_a_tolerance_is_not_advised_where_it_would_be_refused(off):
+    assert judged(0.22, segments=3, controls=True, quirks=[]).verdict().endswith("or tolerance=0.1")
+    assert judged(0.22, **off).verdict().endswith("; pass points=250 for 10 %")
+
+
+def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
+    """Forty series with errors 1 … 40 at the first look; the first ten stop there."""
+    first = torch.arange(1.0, 41.0)
+    second = torch.where(first <= 10, torch.nan, first / 2)
+    found = replace(
+        judged(*[0.1] * 40, tolerance=0.05),
+        curve_points=torch.tensor([50, 100]),
+        curve_error=torch.stack([first, second], 1),
+    )
+    drawn = curve(found)
+    assert (drawn.points.tolist(), drawn.goal) == ([50, 100], 0.05)
+    assert drawn.error[:, 1].tolist() == [*range(1, 11), *(n / 2 for n in range(11, 41))]
+    assert (drawn.low[0], drawn.middle[0], drawn.high[0]) == (2, 20, 39)  # places 1, 19 and 38 of 0 … 39
+    ordered = sorted(drawn.error[:, 1])
+    assert (drawn.low[1], drawn.middle[1], drawn.high[1]) == (ordered[1], ordered[19], ordered[38])
+    alone = replace(found, curve_points=torch.tensor([50]), curve_error=first[:, None])
+    assert curve(alone) is None
+    assert curve(judged(0.1)) is None
+    by_top = replace(found, parameters={"tolerance": 0.02, "until": "top", "max_points": 400})
+    assert curve(by_top).goal == 0.1  # its tolerance is no error
+    nothing = replace(found, curve_error=torch.full((40, 2), torch.nan))
+    assert curve(nothing) is None

@@ -7,15 +7,15 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd import checks, student
 from tempograd.engine import Model, fingerprint, relative_error
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
+from tempograd.tensor_files import read_tensors, shrunk
 from tempograd.top import Top
 from tempograd.version import __version__
 
@@ -23,22 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-TENSORS = (
-    "values",
-    "target",
-    "steps",
-    "baseline",
-    "mask",
-    "x",
-    "ids",
-    "standard_error",
-    "free_points",
-    "effective_points",
-    "passes",
-    "change",
-    "curve_points",
-    "curve_error",
-)
+CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
+ROWS = ("target", "steps", "ids", "passes", "change", "curve_error")  # one entry, or one row, per series
+TENSORS = (*CELLS, *ROWS, "curve_points")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +109,7 @@ class Explanation:
         """Return the explanation of some of the series."""
         if isinstance(rows, Integral):
             raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
-        parts = {name: getattr(self, name) for name in TENSORS if name != "curve_points"}  # shared by all series
+        parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
@@ -146,14 +133,12 @@ class Explanation:
 
     @property
     def relative_error(self) -> Tensor | None:
-        """Return each series' estimated relative error; None for a method without Monte-Carlo error.
+        r"""Return each series' estimated relative error; None for a method without Monte-Carlo error.
 
-        The expected sum of all errors' sizes as a share of the sum of all scores' sizes, see
-        :func:`tempograd.engine.relative_error`.
+        The expected size of all errors over that of all scores, :math:`\sqrt{2/\pi} \sum s / \sum |A|`.
         """
-        if self.standard_error is None:
-            return None
-        return relative_error(self.values, self.standard_error, self.mask)
+        error = self.standard_error
+        return None if error is None else relative_error(self.values, error, self.mask)
 
     @property
     def residual(self) -> Tensor | None:
@@ -162,9 +147,8 @@ class Explanation:
         0 up to rounding for integrated gradients, and sampling error for their random kin. TIMING with segments
         is not complete: its residual stays, however many points there are.
         """
-        if self.change is None:
-            return None
-        return self.values.sum((1, 2), dtype=torch.float64).to(self.change) - self.change
+        change = self.change
+        return None if change is None else self.values.sum((1, 2), dtype=torch.float64).to(change) - change
 
     def verdict(self, i: int | None = None) -> str:
         """Say in one line how good the scores are and what would make them better.
@@ -262,7 +246,7 @@ class Explanation:
         for name in TENSORS:
             tensor = getattr(self, name)
             if isinstance(tensor, Tensor) and (series or name != "x"):
-                tensors[name], expanded[name] = _shrink(tensor)
+                tensors[name], expanded[name] = shrunk(tensor)
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in TENSORS}
         plain["own_steps"] = isinstance(self.steps, str)
         header = {"tempograd": json.dumps(plain), "shapes": json.dumps(expanded)}
@@ -271,14 +255,7 @@ class Explanation:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote, also by versions that knew less or more."""
-        try:
-            with safetensors.safe_open(path, "pt") as file:
-                header = file.metadata() or {}
-            tensors = load_file(path)
-        except FileNotFoundError:
-            raise DataError(f"{path} does not exist.") from None
-        except (safetensors.SafetensorError, OSError) as error:
-            raise DataError(f"{path} is not a readable safetensors file: {error}.") from error
+        header, tensors = read_tensors(path)
         if "tempograd" not in header or "values" not in tensors:
             raise DataError(
                 f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'."
@@ -291,8 +268,7 @@ class Explanation:
             content["steps"] = "own"
         for name in ("channels", "times", "names"):
             plain[name] = None if plain.get(name) is None else tuple(plain[name])
-        known = {f.name for f in fields(cls)}
-        return cls(**content, **{name: value for name, value in plain.items() if name in known})
+        return cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:
@@ -310,12 +286,3 @@ def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation])
     )
     warn(message)
     return message
-
-
-def _shrink(tensor: Tensor) -> tuple[Tensor, list[int]]:
-    """Cut repeated axes of an expanded view to one, so that a constant baseline costs nothing on disk."""
-    shape = list(tensor.shape)
-    for axis, stride in enumerate(tensor.stride()):
-        if stride == 0:
-            tensor = tensor.narrow(axis, 0, 1)
-    return tensor.cpu().contiguous().clone(), shape

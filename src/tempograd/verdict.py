@@ -3,6 +3,9 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tempograd import checks
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS
@@ -18,9 +21,22 @@ class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
+    good: list[bool]  # whether each is good enough: below the goal, or with a stable top
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: int  # observed cells with fewer than two draws
+    goal: float
+    top: bool  # whether the run stopped by the top tenth of the cells and not by the error
+
+
+class Curve(NamedTuple):
+    """How the estimated relative error falls as points are added."""
+
+    points: NDArray[np.int64]  # (looks,)
+    error: NDArray[np.float64]  # (series, looks); a series that stopped keeps its last error
+    middle: NDArray[np.float64]  # (looks,), and the limits that hold nine of ten series
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
     goal: float
 
 
@@ -43,10 +59,18 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
     return text
 
 
+def poor(explanation: Explanation) -> bool:
+    """Tell whether the scores are too rough to rely on: too few series reach the goal, or their sum is wrong."""
+    if explanation.standard_error is None:
+        gap = completeness_gap(explanation)
+        return gap is not None and gap > GOAL
+    return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
+
+
 def goal(explanation: Explanation) -> float:
     """Return the relative error to reach: the tolerance that was asked for, else :data:`GOAL`."""
     asked = explanation.parameters.get("tolerance")
-    return float(asked) if isinstance(asked, (int, float)) and asked > 0 else GOAL
+    return GOAL if asked is None or _by_top(explanation) else float(asked)
 
 
 def errors(explanation: Explanation) -> Errors:
@@ -60,7 +84,34 @@ def errors(explanation: Explanation) -> Errors:
     if explanation.passes is not None:
         points = explanation.passes.tolist()
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
-    return Errors(relative.tolist(), points, unit, int(unseen.sum()), goal(explanation))
+    aim, top, missed = goal(explanation), _by_top(explanation), relative.tolist()
+    good = [value <= SLACK * aim for value in missed]
+    if top:  # a run that was not stopped by its top had all the points there were
+        good = [count < explanation.parameters["max_points"] for count in points]
+    return Errors(missed, good, points, unit, int(unseen.sum()), aim, top)
+
+
+def _by_top(explanation: Explanation) -> bool:
+    given = explanation.parameters
+    return given.get("tolerance") is not None and given.get("until") == "top"
+
+
+def curve(explanation: Explanation) -> Curve | None:
+    """Return how the error fell; None where nobody looked on the way."""
+    if explanation.curve_points is None or explanation.curve_error is None:
+        return None
+    error = explanation.curve_error.double().cpu().numpy().copy()
+    for look in range(1, error.shape[1]):
+        stopped = np.isnan(error[:, look])
+        error[stopped, look] = error[stopped, look - 1]
+    started = error[~np.isnan(error).all(1)]
+    if started.size == 0 or started.shape[1] < 2:  # one look is no curve
+        return None
+    ordered, last = np.sort(started, axis=0), len(started) - 1
+    places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
+    low, middle, high = (ordered[place] for place in places)
+    points = explanation.curve_points.long().cpu().numpy()
+    return Curve(points, error, middle, low, high, goal(explanation))
 
 
 def needed(points: int, error: float, goal: float) -> int:
@@ -76,6 +127,12 @@ def needed(points: int, error: float, goal: float) -> int:
     return math.ceil(exact / digit * (1 - 1e-6)) * digit  # errors are float32: no digit more for the rounding
 
 
+def complete(explanation: Explanation) -> bool:
+    """Tell whether the method promises that scores sum to the change; with known faults switched on none does."""
+    kind = EXPLAINERS.get(explanation.method)
+    return kind is not None and kind.complete and not explanation.parameters.get("quirks")
+
+
 def completeness_gap(explanation: Explanation) -> float | None:
     r"""Return by how much the scores of a complete method miss the change of the prediction.
 
@@ -84,8 +141,7 @@ def completeness_gap(explanation: Explanation) -> float | None:
     None for methods that promise no such sum, and where the prediction does not change.
     """
     residual, change = explanation.residual, explanation.change
-    promised = explanation.method in EXPLAINERS and EXPLAINERS[explanation.method].complete
-    if residual is None or change is None or not promised or explanation.parameters.get("quirks"):
+    if residual is None or change is None or not complete(explanation):
         return None
     total = float(change.double().abs().sum())
     return float(residual.double().abs().sum()) / total if total else None
@@ -106,44 +162,53 @@ def percent(share: float) -> str:
 
 def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
     (error,) = found.error
-    if error <= SLACK * found.goal:
-        return f"converged: {_about(error)}{_in_brackets(found)}"
+    if all(found.good):
+        return f"{_reached(found)}: {_about(error)}{_in_brackets(found)}"
     advice = _advice(found, needs(found), explanation.parameters, option)
-    return f"not converged: {_about(error)}{_with(found)}{advice}"
+    return f"not {_reached(found)}: {_about(error)}{_with(found)}{advice}"
 
 
 def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
-    ordered, count = sorted(found.error), len(found.error)
+    ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
     middle, worst = ordered[(count - 1) // 2], ordered[-1]
-    above = sum(error > SLACK * found.goal for error in ordered)
-    if not above:
-        return f"converged: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
-    where = explanation.called(found.error.index(worst))
-    if above <= (1 - MOST) * count:
+    if not bad:
+        return f"{_reached(found)}: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
+    few, given = bad <= (1 - MOST) * count, explanation.parameters
+    enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :]
+    if few and given.get("tolerance") is None:
+        enough = []  # a few hard series are no reason to pay for more points of all
+    advice = _advice(found, enough[-1:] if few else enough[:1], given, option)
+    if few:
+        where = explanation.called(found.error.index(worst))
         return (
-            f"converged in {count - above:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, but "
-            f"{percent(worst)} in series {where}{_advice(found, None, explanation.parameters, option)}"
+            f"{_reached(found)} in {count - bad:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, "
+            f"but {percent(worst)} in series {where}{advice}"
         )
-    enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :][:1]
-    advice = _advice(found, enough, explanation.parameters, option)
-    return (
-        f"not converged: {_about(middle)}{_with(found)}, above {percent(found.goal)} in {above:,} of {count:,} "
-        f"series{advice}"
-    )
+    what = "" if found.top else f"above {percent(found.goal)} "
+    return f"not {_reached(found)}: {_about(middle)}{_with(found)}, {what}in {bad:,} of {count:,} series{advice}"
+
+
+def _reached(found: Errors) -> str:
+    return "stable in its top tenth" if found.top else "converged"
 
 
 def needs(found: Errors) -> list[int]:
     """Return the points that each series needs to reach the goal; nothing where that cannot be told."""
+    if found.top:  # how much longer the ranking moves cannot be told: look once more
+        return [2 * count for count in found.points]
     pairs = zip(found.points, found.error, strict=False)
     return [needed(n, e, found.goal) if e else n for n, e in pairs if math.isfinite(e) and n > 0]
 
 
-def _advice(found: Errors, enough: list[int] | None, parameters: dict[str, Any], option: str) -> str:
-    """Say what to type: more points, a tolerance, or both; None for points where a few series are no reason."""
-    stops, tolerance = parameters.get("tolerance") is not None, f"{option}tolerance={found.goal:g}"
-    setting = "max_points" if stops else found.unit
-    more = [f"{option}{setting}={enough[0]} for {percent(found.goal)}"] if enough else []
-    ways = more + ([tolerance] if "tolerance" in parameters and not stops else [])
+def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option: str) -> str:
+    """Say what to type: more points, or a tolerance where the method takes one and has none."""
+    asked = parameters.get("tolerance") is not None
+    takes = "tolerance" in parameters and parameters.get("segments") != 0 and parameters.get("controls", True)
+    for_goal = "" if found.top else f" for {percent(found.goal)}"
+    ways = [f"{option}{'max_points' if asked else found.unit}={enough[0]}{for_goal}"] if enough else []
+    if takes and not asked and not parameters.get("quirks"):
+        first = 0 if len(found.error) > 1 else 1  # of many series the easy ones then cost less
+        ways.insert(first, f"{option}tolerance={found.goal:g}")
     return f"; pass {', or '.join(ways)}" if ways else ""
 
 

@@ -4,7 +4,7 @@ Numbers of a page are compared with what the library says about the same model a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,36 @@ def bare(path: Path) -> Case:
     return write(path, None, found)
 
 
+def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, looks: tuple[int, ...]) -> Any:
+    """Explain with more and more points until each series is good enough, by hand, and keep how the error fell."""
+    runs = [tg.explain(model, x, points=points) for points in looks]
+    error = torch.stack([run.relative_error for run in runs], -1)
+    last = (error <= tolerance).int().argmax(-1)
+    last[(error > tolerance).all(-1)] = len(looks) - 1
+    parts = ("values", "standard_error", "free_points", "effective_points")
+    rows = torch.arange(len(x))
+    found = {name: torch.stack([getattr(run, name) for run in runs], 1)[rows, last] for name in parts}
+    with torch.no_grad():
+        clean, start = (torch.softmax(model(z), -1).gather(1, runs[0].target[:, None])[:, 0] for z in (x, 0 * x))
+    return replace(
+        runs[0],
+        **found,
+        parameters=runs[0].parameters | {"tolerance": tolerance, "max_points": looks[-1]},
+        passes=torch.tensor(looks, dtype=torch.int32)[last],
+        change=clean - start,
+        curve_points=torch.tensor(looks, dtype=torch.int32),
+        curve_error=error.masked_fill(torch.arange(len(looks)) > last[:, None], torch.nan),
+    )
+
+
+def stopping(path: Path) -> Case:
+    """Series that stopped when they were good enough, one that did not get there, and a method without draws."""
+    model, x = network(16, 3, 2), 4 * series(9, 16, 3)
+    exact = tg.explain(model, x, "integrated_gradients")
+    found = looked_at(model, x, 0.045, (8, 16, 32, 64, 128, 256))
+    return write(path, model, [found, replace(exact, change=found.change)])
+
+
 def large(path: Path) -> Case:
     """The size the page is made for: 500 series of 48 steps and 32 channels, with two methods."""
     model, x = network(48, 32, 2), series(500, 48, 32)
@@ -251,6 +281,7 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
         empty,
         many_classes,
         bare,
+        stopping,
         large,
     )
 }

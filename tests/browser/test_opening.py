@@ -54,7 +54,7 @@ def test_names_never_become_markup(visit):
     sheet = visit("classifier")
     for view in VIEWS:
         sheet.view(view)
-        for chart in sheet.find(f"#view-{view} .chart").all():
+        for chart in sheet.find(f"#view-{view} .chart:visible").all():
             name = chart.get_attribute("id")
             for panel in range(len(sheet.panels(name))):
                 assert sheet.pointed(name, panel, 0.3)

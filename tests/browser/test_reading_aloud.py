@@ -5,7 +5,7 @@ from browsing import AXE, VIEWS
 
 pytestmark = pytest.mark.browser
 
-CASES = ("classifier", "binary", "per_step", "regression", "single", "empty", "many_classes", "bare")
+CASES = ("classifier", "binary", "per_step", "regression", "single", "empty", "many_classes", "bare", "stopping")
 CONTROLS = "button, select, input, summary, a[href], [role=tab][tabindex='0']"
 REACHABLE = f"""view => [...document.querySelectorAll(`{CONTROLS}`)]
     .filter(e => e.offsetParent && !e.disabled && e.tabIndex >= 0 && (e.type !== "radio" || e.checked))

@@ -13,6 +13,7 @@ from torch import nn
 import tempograd as tg
 from conftest import series
 from tempograd.cli import main
+from tempograd.verdict import sentence
 
 CODE = """
 import torch
@@ -89,8 +90,9 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     order = sorted(zip((size / size.sum()).tolist(), ("pulse", "sodium"), strict=True), reverse=True)
     shares = [f"{name} {100 * share:.0f} %" for share, name in order]
     assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
-    assert lines[4].startswith("  sign certain for ")
-    assert lines[5] == "Wrote e.safetensors."
+    assert lines[4] == f"  {sentence(expected, option='--set ')}"
+    assert lines[5].startswith("  sign certain for ")
+    assert lines[6] == "Wrote e.safetensors."
 
 
 @pytest.mark.usefixtures("net")

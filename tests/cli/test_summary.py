@@ -13,8 +13,9 @@ from torch import nn
 import tempograd as tg
 from conftest import linear, series
 from tempograd.cli import main
-from tempograd.cli.facts import completeness_gap, sign_certain
+from tempograd.cli.facts import change, sign_certain
 from tempograd.models import accuracy
+from tempograd.verdict import completeness_gap, sentence
 
 CODE = """
 import torch
@@ -217,13 +218,32 @@ def test_share_of_certain_signs_by_students_interval():
     assert sign_certain(replace(explanation, signed=False)) is None
 
 
-def test_uncertain_signs_come_with_advice(folder, capsys):
+def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     np.savez("pumps.npz", x=series(2, 30, 2).numpy())
     found = said(capsys, "Sign", "--method", "timing", "--set", "points=1000").out
+    stored = tg.Explanation.load("explanation.safetensors")
+    assert f"\n  {sentence(stored, option='--set ')}\n" in found
     assert " of the ten strongest values of each series\n" in found
-    found = said(capsys, "Sign", "--method", "rand_ig", "--set", "points=2").out
-    assert "  sign certain for " in found
-    assert "of each series; more points help: --set points=8\n" in found
+    argv = ["--method", "rand_ig", "--set", "points=2"]
+    found = said(capsys, "Sign", *argv).out
+    (line,) = (line for line in found.splitlines() if "converged" in line)
+    assert line.startswith("  not converged: error over 100 % with 2 points, above 10 % in 2 of 2 series; pass ")
+    assert line.endswith(" cells were seen less than twice")
+    assert found.count("--set") == 1  # one voice
+    facts = json.loads(said(capsys, "Sign", *argv, "--json").out)
+    assert facts["verdict"] == line.strip()
+    stored = tg.Explanation.load("explanation.safetensors")
+    assert facts["relative_error"] == pytest.approx(float(stored.relative_error.min()))  # the lower of two
+    assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
+    advised = line.strip().replace("--set", "explain --set")
+    assert f"\nrand_ig is {advised}\n" in capsys.readouterr().out
+    said(capsys, "Sign", "--method", "occlusion")
+    assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
+    assert " is " not in capsys.readouterr().out  # nothing to complain of
+
+
+def gap(explanation, model, x):
+    return completeness_gap(replace(explanation, change=change(explanation, model, model(x), x)))
 
 
 def cubes(x):
@@ -238,10 +258,10 @@ def test_gap_of_a_cube_at_the_midpoint(masked):
     mask[:, 1] = 0 if masked else 1
     settings = {"points": 1, "rule": "midpoint", "output": "raw", "mask": mask}
     explanation = tg.explain(cubes, x, "integrated_gradients", **settings)
-    assert completeness_gap(explanation, cubes, cubes(x), x) == pytest.approx(0.25, rel=1e-5)
+    assert gap(explanation, cubes, x) == pytest.approx(0.25, rel=1e-5)
     exact = tg.explain(cubes, x, "integrated_gradients", points=2, output="raw", mask=mask)
-    assert completeness_gap(exact, cubes, cubes(x), x) == pytest.approx(0, abs=1e-5)
-    assert completeness_gap(tg.explain(cubes, x, "random", output="raw"), cubes, cubes(x), x) is None
+    assert gap(exact, cubes, x) == pytest.approx(0, abs=1e-5)
+    assert gap(tg.explain(cubes, x, "random", output="raw"), cubes, x) is None
 
 
 def test_gap_counts_the_explained_steps_only():
@@ -251,15 +271,15 @@ def test_gap_counts_the_explained_steps_only():
     x = series(3, 4, 2, dtype=torch.float64) + 2
     settings = {"points": 1, "rule": "midpoint", "output": "raw", "steps": [1, 3]}
     explanation = tg.explain(running, x, "integrated_gradients", **settings)
-    assert completeness_gap(explanation, running, running(x), x) == pytest.approx(0.25, rel=1e-5)
+    assert gap(explanation, running, x) == pytest.approx(0.25, rel=1e-5)
     own = tg.explain(running, x, "integrated_gradients", **(settings | {"steps": "own"}))
-    assert completeness_gap(own, running, running(x), x) is None
+    assert gap(own, running, x) is None
 
 
 def test_a_wide_gap_comes_with_advice(folder, capsys):
     np.savez("pumps.npz", x=10 * series(5, 5, 2).abs().numpy())
     argv = ["--method", "integrated_gradients"]
     wide = said(capsys, "Sign", *argv, "--set", "points=2").out
-    assert "  scores sum to the change of the prediction up to 100 %; more points help: --set points=8\n" in wide
+    assert "\n  not complete: the scores miss 100 % of the change of the prediction; pass --set points=8\n" in wide
     close = said(capsys, "Sign", *argv, "--output", "raw").out
-    assert "  scores sum to the change of the prediction up to 0.1 %\n" in close
+    assert "\n  complete to 0.1 %: the scores sum to the change of the prediction\n" in close

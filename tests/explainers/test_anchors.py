@@ -12,7 +12,7 @@ STARVED = Segments(60, 1, 5, 4, 60)
 
 
 def masks(segments: Segments, observed: torch.Tensor, points: int, share: float, seed: int = 0):
-    segments = replace(segments, anchored=round(share * points))
+    segments = replace(segments, anchored=share)
     x = torch.zeros(1, segments.time, segments.channels, dtype=torch.float64)
     table = Law.table({segments.time: segments}, x, x.device, x.dtype)
     law = table.of(torch.full((len(observed),), segments.time))

@@ -54,8 +54,9 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
     model, x = smooth(time, channels), series(3, time, channels, dtype=torch.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TempogradWarning)
-        found = Timing(points, *lengths, anchored=anchored)(model, x, target=2, seed=5, ids=[7, 8, 9]).values
-    segments = replace(complete(time, channels, *lengths, time), anchored=round(anchored * points))
+        method = Timing(points, *lengths, anchored=anchored, controls=False)
+        found = method(model, x, target=2, seed=5, ids=[7, 8, 9]).values
+    segments = replace(complete(time, channels, *lengths, time), anchored=anchored)
     free = torch.from_numpy(segments.free()).repeat_interleave(channels)
     law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
     stream = keys(5, torch.tensor([7, 8, 9]), 0)
@@ -127,10 +128,11 @@ def test_intervals_cover_the_converged_value(shape, lengths, anchored):
     model, x = smooth(*shape, seed=1), series(1, *shape, seed=2, dtype=torch.float64)
     call = {"target": 0, "chunk": 4000}
     converged = Timing(1500, *lengths)(model, x.expand(30, -1, -1), ids=range(1000, 1030), **call).values.mean(0)
-    found = Timing(50, *lengths, anchored=anchored)(model, x.expand(200, -1, -1), **call)
-    low, high = found.interval(0.95)
-    inside = ((low <= converged) & (converged <= high))[found.free_points >= 2]
-    assert 0.93 <= inside.float().mean() <= 0.97
+    for controls, most in ((False, 0.97), (True, 0.98)):  # what may be missing makes the latter wider
+        found = Timing(50, *lengths, anchored=anchored, controls=controls)(model, x.expand(200, -1, -1), **call)
+        low, high = found.interval(0.95)
+        inside = ((low <= converged) & (converged <= high))[found.free_points >= 2]
+        assert 0.93 <= inside.float().mean() <= most
 
 
 def test_rand_ig_intervals_cover_and_both_readings_of_p_are_each_others_complement():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import webbrowser
+from dataclasses import replace
 from html.parser import HTMLParser
 from io import BytesIO
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from matplotlib.image import imread
 import tempograd as tg
 from conftest import Recurrent, series
 from tempograd.errors import InputError
+from tempograd.numerals import alike
 
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b</td></table>")
 TAGS = {
@@ -350,3 +352,17 @@ def test_a_notebook_of_ten_lines(tmp_path):
 
 def environment():
     return {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+
+
+def test_it_says_how_sure_the_scores_are():
+    model, x = Recurrent().eval(), series(3, 8, 3)
+    found = replace(tg.explain(model, x, points=9), change=torch.tensor([0.25, -0.5, 0.125]))
+    text = Reader(found._repr_html_()).text
+    assert f"How sure: {found.verdict()}." in text
+    total, change = alike(float(found.values[0].sum()), 0.25)
+    sums = f"The scores sum to {total}; the prediction changed by {change}."
+    assert f"This series alone: {found.verdict(0)}. {sums}" in text
+    alone = Reader(replace(found, change=None)[1:2]._repr_html_()).text
+    assert f"How sure: {found.verdict(1)}." in alone
+    assert "This series alone" not in alone
+    assert "sum to" not in alone

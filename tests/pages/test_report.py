@@ -4,6 +4,7 @@ import base64
 import hashlib
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -317,3 +318,31 @@ def test_the_page_names_the_baseline(tmp_path, flat, baseline, said):
         tmp_path / "r.html", None, explain(flat, random_series(2), "integrated_gradients", baseline=given)
     )
     assert f"<dt>baseline</dt><dd>{said}</dd>" in path.read_text(encoding="utf-8")
+
+
+def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, masked_split):
+    """Words about all series, numbers of the shown ones."""
+    looked = replace(
+        explanations[0],
+        standard_error=explanations[0].values.abs() * torch.tensor([0.5, 0.5, 0.5, 0.01, 0.5]).view(5, 1, 1),
+        change=torch.tensor([0.5, -0.25, 0.0, 1.0, 2.0]),
+        curve_points=torch.tensor([8, 16]),
+        curve_error=torch.tensor([[0.5, 0.3], [0.4, torch.nan], [0.6, 0.2], [0.7, 0.1], [0.3, 0.25]]),
+    )
+    named = {"timing": looked, "ig": replace(explanations[1], change=None)}
+    page = Page(report(tmp_path / "r.html", flat, named, masked_split, series=[3, 1]))
+    found, exact = (drawn["certainty"] for drawn in page.content["maps"])
+    assert found["whole"] == looked.verdict()
+    assert found["each"] == [looked.verdict(3), looked.verdict(1)]
+    np.testing.assert_allclose(found["error"], looked.relative_error[[3, 1]], rtol=1e-6)
+    np.testing.assert_allclose(found["total"], looked.values[[3, 1]].sum((1, 2)), rtol=1e-5)
+    assert found["change"].tolist() == [1.0, -0.25]
+    assert found["curve"]["points"] == [8, 16]
+    np.testing.assert_array_equal(found["curve"]["each"], np.float32([0.7, 0.1, 0.4, np.nan]))
+    assert found["curve"]["middle"].tolist() == pytest.approx([0.5, 0.25])  # the stopped one keeps its 0.4
+    assert found["curve"]["low"].tolist() == pytest.approx([0.3, 0.1])
+    assert found["curve"]["high"].tolist() == pytest.approx([0.7, 0.4])
+    assert found["rough"] == [True, False, True]  # all together, and the two that are shown
+    assert (found["complete"], exact["complete"]) == (False, True)
+    assert exact["whole"] == "no sampling error"
+    assert [exact[name] for name in ("error", "total", "change", "curve")] == [None] * 4

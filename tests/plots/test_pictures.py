@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from plot_toys import HOSTILE, Running, waves, with_gaps
+from plot_toys import HOSTILE, Running, looked_at, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
@@ -79,6 +79,15 @@ def cost():
     return plots.cost([*rows, ("integrated_gradients", 0.012, 0.35, 0.02)])
 
 
+def convergence():
+    points = [50, 100, 200, 400, 800]
+    start = [0.12 + 0.02 * n for n in range(20)]
+    full = [[s * (50 / p) ** 0.5 for p in points] for s in start]
+    early = [[e if e > 0.1 or p == 50 else None for e, p in zip(row, points, strict=True)] for row in full]
+    plain = looked_at([[3 * e for e in row] for row in full], points)
+    return plots.convergence({"timing": looked_at(early, points), "rand_ig": plain})
+
+
 DRAWINGS = {
     function.__name__: function
     for function in (
@@ -92,6 +101,7 @@ DRAWINGS = {
         cancel_out,
         timing_steps,
         cost,
+        convergence,
     )
 }
 

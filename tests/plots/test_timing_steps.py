@@ -22,7 +22,16 @@ def test_points_and_gradients_follow_from_the_masks():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     explanation = tg.explain(
-        model, x, points=10, segments=2, min_length=2, max_length=4, anchored=0, baseline=baseline, seed=3
+        model,
+        x,
+        points=10,
+        segments=2,
+        min_length=2,
+        max_length=4,
+        anchored=0,
+        controls=False,
+        baseline=baseline,
+        seed=3,
     )
     record = plots.timing_steps_record(model, explanation, 2, shown=10)
     assert record.alpha.tolist() == pytest.approx([0.05 + 0.1 * point for point in range(10)])
@@ -47,18 +56,36 @@ def test_what_comes_of_the_steps_is_the_explanation():
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) > 0.3
     mask[1, 11:] = False
     cases = [
-        (Recurrent().eval(), {"mask": mask, "anchored": 0.5}),
-        (Recurrent().eval(), {"mask": mask, "points": 5}),  # so few that masks are redrawn
-        (Product(), {"points": 300, "target": 1, "segments": 3}),
-        (Running(), {"steps": [3, 4, 5]}),
-        (Running(), {"steps": "own", "points": 7}),
+        (Recurrent().eval(), {"mask": mask, "anchored": 0.5, "controls": False}),
+        (Recurrent().eval(), {"mask": mask, "points": 5, "controls": False}),  # so few that masks are redrawn
+        (Product(), {"points": 300, "target": 1, "segments": 3, "controls": False}),
+        (Running(), {"steps": [3, 4, 5], "controls": False}),
+        (Running(), {"steps": "own", "points": 7, "controls": False}),
     ]
     for model, options in cases:
         explanation = tg.explain(model, x, seed=5, ids=[7, 3, 1, 9], **options)
         for i in range(4):
             for channel in range(3):
                 record = plots.timing_steps_record(model, explanation, i, channel=channel)
+                way = record.x - record.baseline
                 np.testing.assert_allclose(record.values, explanation.values[i, :, channel], atol=1e-6)
+                seen = record.observed
+                np.testing.assert_allclose((record.mean_gradient * way)[seen], record.values[seen], atol=1e-6)
+
+
+def test_with_controls_the_mean_is_over_the_points_that_a_series_got():
+    """Where nothing is left to explain, the attribution is still the mean gradient times the way."""
+    weights = torch.linspace(-1, 1, 12).view(12, 1)
+
+    def model(z):
+        return (z * weights).sum((1, 2))[:, None]
+
+    x = series(2, 12, 1) + 1
+    for options, points in (({"points": 200}, 200), ({"tolerance": 0.05}, 50)):
+        explanation = tg.explain(model, x, output="raw", target=0, **options)
+        record = plots.timing_steps_record(model, explanation, 1)
+        assert record.points == points
+        np.testing.assert_allclose(record.values, (record.mean_gradient * record.x), atol=1e-5)
 
 
 def test_the_strongest_channel_is_shown_and_points_are_spread_over_the_path():

@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.markdown import table
     from tempograd.metrics import compare, evaluate
     from tempograd.pages.selection import aligned
+    from tempograd.verdict import poor, sentence
 
     named = load(args.explanations)
     model, first = read_model(args), next(iter(named.values()))
@@ -75,10 +76,16 @@ def run(args: argparse.Namespace) -> None:
         for label in others
     }
     if args.json:
-        files = [str(path) for path in args.explanations]
-        print(json.dumps(_plain(scores, gaps, files, first.ids.tolist()), indent=2, ensure_ascii=False))
+        about = [
+            {"file": str(path), "verdict": sentence(found, option="explain --set ")}
+            for path, found in zip(args.explanations, named.values(), strict=True)
+        ]
+        print(json.dumps(_plain(scores, gaps, about, first.ids.tolist()), indent=2, ensure_ascii=False))
         return
     print(table(score_rows(scores)))
+    for label, explanation in named.items():
+        if poor(explanation):
+            print(f"\n{label} is {sentence(explanation, option='explain --set ')}")
     if gaps:
         print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
         print(table(difference_rows(gaps, base)))
@@ -86,13 +93,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _plain(
-    scores: Scores, gaps: "dict[str, dict[str, Difference]]", files: list[str], ids: list[int]
+    scores: Scores, gaps: "dict[str, dict[str, Difference]]", about: list[dict[str, str]], ids: list[int]
 ) -> dict[str, Any]:
     """Return everything as JSON values; what is not defined or not finite is null."""
     from tempograd.metrics import summarise
 
     entries = []
-    for file, (label, found) in zip(files, scores.items(), strict=True):
+    for facts, (label, found) in zip(about, scores.items(), strict=True):
         metrics = {}
         for name, values in found.items():
             summary = summarise(values)
@@ -102,7 +109,7 @@ def _plain(
                 "count": summary.count,
                 "scores": [_finite(value) for value in values.tolist()],
             }
-        entries.append({"name": label, "file": file, "metrics": metrics})
+        entries.append({"name": label, **facts, "metrics": metrics})
     base = next(iter(scores))
     differences = [
         {"name": label, "minus": base, "metrics": {name: _gap(gap) for name, gap in found.items()}}

@@ -1,5 +1,7 @@
 """What ``tempograd explain`` tells about a run, as plain data."""
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,12 +24,16 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
     import torch
 
     from tempograd.checks import filled_with
+    from tempograd.verdict import completeness_gap, sentence
 
     size = explanation.strength.clamp(min=0).sum((0, 1)).double()
     share = size / size.sum() if float(size.sum()) else size
     names = explanation.channels or tuple(f"channel {number}" for number in range(len(share)))
     order = share.argsort(descending=True, stable=True)[:STRONGEST].tolist()
     answers = _answers(model, explanation, series.x)
+    if explanation.change is None:
+        explanation = replace(explanation, change=change(explanation, model, answers, series.x))
+    errors = explanation.relative_error
     found: dict[str, Any] = {
         "method": explanation.method,
         "baseline": filled_with(explanation.baseline, series.x, explanation.mask),
@@ -38,8 +44,10 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
         "outputs": answers.shape[-1],
         "explained": {},
         "accuracy": accuracy(answers, explanation, series),
+        "verdict": sentence(explanation, option="--set "),
+        "relative_error": None if errors is None else _finite(float(errors.median())),
         "sign_certain": sign_certain(explanation),
-        "completeness_gap": completeness_gap(explanation, model, answers, series.x),
+        "completeness_gap": completeness_gap(explanation),
         "strongest_channels": [{"channel": names[place], "share": float(share[place])} for place in order],
     }
     if explanation.target is not None:
@@ -77,33 +85,25 @@ def sign_certain(explanation: "Explanation") -> float | None:
     return float(certain.double().mean()) if torch.numel(certain) else None
 
 
-def completeness_gap(
-    explanation: "Explanation", model: "nn.Module", answers: "Tensor", x: "Tensor"
-) -> float | None:
-    r"""Return by how much the scores of a complete method miss the change of the prediction.
-
-    .. math:: \frac{\sum_n |\sum_{t,d} A_{ntd} - (F(x_n) - F(x'_n))|}{\sum_n |F(x_n) - F(x'_n)|}
-
-    None for methods that promise no such sum, and where the prediction does not change.
-    """
+def change(explanation: "Explanation", model: "nn.Module", answers: "Tensor", x: "Tensor") -> "Tensor | None":
+    """Return the explained score of each series minus that of its baseline; None where no one number is it."""
     import torch
     from torch import Tensor
 
     from tempograd.engine import pick
-    from tempograd.explainers import EXPLAINERS
 
     steps, target = explanation.steps, explanation.target
-    promised = EXPLAINERS[explanation.method].complete and not explanation.parameters.get("quirks")
-    if not promised or target is None or isinstance(steps, str):
+    if target is None or isinstance(steps, str):
         return None
     start = explanation.baseline
     if explanation.mask is not None:  # what was not observed stays as it is
         start = torch.where(explanation.mask, start, x)
-    change = (pick(answers, target.cpu()) - pick(_answers(model, explanation, start), target.cpu())).double()
-    if isinstance(steps, Tensor):
-        change = (change * steps.cpu()).sum(-1)
-    missed = (explanation.values.double().sum((1, 2)).cpu() - change).abs().sum()
-    return float(missed / change.abs().sum()) if float(change.abs().sum()) else None
+    found = pick(answers, target.cpu()) - pick(_answers(model, explanation, start), target.cpu())
+    return (found * steps.cpu()).sum(-1) if isinstance(steps, Tensor) else found
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _answers(model: "nn.Module", explanation: "Explanation", z: "Tensor") -> "Tensor":

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from tempograd.data import Series
     from tempograd.explanation import Explanation
 
-MORE_POINTS = 4  # times as many halve a Monte-Carlo error
-FEW_SIGNS = 0.5  # share of certain signs below which more points are advised
-WIDE_GAP = 0.1  # of the change of the prediction
 NAMED = 6  # classes whose numbers are told
 
 
@@ -37,7 +34,7 @@ def show(explanation: "Explanation", model: "nn.Module", series: "Series", args:
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
     print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}{against}.")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
-    for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts, explanation.parameters)):
+    for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts)):
         print(f"  {line}")
     print(f"Wrote {args.out}.")
     print(f"Next: {command}")
@@ -59,21 +56,15 @@ def _model_lines(
         yield f"right on {_percent(facts['accuracy'])} of the labels{known}"
 
 
-def _score_lines(facts: dict[str, Any], parameters: dict[str, Any]) -> Iterator[str]:
+def _score_lines(facts: dict[str, Any]) -> Iterator[str]:
     """Say which channels matter and how good the scores are."""
     if facts["channels"] > 1:
         strongest = [f"{entry['channel']} {100 * entry['share']:.0f} %" for entry in facts["strongest_channels"]]
         yield f"share of the attribution by channel: {', '.join(strongest)}"
-    points = parameters.get("points")
-    advice = f"; more points help: --set points={MORE_POINTS * points}" if isinstance(points, int) else ""
-    certain, gap = facts["sign_certain"], facts["completeness_gap"]
-    if certain is not None:
+    yield facts["verdict"]
+    if facts["sign_certain"] is not None:
         which = "the ten strongest values" if facts["steps"] * facts["channels"] > CELLS else "the values"
-        advised = advice if certain < FEW_SIGNS else ""
-        yield f"sign certain for {_percent(certain)} of {which} of each series{advised}"
-    if gap is not None:
-        up_to = f"{100 * gap:.0f}" if gap >= 0.01 else f"{max(100 * gap, 0.1):.1f}"
-        yield f"scores sum to the change of the prediction up to {up_to} %{advice if gap > WIDE_GAP else ''}"
+        yield f"sign certain for {_percent(facts['sign_certain'])} of {which} of each series"
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from tempograd.engine.ahead import Ahead, Landing
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
+from tempograd.engine.controlled import ControlledMean
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
 from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
@@ -19,6 +20,7 @@ __all__ = [
     "Ahead",
     "Block",
     "Chunks",
+    "ControlledMean",
     "Estimate",
     "Landing",
     "Later",

@@ -56,10 +56,10 @@ class Landing:
     """
 
     def __init__(self) -> None:
-        self._flying: list[tuple[Tensor, slice, Tensor, torch.cuda.Event]] = []
+        self._flying: list[tuple[Tensor, slice | Tensor, Tensor, torch.cuda.Event]] = []
         self._new = 0
 
-    def put(self, whole: Tensor, rows: slice, part: Tensor) -> None:
+    def put(self, whole: Tensor, rows: slice | Tensor, part: Tensor) -> None:
         """Write ``part`` into ``whole[rows]``, at the latest when :meth:`land` is called."""
         if whole.is_cuda or not part.is_cuda:
             whole[rows] = part.to(whole)

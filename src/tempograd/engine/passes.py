@@ -14,18 +14,18 @@ from tempograd.engine.replay import CELLS, Tensors, UnrecordableError, replay
 def played(
     model: Model, output: str, z: Tensor, clean: Tensor | None, target: Tensor | None
 ) -> tuple[Tensor | None, Tensor, Tensor] | None:
-    """Return the answer to the clean series, the scores and the gradients from a recording; None if there is none.
+    """Return the answers to the clean rows, the scores and the gradients from a recording; None if there is none.
 
     Parameters
     ----------
     model : Model
     output : str
     z : Tensor of shape (series, points, time, channel)
-    clean : Tensor of shape (series, time, channel), optional
-        Series that are answered too.
+    clean : Tensor of shape (rows, time, channel), optional
+        What is answered too, the series themselves first.
     target : LongTensor of shape (series,), optional
-        By default what the model predicts for the clean series. One that is out of range is cut, so the caller
-        must refuse it when the answer is there.
+        By default what the model predicts for the series themselves. One that is out of range is cut, so the
+        caller must refuse it when the answer is there.
     """
     if z.numel() > CELLS or not z.is_cuda:
         return None
@@ -46,7 +46,9 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
             raise UnrecordableError
         first, answer = answer.tensor_split([len(answer) - len(z)])
         asked = len(given) > clean
-        target = given[-1].clamp(max=answer.shape[1] - 1) if asked else first.detach().argmax(-1)
+        target = (
+            given[-1].clamp(max=answer.shape[1] - 1) if asked else first[: len(z) // points].detach().argmax(-1)
+        )
         score = pick(link(answer, output), target.repeat_interleave(points))
         gradient = differentiate(score.sum(), z)
         return first.detach(), score.detach(), torch.zeros_like(z) if gradient is None else gradient

@@ -44,6 +44,12 @@ class Block(NamedTuple):
     lengths: Tensor  # (series,)
     target: Target | None = None  # (series,), (series, time) or a function; None before the series was read
     steps: Tensor | str | None = None  # (series, time), "own" or None
+    clean: Tensor | None = None  # (series, …): score of the series themselves, known with the target
+
+    def take(self, kept: Tensor) -> "Block":
+        """Go on with some of the series; ``rows`` stays that of all."""
+        parts = {name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)}
+        return self._replace(**parts)
 
 
 @dataclass
@@ -164,7 +170,8 @@ class Question:
             target = target[block.rows].to(self.device)
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
-        return block._replace(target=target, steps=steps)
+        block = block._replace(target=target, steps=steps)
+        return block._replace(clean=self._score(link(answer.detach(), self.output), block, 1))
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""
@@ -197,39 +204,51 @@ class Question:
 
     def gradient(self, z: Tensor, block: Block) -> tuple[Tensor, Block]:
         """Return the gradient at ``z``, (series, points, time, channel), and the block, its target now known."""
-        gradient, _, block = self.gradient_and_score(z, block)
+        gradient, _, _, block = self.gradient_and_score(z, block)
         return gradient, block
 
-    def gradient_and_score(self, z: Tensor, block: Block) -> tuple[Tensor, Tensor, Block]:
-        """Return the same and, between the two, the score of each point, (series, points).
+    def gradient_and_score(
+        self, z: Tensor, block: Block, start: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Block]:
+        """Return the gradient at ``z``, the score there and at ``start``, and the block, its target now known.
 
-        For ``steps="own"`` it is the score of each step, (series, points, time).
+        ``start`` (series, time, channel) is read with the clean series, in the same pass; once they are known, its
+        score is None.
         """
         series, points = z.shape[:2]
-        known = self._played(z, block)
+        known = self._played(z, block, start)
         if known is not None:
             return known
         flat = z.flatten(0, 1).requires_grad_()
+        first: Tensor | None = None
         if block.target is None:
-            answer = self._raw(torch.cat([block.x, flat]))
-            block, answer = self.read(block, answer[:series]), answer[series:]
+            extra = [block.x] if start is None else [block.x, start]
+            answer = self._raw(torch.cat([*extra, flat]))
+            block = self.read(block, answer[:series])
+            if start is not None:
+                first = self._score(link(answer[series : 2 * series].detach(), self.output), block, 1)
+            answer = answer[series * len(extra) :]
         else:
             answer = raw(self.model, flat)
         score = self._score(link(answer, self.output), block, points)
         require_graph(score)
-        scores = score.detach().view(series, points, *score.shape[1:])
+        here = score.detach().view(series, points, *score.shape[1:])
         if isinstance(block.steps, str):
-            return own_steps(score, flat).view_as(z), scores, block
+            return own_steps(score, flat).view_as(z), here, first, block
         gradient = differentiate(score.sum(), flat)
-        return (torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)), scores, block
+        gradient = torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)
+        return gradient, here, first, block
 
-    def _played(self, z: Tensor, block: Block) -> tuple[Tensor, Tensor, Block] | None:
+    def _played(
+        self, z: Tensor, block: Block, start: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Block] | None:
         """Do the same with the recording of an earlier pass, where there is one."""
         if not z.is_cuda or self.asked_steps is not None or block.steps is not None:
             return None
         target, clean = block.target, None
         if target is None:
-            target, clean = self._plain_target(block.rows), block.x
+            target = self._plain_target(block.rows)
+            clean = block.x if start is None else torch.cat([block.x, start])
         chosen = target if isinstance(target, Tensor) else None
         if chosen is None and (clean is None or self.asked_target is not None):
             return None
@@ -237,7 +256,11 @@ class Question:
         if found is None:
             return None
         answer, score, gradient = found
-        return gradient, score, block if answer is None else self.read(block, answer)
+        if answer is None:
+            return gradient, score, None, block
+        block = self.read(block, answer[: len(z)])
+        first = None if start is None else self._score(link(answer[len(z) :], self.output), block, 1)
+        return gradient, score, first, block
 
     def _plain_target(self, rows: slice) -> Tensor | None:
         """Return the asked classes before the model answered, if nothing but their range is left to be checked."""

@@ -35,13 +35,13 @@ def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
     ----------
     stream : Tensor of shape (2, series)
     law : Law
-        Says how many points are anchored, for each series.
+        Says which share of the points is anchored, and for which series.
     observed : boolean Tensor of shape (series, time, channel)
     """
     streams = per_point(stream, points)
     lottery = words(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))
     order = lottery[:, :points].argsort(dim=1, stable=True)
-    if law.anchors:
+    if law.share:
         anchors = _spread(lottery[:, points:], observed, order, law)
         masks = moving(streams, law, anchors)
         weights = _weights(masks, anchors, law.free)
@@ -75,7 +75,8 @@ def _spread(word: Tensor, observed: Tensor, order: Tensor, law: Law) -> Tensor:
     Cells are counted channel by channel: step by step, a distance that is a multiple of the number of channels
     would put every anchor of a series into one channel.
     """
-    count, points, (_, time, channels) = law.anchors, order.shape[1], observed.shape
+    points, (_, time, channels) = order.shape[1], observed.shape
+    count = int(law.share * points)  # rounded down: some mask must come from the law itself
     running = observed.transpose(1, 2).flatten(1).cumsum(1)
     available = running[:, -1:]
     index = torch.arange(count, device=order.device) << 16

@@ -1,12 +1,14 @@
-"""The one place that integrates gradients: weighted means over path points, for every path method."""
+"""The one place that integrates gradients: means over path points, stage by stage, for every path method."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from tempograd.engine import Ahead, Block, Estimate, Question, WeightedMean, pieces
+from tempograd.engine import Ahead, Block, ControlledMean, Estimate, Question, WeightedMean, pieces, relative_error
+from tempograd.explainers._stages import Plan
 
 
 class Points(NamedTuple):
@@ -16,6 +18,7 @@ class Points(NamedTuple):
     weight: Tensor | None = None  # broadcasts to (series, points); None if all are equal
     free: Tensor | None = None  # like z: 1 for the cells a point counts for, 0 for others; None for all
     step: Tensor | None = None  # factor of the gradient, where it differs between points
+    position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
 
 
 class Path(NamedTuple):
@@ -24,83 +27,185 @@ class Path(NamedTuple):
     scale: Tensor  # what the mean gradient is multiplied by
     at: Callable[[slice], Points]  # points in path order
     mend: Callable[[], "Path | None"] = lambda: None  # better paths, if the device finds these wanting
+    start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
+    controlled: bool = False  # whether positions and scores take noise out of the mean
 
 
 class Attribution(NamedTuple):
-    """What a method returns, each like x; None where it means nothing."""
+    """What a method returns, each like x unless said otherwise; None where it means nothing."""
 
     values: Tensor
     standard_error: Tensor | None = None
     free_points: Tensor | None = None
     effective_points: Tensor | None = None
     signed: bool = True  # False where only magnitudes are left
+    passes: Tensor | None = None  # (series,)
+    change: Tensor | None = None  # (series,)
+    curve_points: Tensor | None = None  # (looks,)
+    curve_error: Tensor | None = None  # (series, looks)
 
 
-def integrate(
-    question: Question, points: int, path: Callable[[Block], Path], *, random: bool, label: str
-) -> Attribution:
+def integrate(question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str) -> Attribution:
     """Average the gradient over each series' path.
 
     Parameters
     ----------
     question : Question
-    points : int
+    plan : Plan
         Path points per series; each costs one pass of the model.
     path : function
-        Makes the paths of a block of series.
-    random : bool
-        Whether the points are draws; only then errors and counts are kept.
+        Makes the paths of a block of series in a stage of the plan.
     label : str
         Shown with the progress.
     """
-    kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if random else 1]
-    parts = [torch.empty(question.x.shape, dtype=kind, device=question.x.device) for kind in kinds]
+    whole = Whole(question, plan)
     ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
-    chunks, total = question.chunks, len(question.x)
+    chunks, total, per_series = question.chunks, len(question.x), plan.together
 
     def prepare(rows: slice) -> tuple[Block, Path]:
         block = question.block(rows)
-        return block, path(block)
+        return block, path(block, 0)
 
     def work(rows: slice, size: int) -> None:
         block, paths = ahead.take((rows.start, rows.stop), lambda: prepare(rows))
         paths = paths.mend() or paths
         if rows.start > 0:
             question.verify_once()
-        estimate = _estimate(question, block, paths, points, size, WeightedMean(errors=random))
-        results = _finish(estimate, paths.scale, None if question.mask is None else block.observed)[: len(parts)]
-        for whole, part in zip(parts, results, strict=True):
-            question.landing.put(whole, block.rows, part)
-        following = chunks.block(rows.stop, total, points)
+        Run(question, plan, path, size, whole).through(block, paths)
+        following = chunks.block(rows.stop, total, per_series)
         if following.start < total:  # while the device is busy with this block
             ahead.prepare((following.start, following.stop), lambda: prepare(following))
         question.landing.land(earlier=True)
 
-    chunks.run(total, points, work, label)
+    chunks.run(total, per_series, work, label)
     question.landing.land()
-    if not random:
-        return Attribution(parts[0])
-    values, error, free, effective = parts
-    return Attribution(values, error, free, effective)
+    return whole.attribution()
 
 
-def _estimate(
-    question: Question, block: Block, paths: Path, points: int, size: int, mean: WeightedMean
-) -> Estimate:
-    precision = torch.promote_types(question.dtype, torch.float32)
-    room = max(1, size // len(block.x))
-    if room == 1:  # no place for the clean series beside a path point
-        block = question.settled(block)
-    for piece in pieces(points, room):
-        z, weight, free, step = paths.at(piece)
-        gradient, block = question.gradient(z, block)
-        gradient = gradient.to(precision)
-        free = None if free is None else free.to(precision)
-        mean.add(gradient if step is None else gradient * step, weight, free)
-    return mean.result()
+class Whole:
+    """The results of all series."""
+
+    def __init__(self, question: Question, plan: Plan) -> None:
+        like = question.x
+        self._plan, self._landing = plan, question.landing
+        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if plan.random else 1]
+        self._parts = [torch.empty(like.shape, dtype=kind, device=like.device) for kind in kinds]
+        self._passes = torch.zeros(len(like), dtype=torch.int32, device=like.device)
+        self._curve = torch.full((len(like), len(plan.stages)), torch.nan, device=like.device)
+        self._change = torch.full((len(like),), torch.nan, device=like.device)
+
+    def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
+        """Note the error of some series after a stage."""
+        self._landing.put(self._curve[:, stage], rows, error)
+
+    def change(self, rows: slice, change: Tensor) -> None:
+        """Note how far the path moves the score of some series."""
+        self._landing.put(self._change, rows, change)
+
+    def finish(self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int) -> None:
+        """Note the results of some series."""
+        for whole, part in zip(self._parts, parts, strict=False):
+            self._landing.put(whole, rows, part)
+        self._passes[rows] = passes
+
+    def attribution(self) -> Attribution:
+        """Return everything."""
+        change = None if bool(self._change.isnan().any()) else self._change
+        if not self._plan.random:
+            return Attribution(*self._parts, passes=self._passes, change=change)
+        values, error, free, effective = self._parts
+        looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+        used = int((looks <= self._passes.max().cpu()).sum()) if len(self._passes) else 0
+        return Attribution(
+            values,
+            error,
+            free,
+            effective,
+            passes=self._passes,
+            change=change,
+            curve_points=looks[:used],
+            curve_error=self._curve[:, :used],
+        )
 
 
-def _finish(estimate: Estimate, scale: Tensor, observed: Tensor | None) -> tuple[Tensor, ...]:
-    error = torch.where(estimate.error.isinf(), torch.inf, scale.abs() * estimate.error)
-    parts = (scale * estimate.mean, error, estimate.points, estimate.effective)
-    return parts if observed is None else tuple(part.where(observed, 0) for part in parts)
+@dataclass(frozen=True)
+class Run:
+    """A block of series on its way through the stages of a plan."""
+
+    question: Question
+    plan: Plan
+    path: Callable[[Block, int], Path]
+    size: int  # sequences per pass
+    whole: Whole
+
+    def through(self, block: Block, paths: Path) -> None:
+        """Go through the stages; series that are good enough stay behind."""
+        block = self._read(block, paths)
+        precision = torch.promote_types(self.question.dtype, torch.float32)
+        mean = (
+            ControlledMean(paths.scale.to(precision))
+            if paths.controlled
+            else WeightedMean(errors=self.plan.random)
+        )
+        rows: slice | Tensor = block.rows
+        passes, before = 0, None
+        for stage, points in enumerate(self.plan.stages):
+            paths = paths if stage == 0 else self.path(block, stage)
+            block = self._add(mean, block, paths, points)
+            passes += points
+            parts = _finish(mean.result(), None if paths.controlled else paths.scale, block.observed)
+            done = None
+            if self.plan.random:
+                error = relative_error(parts[0], parts[1], block.observed)
+                self.whole.look(rows, stage, error)
+                done = self.plan.enough(error, parts[0], before, block.observed)
+            if passes == self.plan.points or (done is not None and bool(done.all())):
+                self.whole.finish(rows, parts, passes)
+                return
+            before = parts[0]
+            if done is not None and isinstance(mean, ControlledMean) and bool(done.any()):
+                everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
+                ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
+                self.whole.finish(everyone[ready.cpu()], tuple(part[ready] for part in parts), passes)
+                rows, block, before = everyone[others.cpu()], block.take(others), before[others]
+                mean.take(others)
+
+    def _read(self, block: Block, paths: Path) -> Block:
+        """Read the clean series by themselves where there is no place for them beside a path point."""
+        if self.size // len(block.x) > 1:
+            return block
+        block = self.question.settled(block)
+        if paths.start is not None:
+            self._note_change(block, self.question.scores(paths.start[:, None], block)[:, 0])
+        return block
+
+    def _note_change(self, block: Block, first: Tensor) -> None:
+        if block.clean is not None and first.ndim == 1:
+            self.whole.change(block.rows, block.clean - first)
+
+    def _add(self, mean: ControlledMean | WeightedMean, block: Block, paths: Path, points: int) -> Block:
+        """Add the points of a stage, and return the block, its target now known."""
+        precision = torch.promote_types(self.question.dtype, torch.float32)
+        for piece in pieces(points, max(1, self.size // len(block.x))):
+            at = paths.at(piece)
+            gradient, score, first, block = self.question.gradient_and_score(at.z, block, paths.start)
+            if first is not None:
+                self._note_change(block, first)
+            gradient = gradient.to(precision)
+            free = None if at.free is None else at.free.to(precision)
+            if isinstance(mean, WeightedMean):
+                mean.add(gradient if at.step is None else gradient * at.step, at.weight, free)
+                continue
+            if free is None or at.position is None or block.clean is None:
+                raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
+            gap = None if score.ndim > 2 else (block.clean[:, None] - score).to(precision)
+            mean.add(gradient, at.weight, free, at.position, gap)
+        return block
+
+
+def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor) -> tuple[Tensor, ...]:
+    """Turn means into scores; unobserved cells hold 0 everywhere."""
+    mean, error, points, effective = estimate
+    if scale is not None:
+        mean, error = scale * mean, torch.where(error.isinf(), torch.inf, scale.abs() * error)
+    return tuple(part.where(observed, 0) for part in (mean, error, points, effective))

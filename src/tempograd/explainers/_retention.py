@@ -28,7 +28,7 @@ class Segments:
     count: int
     low: int
     high: int
-    anchored: int = 0  # points whose mask is drawn around a chosen cell
+    anchored: float = 0.0  # share of the points whose mask is drawn around a chosen cell
 
     def free(self) -> Array:
         """Return p(t), how likely a cell at step t is free.

@@ -22,27 +22,27 @@ class Law:
     count: Tensor
     low: Tensor
     high: Tensor
-    anchored: Tensor
+    anchored: Tensor  # whether any point is
     free: Tensor  # (series, time): probability that a cell is free
     channels: int
     most: int  # largest count
     span: int  # most different lengths
-    anchors: int  # largest number of anchored points
+    share: float  # of the points that are anchored, where any are
 
     @classmethod
     def table(cls, laws: dict[int, Segments], x: Tensor, device: torch.device, dtype: torch.dtype) -> Self:
         """Put the laws of all lengths on the device, one row each, in ascending order of length."""
         _, steps, channels = x.shape
-        rows = [[law.time, law.count, law.low, law.high, law.anchored] for law in laws.values()]
+        rows = [[law.time, law.count, law.low, law.high, law.anchored > 0] for law in laws.values()]
         free = torch.zeros(len(laws), steps, dtype=dtype)
         for row, law in zip(free, laws.values(), strict=True):
             row[: law.time] = torch.from_numpy(law.free())
         time, count, low, high, anchored = torch.tensor(rows).T.contiguous().to(device)
         most = max(law.count for law in laws.values())
         span = max(law.high - law.low + 1 for law in laws.values())
-        anchors = max(law.anchored for law in laws.values())
+        share = max(law.anchored for law in laws.values())
         lengths = torch.tensor(list(laws), device=device)
-        return cls(lengths, time, count, low, high, anchored, free.to(device), channels, most, span, anchors)
+        return cls(lengths, time, count, low, high, anchored, free.to(device), channels, most, span, share)
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the law of each series by its length, in a table."""

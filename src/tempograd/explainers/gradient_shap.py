@@ -12,6 +12,7 @@ from tempograd.engine import Block, Model, Question
 from tempograd.errors import InputError, SettingError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.explainers._stages import Plan
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 
@@ -104,10 +105,10 @@ class GradientShap(Explainer):
                 "train= to tempograd.explain."
             )
 
-        def path(block: Block) -> Path:
+        def path(block: Block, stage: int) -> Path:
             return self._path(block, question)
 
-        return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")
+        return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, question: Question) -> Path:
         stream = keys(question.seed, block.ids, Purpose.BASELINES)

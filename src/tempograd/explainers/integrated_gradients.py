@@ -13,6 +13,7 @@ from tempograd.engine import Block, Question
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.explainers._stages import Plan
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 RULES = ("gauss-legendre", "midpoint")
@@ -71,16 +72,17 @@ class IntegratedGradients(Explainer):
         return cls(quirks=cls.known_quirks if dataset in SYNTHETIC else frozenset())
 
     def attribute(self, question: Question) -> Attribution:
-        return integrate(question, self.points, self._path, random=False, label=f"explain with {self.name}")
+        plan = Plan((self.points,), random=False)
+        return integrate(question, plan, self._path, label=f"explain with {self.name}")
 
-    def _path(self, block: Block) -> Path:
+    def _path(self, block: Block, stage: int) -> Path:
         alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(self.points, self.rule))
 
         def at(piece: slice) -> Points:
             z = torch.lerp(block.baseline[:, None], block.x[:, None], alpha[piece, None, None])
             return Points(z, weight[piece])
 
-        return Path(block.x - block.baseline, at)
+        return Path(block.x - block.baseline, at, start=block.baseline)
 
 
 def check_rule(rule: object) -> None:

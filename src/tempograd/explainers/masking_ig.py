@@ -10,6 +10,7 @@ from tempograd import checks
 from tempograd.engine import Block, Question
 from tempograd.errors import InputError
 from tempograd.explainers._path import Attribution, Path, Points, integrate
+from tempograd.explainers._stages import Plan
 from tempograd.explainers.base import Explainer
 from tempograd.explainers.integrated_gradients import check_rule, nodes
 
@@ -63,7 +64,7 @@ class MaskingIG(Explainer):
             ) from None
         alpha, weight = nodes(self.points, self.rule)
 
-        def path(block: Block) -> Path:
+        def path(block: Block, stage: int) -> Path:
             mask: Tensor = moving[block.rows].to(block.x.device)
             start = torch.where(mask, block.baseline, block.x)
 
@@ -71,6 +72,6 @@ class MaskingIG(Explainer):
                 z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None].to(block.x))
                 return Points(z, weight[piece].to(block.x))
 
-            return Path(block.x - start, at)
+            return Path(block.x - start, at, start=start)
 
-        return integrate(question, self.points, path, random=False, label="explain with masking IG")
+        return integrate(question, Plan((self.points,), random=False), path, label="explain with masking IG")

@@ -10,6 +10,7 @@ from tempograd.draws import Purpose, keys, per_point, words
 from tempograd.engine import Block, Question
 from tempograd.errors import SettingError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution, Path, Points, integrate
+from tempograd.explainers._stages import Plan
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 
@@ -72,10 +73,10 @@ class RandIG(Explainer):
                 f"use points={int(2 / self.moves) + 1} or a larger p."
             )
 
-        def path(block: Block) -> Path:
+        def path(block: Block, stage: int) -> Path:
             return self._path(block, question.seed)
 
-        return integrate(question, self.points, path, random=True, label=f"explain with {self.name}")
+        return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, seed: int) -> Path:
         streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.points)
@@ -91,4 +92,4 @@ class RandIG(Explainer):
             z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
             return Points(z, free=free.to(x.dtype))
 
-        return Path(block.x - block.baseline, at)
+        return Path(block.x - block.baseline, at, start=block.baseline)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.draws import Purpose, keys, per_point
+from tempograd.draws import FAR, Purpose, keys, per_point, split
 from tempograd.engine import Block, Later, Question
 from tempograd.errors import SettingError, UnknownNameError, warn
 from tempograd.explainers._anchors import Draw, draw, repaired
@@ -19,10 +19,12 @@ from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import summed_over_prefixes
 from tempograd.explainers._retention import Segments, complete
 from tempograd.explainers._segments import Law, moving
+from tempograd.explainers._stages import Plan, doubling
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
-SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer points than that
+FIRST = 50  # points of the first stage
+SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer of the first points than that
 RAREST = 1e-6  # a cell less often free than this cannot be estimated
 REAL_FAULTS, ALL_FAULTS = frozenset({"A3", "A4", "A5", "A7"}), frozenset({"A3", "A4", "A5", "A6", "A7", "1.4"})
 PUBLISHED: dict[str, tuple[int, int, int, frozenset[str]]] = {  # segments, min_length, max_length, quirks
@@ -65,6 +67,19 @@ class Timing(Explainer):
         unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 points, and none
         elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
         only with ``anchored=0`` masks are independent and stay as they come.
+    controls : bool, default=True
+        Take noise out of the estimate by regressing each cell's effects on the position on the path and on how far
+        a point's slope and score are from completeness, which have mean 0 and cost no pass. Errors then also count
+        what is missing of the change of the score, so that they hold where a model is steep. ``False`` gives the
+        plain weighted mean over one grid of positions.
+    tolerance : float, optional
+        Draw further points, in stages that double their number from ``points`` on, until a series is good enough:
+        easy series cost less. 0.1 stops at an estimated relative error of the map of 10 %.
+    max_points : int, default=3200
+        Where ``tolerance`` gives up; :meth:`Explanation.verdict` says so.
+    until : {"error", "top"}
+        With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when the
+        points were last doubled.
     quirks : frozenset of str, default=frozenset()
         Faults of the released code to repeat, as :meth:`published` does:
 
@@ -103,6 +118,10 @@ class Timing(Explainer):
     min_length: int | None = None
     max_length: int | None = None
     anchored: float | None = None
+    controls: bool = True
+    tolerance: float | None = None
+    max_points: int = 3200
+    until: str = "error"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,6 +133,34 @@ class Timing(Explainer):
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
         if self.anchored is not None and not 0 <= checks.real(self.anchored, "anchored") <= 0.95:
             raise SettingError(f"anchored must lie between 0 and 0.95, got {self.anchored!r}.")
+        self._check_stopping()
+
+    def _check_stopping(self) -> None:
+        checks.whole(self.max_points, "max_points", 1)
+        if self.until not in ("error", "top"):
+            raise SettingError(f"until must be 'error' or 'top', got {self.until!r}.")
+        if self.tolerance is None:
+            return
+        if not checks.real(self.tolerance, "tolerance") > 0:
+            raise SettingError(f"tolerance must be above 0, such as 0.1 for 10 %, got {self.tolerance!r}.")
+        if self.max_points < self.points:
+            raise SettingError(f"max_points={self.max_points} is below points={self.points}: raise it.")
+        if not self.controlled:
+            raise SettingError("tolerance= needs controls=True, segments and no quirks.")
+
+    @property
+    def controlled(self) -> bool:
+        """Return whether scores and positions take noise out of the mean."""
+        return self.controls and self.segments != 0 and not self.quirks
+
+    @property
+    def plan(self) -> Plan:
+        """Return the points in their stages; without controls they are one grid over the path."""
+        if not self.controlled:
+            return Plan((self.points,))
+        if self.tolerance is None:
+            return Plan(doubling(min(self.points, FIRST), self.points))
+        return Plan(doubling(self.points, self.max_points), tolerance=self.tolerance, until=self.until)
 
     @classmethod
     def published(cls, dataset: str) -> Self:
@@ -121,7 +168,7 @@ class Timing(Explainer):
         if dataset not in PUBLISHED:
             raise UnknownNameError("published setting of TIMING", dataset, PUBLISHED)
         segments, low, high, quirks = PUBLISHED[dataset]
-        return cls(50, segments, low, high, anchored=0.0, quirks=quirks)
+        return cls(50, segments, low, high, anchored=0.0, controls=False, quirks=quirks)
 
     def attribute(self, question: Question) -> Attribution:
         if "1.4" in self.quirks:
@@ -135,21 +182,19 @@ class Timing(Explainer):
 
     def _attribute(self, question: Question) -> Attribution:
         label = f"explain with {self.name}"
-        return integrate(question, self.points, self.paths(question), random=True, label=label)
+        return integrate(question, self.plan, self.paths(question), label=label)
 
-    def paths(self, question: Question) -> Callable[[Block], Path]:
-        """Return what draws the masks of a block of series and makes the paths that they leave."""
+    def paths(self, question: Question) -> Callable[[Block, int], Path]:
+        """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
         laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
         if not self.quirks:
-            warn_of_rare_cells(list(laws.values()), self.points)
-        if question.mask is None and len(question.x) * self.points * question.x[0].numel() <= SMALL:
+            warn_of_rare_cells(list(laws.values()), self.plan.points)
+        large = partial(self._large_path, Law.table(laws, question.x, question.device, question.dtype), question.seed)
+        if question.mask is None and len(question.x) * self.plan.stages[0] * question.x[0].numel() <= SMALL:
             (law,) = laws.values()
-            drawn = _small_draw(
-                self, law, tuple(question.ids.tolist()), question.seed, question.device, question.dtype
-            )
-            return partial(self._small_path, drawn)
-        table = Law.table(laws, question.x, question.device, question.dtype)
-        return partial(self._large_path, table, question.seed)
+            ids = tuple(question.ids.tolist())
+            return partial(self._small_path, law, ids, question, large)
+        return large
 
     def _law(self, length: int, question: Question) -> Segments:
         """Complete the setting for series of one length; what was never observed there need not be estimated."""
@@ -169,8 +214,8 @@ class Timing(Explainer):
         law = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
         share = self.anchored
         if share is None:
-            share = SHARE if law.free().min() * self.points < ENOUGH else 0.0
-        law = replace(law, anchored=round(share * self.points))
+            share = SHARE if law.free().min() * self.plan.stages[0] < ENOUGH else 0.0
+        law = replace(law, anchored=share)
         rare = law.free() < RAREST
         if watched is not None:
             rare &= watched
@@ -182,9 +227,11 @@ class Timing(Explainer):
             )
         return law
 
-    def _large_path(self, table: Law, seed: int, block: Block) -> Path:
+    def _large_path(self, table: Law, seed: int, block: Block, stage: int) -> Path:
         law, stream = table.of(block.lengths), keys(seed, block.ids, Purpose.SEGMENTS)
-        drawn = self.draw(stream, law, block.observed)
+        drawn = self.draw(stream, law, block.observed, stage)
+        if stage > 0:  # what could be seen was seen in the first
+            return self._path(block, drawn)
         unseen = Later(drawn.unseen)
 
         def mend() -> Path | None:
@@ -192,34 +239,50 @@ class Timing(Explainer):
 
         return self._path(block, drawn)._replace(mend=mend)
 
-    def _small_path(self, drawn: Draw, block: Block) -> Path:
+    def _small_path(
+        self,
+        law: Segments,
+        ids: tuple[int, ...],
+        question: Question,
+        large: Callable[[Block, int], Path],
+        block: Block,
+        stage: int,
+    ) -> Path:
+        if stage > 0:
+            return large(block, stage)
+        drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
         weights = None if drawn.weights is None else drawn.weights[block.rows]
         return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
-    def draw(self, stream: Tensor, law: Law, observed: Tensor) -> Draw:
-        """Draw the masks of a block of series."""
+    def draw(self, stream: Tensor, law: Law, observed: Tensor, stage: int = 0) -> Draw:
+        """Draw the masks of a block of series in a stage."""
+        points = self.plan.stages[stage]
+        if stage > 0:
+            stream = split(stream, FAR - stage)  # no point has that number
         if self.anchored != 0 and law.most:
-            return draw(stream, law, observed, self.points)
-        streams = per_point(stream, self.points)
+            return draw(stream, law, observed, points)
+        streams = per_point(stream, points)
         masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
         anchors = torch.full_like(streams[0], -1)
         return Draw(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
 
     def _path(self, block: Block, drawn: Draw) -> Path:
         offset = 0.0 if "A7" in self.quirks else 0.5
-        alpha = (torch.arange(self.points, device=block.x.device) + offset).to(block.x.dtype) / self.points
+        points = drawn.masks.shape[1]
+        alpha = (torch.arange(points, device=block.x.device) + offset).to(block.x.dtype) / points
 
         def at(piece: slice) -> Points:
             free = drawn.masks[:, piece].to(block.x.dtype)
             back = free * (alpha[piece, None, None] - 1)  # how far towards the baseline, 0 where a cell is held
             z = torch.addcmul(block.x[:, None], back, difference[:, None])
-            return Points(z, None if drawn.weights is None else drawn.weights[:, piece], free)
+            weight = None if drawn.weights is None else drawn.weights[:, piece]
+            return Points(z, weight, free, position=alpha[piece])
 
         scale = difference = block.x - block.baseline
         if "A5" in self.quirks:
             count = drawn.masks.sum(1)
             scale = scale * count / (count + torch.finfo(torch.float16).eps)
-        return Path(scale, at)
+        return Path(scale, at, start=block.baseline, controlled=self.controlled)
 
 
 @lru_cache(maxsize=8)
@@ -233,13 +296,15 @@ def _small_draw(
     return draw_whole(explainer, law, torch.tensor(ids, device=device), seed, dtype)
 
 
-def draw_whole(explainer: Timing, law: Segments, ids: Tensor, seed: int, dtype: torch.dtype) -> Draw:
-    """Draw the masks of series that are observed in every cell, until each cell moves at least once."""
+def draw_whole(
+    explainer: Timing, law: Segments, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
+) -> Draw:
+    """Draw the masks of series that are observed in every cell; the first stage lets each cell move at least once."""
     x = torch.empty(1, law.time, law.channels, device=ids.device)
     table = Law.table({law.time: law}, x, ids.device, dtype).of(torch.full_like(ids, law.time))
     everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(len(ids), law.time, law.channels)
-    drawn = explainer.draw(keys(seed, ids, Purpose.SEGMENTS), table, everything)
-    return repaired(drawn, table, everything) if drawn.unseen else drawn
+    drawn = explainer.draw(keys(seed, ids, Purpose.SEGMENTS), table, everything, stage)
+    return repaired(drawn, table, everything) if stage == 0 and drawn.unseen else drawn
 
 
 def warn_of_rare_cells(laws: list[Segments], points: int) -> None:

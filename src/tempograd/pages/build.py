@@ -25,7 +25,7 @@ from tempograd.version import __version__
 
 SCRIPTS = (  # one scope, in this order
     *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
-    *("removal", "mistakes", "series", "summary", "main"),
+    *("removal", "mistakes", "certainty", "series", "summary", "main"),
 )
 
 

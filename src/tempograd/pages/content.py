@@ -10,6 +10,7 @@ from torch import Tensor
 from tempograd.data import Split
 from tempograd.engine import Model
 from tempograd.explanation import Explanation
+from tempograd.pages.certainty import Certainty, certainties, packed_certainty
 from tempograd.pages.packing import Pack, bits, coded, quantised
 from tempograd.pages.predictions import Removal, StepOutputs, Verdict, removal, step_outputs, verdict
 from tempograd.pages.records import STRONGEST, Flags, Floats, Map, Whole, maps, removal_counts, seen
@@ -44,6 +45,7 @@ class Content:
     verdict: Verdict
     summary: Mapping[str, tuple[Group, ...]]
     scores: Scores  # of the shown series
+    certainty: Mapping[str, Certainty]
 
 
 def collect(
@@ -84,6 +86,7 @@ def collect(
         verdict=verdict(clean, first, part, per_step),
         summary=summaries(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
+        certainty=certainties(explanations, shown),
     )
 
 
@@ -152,6 +155,7 @@ def _map(pack: Pack, content: Content, place: int) -> dict[str, Any]:
         "top": _top(pack, drawn),
         "scores": {name: _list(found) for name, found in content.scores.get(drawn.label, {}).items()},
         "removal": None,
+        "certainty": packed_certainty(pack, content.certainty[drawn.label]),
     }
     if drawn.half is not None:
         code, largest = coded(drawn.half)

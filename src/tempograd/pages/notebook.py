@@ -18,6 +18,7 @@ from typing import Any
 from tempograd import checks
 from tempograd.errors import InputError, MissingExtraError
 from tempograd.explanation import Explanation
+from tempograd.numerals import alike
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -67,7 +68,8 @@ def as_html(explanation: Explanation, i: int = 0) -> str:
         _note(f"Explained: {_explained(explanation)}."),
     ]
     if count:
-        parts += [_picture(explanation, i), _strongest(explanation, i), _reading(explanation, i)]
+        parts += [_note(f"How sure: {explanation.verdict()}."), _picture(explanation, i)]
+        parts += [_strongest(explanation, i), _sureness(explanation, i), _reading(explanation, i)]
     return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}{_provenance(explanation)}</div>'
 
 
@@ -159,6 +161,15 @@ def _strongest(explanation: Explanation, i: int) -> str:
         '<table style="border-collapse:collapse;margin:.6em 0;table-layout:auto">'
         f"{caption}<thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _sureness(explanation: Explanation, i: int) -> str:
+    """Say how good the scores of this series are, where the line about all series does not."""
+    text = "" if len(explanation) == 1 else f"This series alone: {explanation.verdict(i)}. "
+    if explanation.change is not None:
+        total, change = alike(float(explanation.values[i].sum()), float(explanation.change[i]))
+        text += f"The scores sum to {total}; the prediction changed by {change}."
+    return _note(text.strip()) if text else ""
 
 
 def _reading(explanation: Explanation, i: int) -> str:

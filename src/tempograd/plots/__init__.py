@@ -11,6 +11,7 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``removal``        how the prediction moves as cells are removed (CPD and CPP as curves)
 ``cancel_out``     why changes are added up one by one: effects of opposite sign cancel
 ``timing_steps``   how TIMING works, from the masks, paths and gradients of one series
+``convergence``    how sure the scores are: their estimated error as points were added
 ``cost``           faithfulness against cost, methods as points
 =================  ==============================================================================
 """
@@ -21,6 +22,12 @@ from tempograd.plots.cancel_out import (
     cancel_out_example,
     cancel_out_record,
     draw_cancel_out,
+)
+from tempograd.plots.convergence import (
+    ConvergenceRecord,
+    convergence,
+    convergence_record,
+    draw_convergence,
 )
 from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, cost_rows, draw_cost
 from tempograd.plots.drivers import DriversRecord, draw_drivers, drivers, drivers_record
@@ -37,6 +44,7 @@ from tempograd.plots.timing_steps import (
 
 __all__ = [
     "CancelOutRecord",
+    "ConvergenceRecord",
     "CostRecord",
     "CostRow",
     "DriversRecord",
@@ -48,10 +56,13 @@ __all__ = [
     "cancel_out",
     "cancel_out_example",
     "cancel_out_record",
+    "convergence",
+    "convergence_record",
     "cost",
     "cost_record",
     "cost_rows",
     "draw_cancel_out",
+    "draw_convergence",
     "draw_cost",
     "draw_drivers",
     "draw_heatmap",

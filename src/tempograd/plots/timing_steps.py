@@ -56,7 +56,8 @@ class TimingStepsRecord:
     mean_gradient : array of shape (time,)
         Weighted mean over all points, the shown and the others, in which a cell moves.
     values : array of shape (time,)
-        The attribution: the mean gradient times the way from the baseline to the series.
+        The attribution: the mean gradient times the way from the baseline to the series, less the noise that
+        positions and scores explain.
     """
 
     id: int | str
@@ -126,36 +127,41 @@ def timing_steps_record(
     timing = _explainer(explanation)
     effect = np.abs(plain(explanation.values[i])).sum(0)
     (d,) = chosen_channels(1 if channel is None else [channel], names, effect, 1, ordered=True)
-    count = min(checks.whole(shown, "shown", 1), timing.points)
-    chosen = ((np.arange(count) + 0.5) / count * timing.points).astype(int)
+    first = timing.plan.stages[0]  # later stages begin at the start of the path again
+    count = min(checks.whole(shown, "shown", 1), first)
+    chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
     with quiet(model):
         question = _question(model, explanation, i, whole_series(explanation, x))
         block = question.block(slice(0, 1))
-        path = timing.paths(question)(block)
-        path = path.mend() or path
-        mean, drawn = WeightedMean(errors=False), []
-        for piece in pieces(timing.points, PIECE):
-            at = path.at(piece)
-            gradient, block = question.gradient(at.z, block)
-            mean.add(gradient, at.weight, at.free)
-            moving = torch.ones_like(at.z) if at.free is None else at.free
-            drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], moving[0, ..., d]]))
+        paths, mean, drawn, done = timing.paths(question), WeightedMean(errors=False), [], 0
+        used = timing.plan.points if explanation.passes is None else int(explanation.passes[i])
+        for stage, points in enumerate(timing.plan.stages):
+            if done == used:  # good enough before the last stage
+                break
+            path = paths(block, stage)
+            path = path.mend() or path
+            for piece in pieces(points, PIECE):
+                at = path.at(piece)
+                gradient, block = question.gradient(at.z, block)
+                mean.add(gradient, at.weight, at.free)
+                moving = torch.ones_like(at.z) if at.free is None else at.free
+                drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], moving[0, ..., d]]))
+            done += points
     z, slope, moved = (plain(part) for part in torch.cat(drawn, 1)[:, chosen])
-    average = mean.result().mean[0]
     return TimingStepsRecord(
         id=explanation.called(i),
-        points=timing.points,
+        points=done,
         channel=names[d],
         times=time_names(explanation),
         x=plain(block.x[0, :, d]),
         baseline=plain(block.baseline[0, :, d]),
         observed=block.observed[0, :, d].cpu().numpy(),
-        alpha=(chosen + 0.5) / timing.points,
+        alpha=(chosen + 0.5) / first,
         held=moved == 0,
         z=z,
         gradient=slope,
-        mean_gradient=plain(average[:, d]),
-        values=plain((path.scale[0] * average)[:, d]),
+        mean_gradient=plain(mean.result().mean[0, :, d]),
+        values=plain(explanation.values[i, :, d]),
     )
 
 

@@ -26,6 +26,7 @@ const describe = (i) => {
 const SORTS = {
   id: (a, b) => data.ids[a] - data.ids[b],
   effect: (a, b) => totalEffect(view.map, b) - totalEffect(view.map, a) || a - b,
+  error: (a, b) => errorOf(view.map, b) - errorOf(view.map, a) || a - b,
   wrong: (a, b) => wrongSteps(b) - wrongSteps(a) || a - b,
   confidence: (a, b) => explainedScore(a) - explainedScore(b) || a - b,
 };

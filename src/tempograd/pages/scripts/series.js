@@ -5,11 +5,13 @@ const drawSeries = () => {
   mapPicture();
   methodsPicture();
   if (view.map.removal?.score) removalPicture();
+  certaintyPicture();
 };
 
 const refresh = () => {
   view.order = ordered(view.map, view.series);
   headline();
+  showCertainty();
   showKeys();
   showScores();
   showTop();
@@ -54,6 +56,7 @@ const startSeries = () => {
     ["id", "id"],
     ["effect", "size of effect, largest first"],
     ...(data.steps?.alarm ? [["wrong", "wrong steps, most first"]] : []),
+    ...(data.maps.some((map) => map.certainty.error) ? [["error", "error, largest first"]] : []),
     ...(explainedScore(0) === null ? [] : [["confidence", "explained output, lowest first"]]),
   ]);
   fill(

@@ -158,9 +158,11 @@ const showSummary = () => {
   const order = [...found.part.size.keys()].sort((a, b) => found.part.size[b] - found.part.size[a] || a - b);
   at("summary-count").textContent = counted(found.group.count, "series", "series");
   at("summary-kind").closest("label").hidden = !found.map.signed;
+  verdictInto("summary-certainty", found.map, found.map.certainty.whole, found.map.certainty.rough[0]);
   summaryTable(found, order);
   summaryBars(found, order);
   summaryMap(found, order);
+  allCertaintyPicture(found.map);
 };
 
 const startSummary = () => {

@@ -1,0 +1,98 @@
+"""One model, one data set, one setting, several seeds at once: what the samplers under study draw from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.draws import Purpose, keys
+from tempograd.engine import Block, Question, quiet
+from tempograd.explainers import Timing
+from tempograd.explainers._segments import Law
+
+
+class Points(NamedTuple):
+    """Path points of all series: masks, positions, weights, and what the model said there."""
+
+    masks: Tensor  # (rows, points, time, channel), True where a cell moves
+    alpha: Tensor  # (rows, points), 1 at the input
+    weight: Tensor  # (rows, points)
+    effect: Tensor  # like masks: (x - baseline) · gradient
+    score: Tensor  # (rows, points)
+    anchors: Tensor | None = None
+    whole: Tensor | None = None  # (rows, points): the score at the far end of each path, where it was paid for
+
+
+@dataclass
+class Case:
+    """Every series once per seed, on the model's device, its target known."""
+
+    question: Question
+    block: Block
+    law: Law
+    stream: Tensor  # (2, rows)
+    clean: Tensor  # (rows,): score of the series
+    limit: int  # sequences per pass
+
+    @property
+    def rows(self) -> int:
+        return len(self.block.x)
+
+    @property
+    def free(self) -> Tensor:
+        """Probability that a cell moves, (rows, time, 1)."""
+        return self.law.free[..., None]
+
+    def ask(
+        self, masks: Tensor, alpha: Tensor, weight: Tensor | None = None, anchors: Tensor | None = None
+    ) -> Points:
+        """One pass with gradient for every point."""
+        x, difference = self.block.x, self.block.x - self.block.baseline
+        effects, scores = [], []
+        for piece in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
+            back = masks[:, piece] * (alpha[:, piece, None, None] - 1)
+            z = torch.addcmul(x[:, None], back, difference[:, None])
+            gradient, score, _, _ = self.question.gradient_and_score(z, self.block)
+            effects.append(gradient * difference[:, None])
+            scores.append(score)
+        weight = torch.ones_like(alpha) if weight is None else weight
+        return Points(masks, alpha, weight, torch.cat(effects, 1), torch.cat(scores, 1), anchors)
+
+    def far_end(self, masks: Tensor) -> Tensor:
+        """One forward pass for every mask: the score where all that moves is at its baseline."""
+        x, difference = self.block.x, self.block.x - self.block.baseline
+        parts = masks.split(max(1, self.limit // self.rows), 1)
+        return torch.cat(
+            [self.question.scores(x[:, None] - part * difference[:, None], self.block) for part in parts], 1
+        )
+
+
+@contextmanager
+def case(
+    model: nn.Module,
+    x: Tensor,
+    mask: Tensor | None,
+    setting: tuple[int | None, ...],
+    seeds: range,
+    limit: int,
+    **call,
+) -> Iterator[Case]:
+    """Prepare a case; ``setting`` is segments, min_length and max_length."""
+    repeats = len(seeds)
+    with quiet(model):
+        question = Question.ask(model, x, mask=mask, **call)
+        block = question.settled(question.block(slice(0, len(x))))
+        clean = question.scores(block.x[:, None], block)[:, 0]
+        explainer = Timing(50, *setting, anchored=0.5)
+        laws = {length: explainer._law(length, question) for length in sorted(set(question.lengths.tolist()))}
+        law = Law.table(laws, question.x, question.device, torch.float32).of(block.lengths.repeat(repeats))
+        stream = torch.cat([keys(seed, block.ids, Purpose.SEGMENTS) for seed in seeds], 1)
+        wide = {
+            name: part.repeat(repeats, *[1] * (part.ndim - 1))
+            for name, part in block._asdict().items()
+            if isinstance(part, Tensor)
+        }
+        yield Case(question, block._replace(**wide), law, stream, clean.repeat(repeats), limit)

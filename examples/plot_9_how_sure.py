@@ -1,0 +1,49 @@
+"""
+How sure is it?
+===============
+
+The picture shows the error of the scores falling as points are added, until each
+series is good enough.
+
+TIMING averages over random masks. How far its map is from the converged one can be
+estimated from the draws themselves, so nobody has to guess the number of points.
+"""
+
+from dataclasses import replace
+
+import tempograd as tg
+
+data = tg.load_dataset("switch_feature")
+few = replace(
+    data, train=data.train.take(slice(300))
+)  # enough for this page, and quick
+model = tg.train(
+    "gru", few, seed=0, options={"hidden": 32}, epochs=8, learning_rate=0.01
+)
+test = data.test.take(slice(30))
+
+exp = tg.explain(model, test.x, tolerance=0.05, channels=data.channels)
+tg.plots.convergence(exp)
+
+# %%
+# The line is the middle series, the band holds nine of ten. Where the line meets
+# the dashed one, the error is 5 % of the size of the map. Both axes are
+# logarithmic.
+#
+# The same in one line:
+
+exp.verdict()
+
+# %%
+# A fixed number of points may be too few for some series and too many for others.
+# The verdict says what to type instead.
+
+rough = tg.explain(model, test.x, points=50)
+rough.verdict()
+
+# %%
+# Each series has its own verdict, and got its own number of points.
+
+hardest = int(exp.passes.argmax())
+print(f"series {hardest}: {exp.verdict(hardest)}")
+print("points of the first ten series:", exp.passes[:10].tolist())

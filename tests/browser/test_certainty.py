@@ -1,0 +1,152 @@
+"""How sure the page says the scores are: the library's own words and numbers, and curves in the right place."""
+
+import math
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.browser
+
+
+def capital(text):
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def percent(error):
+    return f"{float(f'{100 * error:.2g}'):g} %"
+
+
+def places(sheet, chart, kind="path.curve"):
+    """Return the corners of a line of a picture."""
+    (line,) = sheet.paths(chart, kind)
+    return [tuple(map(float, part.split())) for part in line["d"].strip("Mz").split("L")]
+
+
+def expected_places(sheet, chart, points, errors, known, goal):
+    """Put errors into the picture by hand: both scales are logarithmic, with a quarter of room above and below."""
+    (box,) = sheet.panels(chart)
+    low, high = min(*known, goal) / 1.25, max(*known, goal) * 1.25
+    across = [math.log(n / points[0]) / math.log(points[-1] / points[0]) for n in points]
+    up = [math.log(error / low) / math.log(high / low) for error in errors]
+    return [
+        (box["left"] + a * (box["right"] - box["left"]), box["bottom"] - u * (box["bottom"] - box["top"]))
+        for a, u in zip(across, up, strict=False)
+    ]
+
+
+def flat(pairs):
+    return [number for pair in pairs for number in pair]
+
+
+@pytest.mark.parametrize("name", ["stopping", "classifier", "binary", "single", "bare"])
+def test_the_verdict_on_each_series_and_on_all(visit, name):
+    sheet = visit(name)
+    case = sheet.case
+    for method, explanation in case.explanations.items():
+        readable = " ".join(method.replace("_", " ").split())
+        rows = range(len(case.ids)) if name == "stopping" else {0, len(case.ids) - 1}
+        assert (
+            name != "stopping"
+            or method != "timing"
+            or {explanation.verdict(i)[:3] for i in rows} == {"con", "not"}
+        )
+        for row in rows:
+            if len(case.ids) > 1:
+                sheet.choose(case.ids[row])
+            sheet.by(method)
+            said = sheet.text("#certainty")
+            assert said.startswith(f"How sure is {readable}? {capital(explanation.verdict(row))}")
+            rough = explanation.verdict(row).startswith("not ")
+            assert ("rough" in sheet.find("#certainty").get_attribute("class").split()) == rough
+            if explanation.relative_error is None:
+                assert sheet.find("#certainty").get_attribute("data-error") == ""
+            else:
+                error = float(explanation.relative_error[row])
+                assert sheet.number("#certainty", "error") == pytest.approx(error, rel=1e-5)
+            if explanation.change is None:
+                assert "sum to" not in said.removeprefix(f"How sure is {readable}? ").partition(". ")[2]
+            else:
+                total = float(explanation.values[row].sum())
+                assert sheet.number("#certainty", "total") == pytest.approx(total, rel=1e-4, abs=1e-6)
+                assert sheet.number("#certainty", "change") == pytest.approx(float(explanation.change[row]))
+                assert "The scores sum to " in said
+                assert ("does not promise" in said) == (method == "timing")
+    sheet.view("summary")
+    for method, explanation in case.explanations.items():
+        sheet.by(method, "summary-method")
+        readable = " ".join(method.replace("_", " ").split())
+        assert sheet.text("#summary-certainty") == f"How sure is {readable}? {capital(explanation.verdict())}"
+
+
+def test_the_error_of_a_series_falls_to_the_goal(visit):
+    sheet = visit("stopping")
+    explanation = sheet.case.first
+    points = explanation.curve_points.tolist()
+    goal = explanation.parameters["tolerance"]
+    for row in (0, int(explanation.passes.argmin()), int(explanation.passes.argmax())):
+        sheet.choose(row)
+        errors = [error for error in explanation.curve_error[row].tolist() if not math.isnan(error)]
+        wanted = expected_places(sheet, "chart-convergence", points, errors, errors, goal)
+        assert flat(places(sheet, "chart-convergence")) == pytest.approx(flat(wanted), abs=0.1)
+        assert len(sheet.paths("chart-convergence", "circle")) == len(errors)
+        (box,) = sheet.panels("chart-convergence")
+        low, high = min(*errors, goal) / 1.25, max(*errors, goal) * 1.25
+        line = box["bottom"] - math.log(goal / low) / math.log(high / low) * (box["bottom"] - box["top"])
+        assert float(sheet.paths("chart-convergence", "line.goal")[0]["y1"]) == pytest.approx(line, abs=0.1)
+        first = sheet.pointed("chart-convergence", 0, 0.01)
+        assert first == ["8 points", f"error {percent(errors[0])}", "goal 4.5 %"]
+        last = sheet.pointed("chart-convergence", 0, 0.99)
+        reached = f"error {percent(errors[-1])}" if len(errors) == len(points) else "stopped before"
+        assert last[:2] == ["256 points", reached]
+
+
+def test_the_error_of_all_series(visit):
+    """The middle one and the band of nine in ten, each series with its last error after it stopped."""
+    sheet = visit("stopping").view("summary")
+    explanation = sheet.case.first
+    kept = explanation.curve_error.clone()
+    for row in range(len(kept)):
+        seen = kept[row][~kept[row].isnan()]
+        kept[row, len(seen) :] = seen[-1]
+    ordered = kept.sort(0).values
+    low, middle, high = ordered[0], ordered[4], ordered[8]  # of nine
+    points, goal = explanation.curve_points.tolist(), explanation.parameters["tolerance"]
+    known = torch.cat([low, high]).tolist()
+    chart = "chart-convergence-all"
+    wanted = expected_places(sheet, chart, points, middle.tolist(), known, goal)
+    assert flat(places(sheet, chart)) == pytest.approx(flat(wanted), abs=0.1)
+    above = expected_places(sheet, chart, points, high.tolist(), known, goal)
+    below = expected_places(sheet, chart, points, low.tolist(), known, goal)
+    assert flat(places(sheet, chart, "path.band")) == pytest.approx(flat([*above, *below[::-1]]), abs=0.1)
+    said = sheet.pointed(chart, 0, 0.01)
+    assert said == [
+        "8 points",
+        f"error {percent(float(middle[0]))}",
+        f"nine of ten series: {percent(float(low[0]))} to {percent(float(high[0]))}",
+        "goal 4.5 %",
+    ]
+    label = sheet.find(f"#{chart} > svg").get_attribute("aria-label")
+    ends = [f"{percent(float(middle[k]))} after {points[k]} points" for k in (0, -1)]
+    assert label == f"Error of the middle series: {', '.join(ends)}"
+
+
+def test_nothing_is_drawn_where_nobody_looked(visit):
+    sheet = visit("stopping")
+    assert sheet.find("#how-sure").is_visible()
+    sheet.by("integrated_gradients")
+    assert not sheet.find("#how-sure").is_visible()
+    sheet.view("summary")
+    assert sheet.find("#all-sure").is_visible()
+    sheet.by("integrated_gradients", "summary-method")
+    assert not sheet.find("#all-sure").is_visible()
+    other = visit("binary")
+    assert not other.find("#how-sure").is_visible()
+    assert not other.view("summary").find("#all-sure").is_visible()
+
+
+def test_the_roughest_series_come_first_if_asked(visit):
+    sheet = visit("binary")
+    sheet.set("sort", "error")
+    error = dict(zip(sheet.case.ids, sheet.case.first.relative_error.tolist(), strict=True))
+    assert [int(name) for name in sheet.options("series")] == sorted(error, key=lambda name: -error[name])
+    assert "error" not in visit("single").options("sort")

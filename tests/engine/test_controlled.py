@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.engine.controlled import RIDGE, SUSPECT, WIDER, ControlledMean
+
+SHAPE = (2, 12, 3, 2)  # series, points, time, channel
+
+
+def parts():
+    generator = torch.Generator().manual_seed(0)
+    effect = torch.randn(SHAPE, generator=generator, dtype=torch.float64)
+    free = (torch.rand(SHAPE, generator=generator) < 0.7).double()
+    weight = torch.rand(SHAPE[:2], generator=generator, dtype=torch.float64) + 0.5
+    position = (torch.arange(12) + 0.5).double() / 12
+    gap = torch.rand(SHAPE[:2], generator=generator, dtype=torch.float64)
+    return effect, weight, free, position, gap
+
+
+def literal(effect, weight, free, position, gap, way):
+    """One series, cell by cell, with a general solver."""
+    slope = (effect * free).sum((1, 2))
+    controls = np.stack([position - 0.5, position * slope - gap, position**2 * slope - 2 * position * gap])
+    controls /= np.sqrt((weight**2 * controls**2).sum(1, keepdims=True) / (weight**2).sum())
+
+    def fitted(y, f):
+        v = weight * f
+        u = v**2
+        centred = controls - (u * controls).sum(1, keepdims=True) / u.sum()
+        matrix = (u * centred) @ centred.T + np.diag(RIDGE) * u.sum() / f.sum()
+        beta = np.linalg.solve(matrix, (u * centred) @ (y - (u * y).sum() / u.sum()))
+        value = (v * (y - beta @ controls)).sum() / v.sum()
+        offset = (v * controls).sum(1) / v.sum()
+        rest = (u * (y - (u * y).sum() / u.sum() - beta @ centred) ** 2).sum()
+        n = v.sum() ** 2 / u.sum()
+        freedom = n - 1 - sum(f.sum() / (f.sum() + ridge) for ridge in RIDGE)
+        lever = 1 + u.sum() * offset @ np.linalg.solve(matrix, offset)
+        return value, rest * lever * n / freedom / v.sum() ** 2, n
+
+    squares = (weight * controls[1:]) ** 2
+    fourth = (squares**2).sum(1) / squares.sum(1)
+    leverage = (fourth / (squares.sum(1) * (1 + RIDGE[1] / len(slope)))).max()
+    basis = np.stack([1 - position, (1 - position) ** 2, (1 - position) ** 3])
+    normal = (basis * weight) @ basis.T + 1e-6 * weight.mean() * np.eye(3)
+    change = np.linalg.solve(normal, (basis * weight) @ gap).sum()
+    short = abs(fitted(slope, np.ones(len(slope)))[0] - change)
+    off = []
+    for control in controls[1:]:
+        mean = (weight * control).sum() / weight.sum()
+        off.append(abs(mean) / (np.sqrt((weight**2 * (control - mean) ** 2).sum()) / weight.sum()))
+    missing = short * np.clip((max(off) - SUSPECT[0]) / (SUSPECT[1] - SUSPECT[0]), 0, 1)
+
+    shares = []
+    for size in (np.abs(effect) * free, way * free):
+        share = size / size.sum((1, 2), keepdims=True)
+        shares.append((weight[:, None, None] * share).sum(0) / (weight[:, None, None] * free).sum(0))
+    found = np.empty((3, *effect.shape[1:]))
+    for cell in np.ndindex(effect.shape[1:]):
+        value, variance, n = fitted(effect[(slice(None), *cell)], free[(slice(None), *cell)])
+        wide = WIDER * missing * max(share[cell] for share in shares)
+        found[(slice(None), *cell)] = value, np.sqrt(variance / (1 - leverage) ** 2 + wide**2), n
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 5, 12])
+def test_equals_the_literal_formula_in_pieces_of_any_size(size):
+    gradient, weight, free, position, gap = parts()
+    way = torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    effect = gradient * way[:, None]
+    mean = ControlledMean(way)
+    for start in range(0, 12, size):
+        piece = slice(start, start + size)
+        mean.add(gradient[:, piece], weight[:, piece], free[:, piece], position[piece], gap[:, piece])
+    found = mean.result()
+    for i in range(2):
+        expected = literal(
+            *(part[i].numpy() for part in (effect, weight, free)), position.numpy(), gap[i].numpy(), way[i].abs().numpy()
+        )
+        for part, right in zip((found.mean, found.error, found.effective), expected, strict=True):
+            np.testing.assert_allclose(part[i].numpy(), right, rtol=1e-5)
+
+
+def test_some_series_can_go_on_without_the_others():
+    gradient, weight, free, position, gap = parts()
+    way = torch.ones(2, 3, 2, dtype=torch.float64)
+    both, second = ControlledMean(way), ControlledMean(way[1:])
+    for mean, rows in ((both, slice(0, 2)), (second, slice(1, 2))):
+        mean.add(gradient[rows, :6], weight[rows, :6], free[rows, :6], position[:6], gap[rows, :6])
+    both.take(torch.tensor([1]))
+    for mean in (both, second):
+        mean.add(gradient[1:, 6:], weight[1:, 6:], free[1:, 6:], position[6:], gap[1:, 6:])
+    for part, right in zip(both.result(), second.result(), strict=True):
+        torch.testing.assert_close(part, right)
+
+
+class Sum(torch.nn.Module):
+    """A sigmoid of a weighted sum; its steepness decides in how narrow a part of the path it changes."""
+
+    def __init__(self, weights, steepness):
+        super().__init__()
+        self.weights, self.steepness = torch.nn.Parameter(weights), steepness
+
+    def forward(self, x):
+        return self.steepness * ((x * self.weights).sum((1, 2))[:, None] - 4)
+
+
+def runs(steepness, seeds, **options):
+    """Explanations by all seeds, as series of one call, and the converged map."""
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(20, 2, generator=generator)
+    x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
+    model, law = Sum(weights, steepness), (3, 2, 7)
+    converged = tg.Timing(40_000, *law)(model, x, chunk=20_000).values
+    return tg.Timing(50, *law, **options)(model, x.repeat(seeds, 1, 1)), converged
+
+
+def test_the_error_is_two_thirds_or_less_of_the_plain_mean_and_the_answer_the_same():
+    plain, converged = runs(1.0, 200, controls=False)
+    ours, _ = runs(1.0, 200)
+    before, after = ((each.values - converged).abs().sum((1, 2)).mean() for each in (plain, ours))
+    assert after < 0.67 * before
+    bias = (ours.values.mean(0) - converged[0]).abs().sum() / converged.abs().sum()
+    assert bias < 0.01
+
+
+def covered(explanation, converged):
+    low, high = explanation.interval(0.95)
+    return float(((low <= converged) & (converged <= high)).float().mean())
+
+
+def test_intervals_hold_where_the_model_is_steep():
+    plain, converged = runs(60.0, 200, controls=False)
+    assert covered(plain, converged) < 0.6
+    ours, _ = runs(60.0, 200)
+    assert covered(ours, converged) > 0.9
+
+
+def test_intervals_of_a_smooth_model_are_not_far_too_wide():
+    ours, converged = runs(1.0, 200)
+    assert 0.93 < covered(ours, converged) < 0.995
+
+
+def test_without_segments_it_stays_midpoint_integrated_gradients():
+    generator = torch.Generator().manual_seed(0)
+    model = Sum(torch.randn(4, 2, generator=generator), 5.0)
+    x = 3 * torch.randn(2, 4, 2, generator=generator)
+    plain, ours = (tg.Timing(5, segments=0, controls=controls)(model, x).values for controls in (False, True))
+    assert torch.equal(plain, ours)
