@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.draws import Purpose, keys
-from tempograd.engine import Block, Question, quiet
+from tempograd.engine import Block, Question, gradients, quiet
 from tempograd.explainers import Timing
 from tempograd.explainers._segments import Law
 
@@ -55,7 +55,7 @@ class Case:
         for piece in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
             back = masks[:, piece] * (alpha[:, piece, None, None] - 1)
             z = torch.addcmul(x[:, None], back, difference[:, None])
-            gradient, score, _, _ = self.question.gradient_and_score(z, self.block)
+            gradient, score, _, _ = gradients(self.question, z, self.block)
             effects.append(gradient * difference[:, None])
             scores.append(score)
         weight = torch.ones_like(alpha) if weight is None else weight

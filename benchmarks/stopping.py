@@ -3,9 +3,9 @@
     python benchmarks/stopping.py --data DIR --models DIR --out stopping.jsonl
 
 Models, series and converged maps are those of ``samplers.py``, which makes what is missing of them. Every line is
-one data set, model, setting and way of asking, over all series: error and estimated error of the map, overlap of the
-top tenth, CPD, passes and time per series, share of cells never free, and paired differences to the released design.
-A GPU is needed for all of it; ``--tiny`` tries the script out in seconds.
+one data set, model, setting and way of asking, over all series: error and estimated error of the map, overlap of
+the top tenth, CPD, passes and time per series, share of cells never free, and paired differences to the released
+design. A GPU is needed for all of it; ``--tiny`` tries the script out in seconds.
 """
 
 import argparse
@@ -60,7 +60,8 @@ def study(
     reference = measured(model, truth, truth.values, 1, limit)["cpd"]
     facts = {"converged_cpd": float(reference.mean()), "converged_noise": noise}
     base: dict[str, Tensor] = {}
-    for name, way in (WAYS | {"40 ms": {}}).items():
+    for name, asked in (WAYS | {"40 ms": {}}).items():
+        way = asked
         seeds = options.seeds if name in ("released", "plain mean", "default") else 1
         if name == "40 ms":
             _, each = explained(model, test, setting, 1, limit, {"points": 800})

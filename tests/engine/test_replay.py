@@ -26,7 +26,7 @@ CHANGES = {
     "mode": lambda net: net.net.norm.train(),
     "layer": lambda net: setattr(net.net, "head", nn.Linear(8, 3)),
     "other kind of layer": lambda net: setattr(net.net, "norm", nn.Identity()),
-    "activation": lambda net: setattr(net, "last", nn.Sigmoid()),
+    "activation": lambda net: setattr(net, "last", nn.Sigmoid().eval()),
     "weight": lambda net: setattr(net.net.head, "weight", nn.Parameter(net.net.head.weight.detach().clone())),
     "buffer": lambda net: setattr(net.net.norm, "running_mean", torch.ones(8)),
     "plain tensor": lambda net: setattr(net, "code", torch.zeros(3)),

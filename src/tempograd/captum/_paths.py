@@ -18,8 +18,8 @@ from tempograd.engine import (
     require_graph,
 )
 from tempograd.errors import ModelError
-from tempograd.explainers._retention import Segments
-from tempograd.explainers.timing import Timing, draw_whole, warn_of_rare_cells
+from tempograd.explainers._retention import Segments, warn_of_rare_cells
+from tempograd.explainers.timing import Timing, draw_whole
 
 Forward = Callable[..., Tensor]
 
@@ -77,7 +77,7 @@ class Job:
         return groups
 
     def _explain(self, rows: slice, size: int, groups: list[Series], scores: tuple[Tensor, ...]) -> None:
-        """Explain some rows, at most ``size`` sequences at a time; the cells of all inputs are taken as one row."""
+        """Explain some rows, at most ``size`` sequences at a time; the cells of all inputs are as one row."""
         x = [whole[rows] for whole in self.inputs]
         change = [each - base[rows] for each, base in zip(x, self.baselines, strict=True)]
         way = _joined(change, 1)

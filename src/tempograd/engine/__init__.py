@@ -7,6 +7,7 @@ from tempograd.engine.controlled import ControlledMean
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
 from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
+from tempograd.engine.gradients import Gradients, gradients
 from tempograd.engine.later import Later
 from tempograd.engine.precision import computing
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
@@ -22,6 +23,7 @@ __all__ = [
     "Chunks",
     "ControlledMean",
     "Estimate",
+    "Gradients",
     "Landing",
     "Later",
     "Model",
@@ -35,6 +37,7 @@ __all__ = [
     "differentiate",
     "differentiate_each",
     "fingerprint",
+    "gradients",
     "link",
     "owner",
     "pick",

@@ -1,7 +1,7 @@
 """Work in pieces that fit the device: the piece halves whenever memory runs out."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 import torch
 
@@ -18,10 +18,29 @@ Done = Callable[[int], None]
 
 
 class Chunks:
-    """How many sequences go through the model at once."""
+    """How many sequences go through the model at once.
 
-    def __init__(self, device: torch.device, cells: int, size: int | None = None) -> None:
-        self.size = max(1, min(_most(device), CELLS // cells)) if size is None else size
+    Parameters
+    ----------
+    device : torch.device
+    cells : int
+        Values of one sequence.
+    size : int, optional
+        By default what the device should hold.
+    memory : dict, optional
+        What did fit when memory ran out before, by device and cells; kept up to date.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        cells: int,
+        size: int | None = None,
+        memory: dict[Hashable, int] | None = None,
+    ) -> None:
+        self._memory, self._kind = {} if memory is None else memory, (device, cells)
+        usual = max(1, min(_most(device), CELLS // cells))
+        self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
     def run(self, series: int, per_series: int, work: Callable[[slice, int], None], label: str) -> None:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
@@ -58,6 +77,7 @@ class Chunks:
                     "shorter series or a larger device."
                 ) from error
             self.size //= 2
+            self._memory[self._kind] = self.size
         else:
             return True
         # outside the handler, where the error no longer holds on to the tensors of the failed pass

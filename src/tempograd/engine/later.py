@@ -1,11 +1,11 @@
-"""A yes or no from the device that the host need not wait for until it asks."""
+"""A few numbers from the device that the host need not wait for until it asks."""
 
 import torch
 from torch import Tensor
 
 
 class Later:
-    """Starts the copy of flags to the host; asking for them waits for the copy, not for later work.
+    """Starts the copy of numbers to the host; asking for them waits for the copy, not for later work.
 
     Examples
     --------
@@ -13,23 +13,23 @@ class Later:
     True
     """
 
-    def __init__(self, flags: Tensor) -> None:
+    def __init__(self, numbers: Tensor) -> None:
         self._event: torch.cuda.Event | None = None
-        self._flags = flags
-        if flags.is_cuda:
-            self._flags = torch.empty(flags.shape, dtype=flags.dtype, pin_memory=True)
-            self._flags.copy_(flags, non_blocking=True)
+        self._numbers = numbers
+        if numbers.is_cuda:
+            self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._numbers.copy_(numbers, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here
             self._event.record()
 
     def __bool__(self) -> bool:
         return bool(self._arrived())
 
-    def tolist(self) -> list[bool]:
-        """Return all flags."""
+    def tolist(self) -> list[float]:
+        """Return all of them."""
         return list(self._arrived().tolist())
 
     def _arrived(self) -> Tensor:
         if self._event is not None:
             self._event.synchronize()
-        return self._flags
+        return self._numbers

@@ -14,7 +14,7 @@ from tempograd.engine.replay import CELLS, Tensors, UnrecordableError, replay
 def played(
     model: Model, output: str, z: Tensor, clean: Tensor | None, target: Tensor | None
 ) -> tuple[Tensor | None, Tensor, Tensor] | None:
-    """Return the answer to the clean series, the scores and the gradients from a recording; None if there is none.
+    """Return the answers to the clean rows, the scores and the gradients from a recording; None if there is none.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def played(
     clean : Tensor of shape (series or more, time, channel), optional
         What is answered too: the clean series and, behind them, others.
     target : LongTensor of shape (series,), optional
-        By default what the model predicts for the clean series. One that is out of range is cut, so the caller
-        must refuse it when the answer is there.
+        By default what the model predicts for the series themselves. One that is out of range is cut, so the
+        caller must refuse it when the answer is there.
     """
     if z.numel() > CELLS or not z.is_cuda:
         return None

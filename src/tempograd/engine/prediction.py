@@ -1,6 +1,5 @@
 """What a model says: its output as probabilities or as it is, and the score that is explained."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,34 +52,6 @@ def raw(model: Model, z: Tensor) -> Tensor:
             f"The model must return one row per series: {len(z)} series gave shape {tuple(answer.shape)}."
         )
     return answer[:, None] if answer.ndim == 1 else answer
-
-
-def is_probability(answer: Tensor) -> bool:
-    """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
-    return judge([findings(answer).tolist()])[1]
-
-
-def findings(answer: Tensor) -> Tensor:
-    """Look at clean answers: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
-
-    Few operations, since a single series has to wait for each; :func:`judge` reads the result on the host.
-    """
-    total = answer.sum(-1, dtype=torch.float64)
-    return torch.stack(
-        [total.sum(), answer.amin().double(), (total - 1).abs_().amax(), total.new_full((), answer.shape[-1])]
-    )
-
-
-def judge(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
-    """Tell whether all answers are finite, and whether all rows are probabilities, of more than one number each.
-
-    Examples
-    --------
-    >>> judge([findings(torch.tensor([[0.2, 0.8], [1.0, 0.0]])).tolist()])
-    (True, True)
-    """
-    finite = all(math.isfinite(total) for total, *_ in found)
-    return finite, all(least >= 0 and far < 1e-4 and size > 1 for _, least, far, size in found)
 
 
 def misfit(error: Exception, shape: Sequence[int], layout: str) -> str | None:

@@ -1,25 +1,23 @@
 """One question to one model: which prediction, for which series, against which baseline."""
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tempograd import checks
 from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
-from tempograd.engine.differentiate import differentiate, own_steps, require_graph
-from tempograd.engine.later import Later
-from tempograd.engine.passes import played
+from tempograd.engine.findings import Findings
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
-    findings,
-    judge,
     link,
     misfit,
     pick,
@@ -27,8 +25,10 @@ from tempograd.engine.prediction import (
     resolve_steps,
     resolve_target,
 )
-from tempograd.engine.quiet import Model, place
+from tempograd.engine.quiet import Model, owner, place
 from tempograd.errors import InputError, ModelError
+
+_fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
 
 class Block(NamedTuple):
@@ -79,8 +79,7 @@ class Question:
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     landing: Landing = field(default_factory=Landing)
-    _findings: list[Tensor] = field(default_factory=list)
-    _first: Later | None = None  # the findings about the first block, until somebody looked at them
+    _findings: Findings = field(default_factory=Findings)
 
     @classmethod
     def ask(
@@ -130,12 +129,14 @@ class Question:
 
     def but(self, **changes: Any) -> Self:
         """Return a fresh question that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=[], _first=None, landing=Landing(), **changes)
+        return replace(self, target=None, steps=None, _findings=Findings(), landing=Landing(), **changes)
 
     @property
     def chunks(self) -> Chunks:
         """Return a fresh plan for how much goes through the model at once."""
-        return Chunks(self.device, self.x[0].numel(), self.chunk)
+        module = owner(self.model)
+        memory = None if module is None else _fitted.setdefault(module, {})
+        return Chunks(self.device, self.x[0].numel(), self.chunk, memory)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
@@ -159,9 +160,7 @@ class Question:
         if self.target is None:
             self._learn(answer)
         answer = answer.detach()
-        self._findings.append(findings(answer))
-        if len(self._findings) == 1:
-            self._first = Later(self._findings[0])
+        self._findings.add(answer)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
             chosen = answer.argmax(-1)
@@ -172,7 +171,7 @@ class Question:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        return block._replace(clean=self._score(link(answer.detach(), self.output), block, 1))
+        return block._replace(clean=self.score(link(answer.detach(), self.output), block, 1))
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""
@@ -186,13 +185,11 @@ class Question:
     def settled(self, block: Block) -> Block:
         """Read the clean series of a block in a pass of their own."""
         with torch.no_grad():
-            return self.read(block, self._raw(block.x))
+            return self.read(block, self.call(block.x))
 
     def verify_once(self) -> None:
         """Verify the first block's answers, so that a long run fails early; waits for no later work."""
-        if self._first is not None:
-            self._refuse(judge([self._first.tolist()]))
-            self._first = None
+        self._findings.verify_once(self.output, self.x.shape[1:])
 
     def verify(self, values: Tensor | None = None) -> None:
         """Refuse NaN and probabilities among the clean answers, and NaN among the results.
@@ -201,100 +198,9 @@ class Question:
         """
         self.landing.land()
         total = None if values is None else values.sum(dtype=torch.float64)
-        if self._findings:
-            known = torch.stack(self._findings)
-            self._findings.clear()
-            self._first = None
-            self._refuse(judge(known.tolist()))
+        self._findings.verify(self.output, self.x.shape[1:])
         if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
-
-    def _refuse(self, verdict: tuple[bool, bool]) -> None:
-        finite, normalised = verdict
-        if not finite:
-            raise ModelError(
-                f"The model returned NaN or infinity for series of shape {tuple(self.x.shape[1:])}: "
-                "check its weights and the scale of x."
-            )
-        if normalised and self.output == "probability":
-            raise ModelError(
-                "The model already returns probabilities (non-negative rows that sum to 1): "
-                "pass output='raw', otherwise softmax would be applied twice."
-            )
-
-    def gradient(self, z: Tensor, block: Block) -> tuple[Tensor, Block]:
-        """Return the gradient at ``z``, (series, points, time, channel), and the block, its target now known."""
-        gradient, _, _, block = self.gradient_and_score(z, block)
-        return gradient, block
-
-    def gradient_and_score(
-        self, z: Tensor, block: Block, start: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor | None, Block]:
-        """Return the gradient at ``z``, the score there and at ``start``, and the block, its target now known.
-
-        ``start`` (series, time, channel) is read with the clean series, in the same pass; once they are known, its
-        score is None.
-        """
-        series, points = z.shape[:2]
-        known = self._played(z, block, start)
-        if known is not None:
-            return known
-        flat = z.flatten(0, 1).requires_grad_()
-        first: Tensor | None = None
-        if block.target is None:
-            extra = [block.x] if start is None else [block.x, start]
-            answer = self._raw(torch.cat([*extra, flat]))
-            block, first = self._read_both(block, answer[: series * len(extra)])
-            answer = answer[series * len(extra) :]
-        else:
-            answer = raw(self.model, flat)
-        score = self._score(link(answer, self.output), block, points)
-        require_graph(score)
-        here = score.detach().view(series, points, *score.shape[1:])
-        if isinstance(block.steps, str):
-            return own_steps(score, flat).view_as(z), here, first, block
-        gradient = differentiate(score.sum(), flat)
-        gradient = torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape)
-        return gradient, here, first, block
-
-    def _played(
-        self, z: Tensor, block: Block, start: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor | None, Block] | None:
-        """Do the same with the recording of an earlier pass, where there is one."""
-        if not z.is_cuda or self.asked_steps is not None or block.steps is not None:
-            return None
-        target, clean = block.target, None
-        if target is None:
-            target = self._plain_target(block.rows)
-            clean = block.x if start is None else torch.cat([block.x, start])
-        chosen = target if isinstance(target, Tensor) else None
-        if chosen is None and (clean is None or self.asked_target is not None):
-            return None
-        found = played(self.model, self.output, z, clean, chosen)
-        if found is None:
-            return None
-        answer, score, gradient = found
-        if answer is None:
-            return gradient, score, None, block
-        block, first = self._read_both(block, answer)
-        return gradient, score, first, block
-
-    def _read_both(self, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
-        """Take the answers to the clean series and, if they were asked for, to where the paths start."""
-        series = len(block.x)
-        block = self.read(block, answer[:series])
-        if len(answer) == series:
-            return block, None
-        return block, self._score(link(answer[series:].detach(), self.output), block, 1)
-
-    def _plain_target(self, rows: slice) -> Tensor | None:
-        """Return the asked classes before the model answered, if nothing but their range is left to be checked."""
-        asked = self.asked_target
-        if type(asked) is int and asked >= 0:
-            return torch.full((rows.stop - rows.start,), asked, device=self.device)
-        if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != self.ids.shape:
-            return None
-        return None if bool((asked < 0).any()) else asked[rows].to(self.device)
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
@@ -302,7 +208,7 @@ class Question:
 
     def raw_answers(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
-        answer = self._raw(z.flatten(0, 1))
+        answer = self.call(z.flatten(0, 1))
         return answer.reshape(*z.shape[:2], *answer.shape[1:])
 
     @torch.no_grad()
@@ -311,10 +217,11 @@ class Question:
 
         For ``steps="own"`` it is the score of each step, (series, points, time). The block must be settled.
         """
-        score = self._score(self.answers(z).flatten(0, 1), block, z.shape[1])
+        score = self.score(self.answers(z).flatten(0, 1), block, z.shape[1])
         return score.view(*z.shape[:2], *score.shape[1:])
 
-    def _score(self, answer: Tensor, block: Block, points: int) -> Tensor:
+    def score(self, answer: Tensor, block: Block, points: int) -> Tensor:
+        """Return the explained score from the linked answers to some points of each series, in their order."""
         if block.target is None:
             raise RuntimeError("The target is not known yet: the block must be settled first.")
         score = pick(answer, _repeat(block.target, points))
@@ -322,7 +229,7 @@ class Question:
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
 
-    def _raw(self, z: Tensor) -> Tensor:
+    def call(self, z: Tensor) -> Tensor:
         """Call the model; where the very first series do not fit it, say so in one sentence."""
         try:
             return raw(self.model, z)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Prefixes, Question, pieces
-from tempograd.engine.prediction import is_probability
+from tempograd.engine.findings import is_probability
 from tempograd.errors import InputError, ModelError
 
 

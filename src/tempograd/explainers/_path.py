@@ -7,7 +7,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine import Ahead, Block, ControlledMean, Estimate, Question, WeightedMean, pieces, relative_error
+from tempograd.engine import (
+    Ahead,
+    Block,
+    ControlledMean,
+    Estimate,
+    Question,
+    WeightedMean,
+    gradients,
+    pieces,
+    relative_error,
+)
 from tempograd.explainers._stages import Plan
 
 
@@ -191,7 +201,7 @@ class Run:
         precision = torch.promote_types(self.question.dtype, torch.float32)
         for piece in pieces(points, max(1, self.size // len(block.x))):
             at = paths.at(piece)
-            gradient, score, first, block = self.question.gradient_and_score(at.z, block, paths.start)
+            gradient, score, first, block = gradients(self.question, at.z, block, paths.start)
             if first is not None:
                 self._note_change(block, first)
             gradient = gradient.to(precision)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tempograd.errors import SettingError
+from tempograd.errors import SettingError, warn
 
+RAREST = 1e-6  # a cell less often free than this cannot be estimated
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
@@ -85,3 +86,14 @@ def _half(cover: Array) -> int:
     candidates = np.arange(max(0, guess - 2), 2 * guess + 4)
     share = ((1 - cover) ** candidates[:, None]).mean(-1)
     return int(candidates[np.abs(share - 0.5).argmin()])
+
+
+def warn_of_rare_cells(laws: list[Segments], points: int) -> None:
+    """Warn, before anything runs, if some cell will be free in fewer than two points on average."""
+    law = min(laws, key=lambda each: float(each.free().min()))
+    rarest = max(float(law.free().min()), RAREST)  # what is held always was found to be unobserved
+    if rarest * points < 2:
+        warn(
+            f"With {law} step {law.free().argmin()} is free in only {rarest * points:.2g} of {points} points on "
+            f"average: expect large errors there; use points={int(2 / rarest) + 1} or shorter segments."
+        )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine import Model, Question, owner, place, quiet
-from tempograd.engine.prediction import is_probability
+from tempograd.engine.findings import is_probability
 from tempograd.errors import InputError, SettingError, UnknownNameError
 from tempograd.explainers._embedding import copied
 from tempograd.explainers._path import Attribution

@@ -13,11 +13,11 @@ from torch import Tensor
 from tempograd import checks
 from tempograd.draws import FAR, Purpose, keys, per_point, split
 from tempograd.engine import Block, Later, Question
-from tempograd.errors import SettingError, UnknownNameError, warn
+from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers._anchors import Draw, draw, repaired
 from tempograd.explainers._path import Attribution, Path, Points, integrate
-from tempograd.explainers._published import summed_over_prefixes
-from tempograd.explainers._retention import Segments, complete
+from tempograd.explainers._published import TIMING, TIMING_FAULTS, summed_over_prefixes
+from tempograd.explainers._retention import RAREST, Segments, complete, warn_of_rare_cells
 from tempograd.explainers._segments import Law, moving
 from tempograd.explainers._stages import Plan, doubling
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -25,19 +25,6 @@ from tempograd.explainers.base import EXPLAINERS, Explainer
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 FIRST = 50  # points of the first stage
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer of the first points than that
-RAREST = 1e-6  # a cell less often free than this cannot be estimated
-REAL_FAULTS, ALL_FAULTS = frozenset({"A3", "A4", "A5", "A7"}), frozenset({"A3", "A4", "A5", "A6", "A7", "1.4"})
-PUBLISHED: dict[str, tuple[int, int, int, frozenset[str]]] = {  # segments, min_length, max_length, quirks
-    "mimic3": (50, 10, 48, REAL_FAULTS),
-    "pam": (10, 10, 600, REAL_FAULTS),
-    "boiler": (50, 1, 36, REAL_FAULTS),
-    "epilepsy": (10, 10, 10, REAL_FAULTS),
-    "wafer": (5, 10, 152, REAL_FAULTS),
-    "freezer": (5, 10, 100, REAL_FAULTS),
-    # The paper does not state these two: the best of the released sweep (benchmarks/published_cells.py).
-    "switch_feature": (5, 1, 100, ALL_FAULTS),
-    "state": (10, 1, 200, ALL_FAULTS),
-}
 
 
 @EXPLAINERS.register("timing")
@@ -111,7 +98,7 @@ class Timing(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = ALL_FAULTS
+    known_quirks: ClassVar[frozenset[str]] = TIMING_FAULTS
 
     points: int = 50
     segments: int | None = None
@@ -165,9 +152,9 @@ class Timing(Explainer):
     @classmethod
     def published(cls, dataset: str) -> Self:
         """Return the paper's setting for a data set with the faults of the released code, ``quirks`` above."""
-        if dataset not in PUBLISHED:
-            raise UnknownNameError("published setting of TIMING", dataset, PUBLISHED)
-        segments, low, high, quirks = PUBLISHED[dataset]
+        if dataset not in TIMING:
+            raise UnknownNameError("published setting of TIMING", dataset, TIMING)
+        segments, low, high, quirks = TIMING[dataset]
         return cls(50, segments, low, high, anchored=0.0, controls=False, quirks=quirks)
 
     def attribute(self, question: Question) -> Attribution:
@@ -307,14 +294,3 @@ def draw_whole(
     everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(len(ids), law.time, law.channels)
     drawn = explainer.draw(keys(seed, ids, Purpose.SEGMENTS), table, everything, stage)
     return repaired(drawn, table, everything) if stage == 0 and drawn.unseen else drawn
-
-
-def warn_of_rare_cells(laws: list[Segments], points: int) -> None:
-    """Warn, before anything runs, if some cell will be free in fewer than two points on average."""
-    law = min(laws, key=lambda each: float(each.free().min()))
-    rarest = max(float(law.free().min()), RAREST)  # what is held always was found to be unobserved
-    if rarest * points < 2:
-        warn(
-            f"With {law} step {law.free().argmin()} is free in only {rarest * points:.2g} of {points} points on "
-            f"average: expect large errors there; use points={int(2 / rarest) + 1} or shorter segments."
-        )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, WeightedMean, pieces, quiet
+from tempograd.engine import Model, Question, WeightedMean, gradients, pieces, quiet
 from tempograd.errors import InputError
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
@@ -142,7 +142,7 @@ def timing_steps_record(
             path = path.mend() or path
             for piece in pieces(points, PIECE):
                 at = path.at(piece)
-                gradient, block = question.gradient(at.z, block)
+                gradient, _, _, block = gradients(question, at.z, block)
                 mean.add(gradient, at.weight, at.free)
                 moving = torch.ones_like(at.z) if at.free is None else at.free
                 drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], moving[0, ..., d]]))
