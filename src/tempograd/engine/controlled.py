@@ -22,12 +22,15 @@ from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/
 is about the slope that is missing, and it counts by a cell's share in it.
 """
 
+from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations_with_replacement
 
 import torch
 from torch import Tensor
 
 from tempograd.engine.average import Estimate
+from tempograd.engine.quiet import Model
+from tempograd.engine.replay import CELLS, Tensors, replay
 
 RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
 NOISE = 0.85  # standard errors that the mean of a control may be from 0
@@ -38,9 +41,12 @@ TINY = 1e-30
 class ControlledMean:
     """Accumulates points piece by piece; the mean is that of the effects, gradient times way."""
 
-    def __init__(self, way: Tensor) -> None:
-        """Start with how far each cell moves, (series, time, channel)."""
-        self._way = way
+    def __init__(self, way: Tensor, model: Model | None = None) -> None:
+        """Start with how far each cell moves, (series, time, channel).
+
+        With a model, the work on a few series is recorded with its passes, since it is launched as slowly.
+        """
+        self._way, self._model = way, model
         self._sums: list[Tensor] = []
         self._unit: Tensor | None = None  # size of a series' effects
         self._controls = 0
@@ -59,33 +65,16 @@ class ControlledMean:
         gap : Tensor of shape (series, points), optional
             Score of the input minus that of each point; without it only the position is used.
         """
-        free, way = free.flatten(2), self._way.flatten(1)[..., None]
-        moved = gradient.flatten(2) * free
-        sizes = moved.abs()
-        pairs = ((moved, way), (sizes, way.abs()), (free, way.abs()))
-        slope, size, length = (torch.bmm(*pair)[..., 0] for pair in pairs)
-        if self._unit is None:  # powers of the controls must not leave the range of numbers
-            self._unit = size.amax(1, keepdim=True).clamp(min=TINY)
-        one = torch.ones_like(slope)
-        w = one if weight is None else weight.to(slope)
-        u, place = w.square(), position.to(slope).expand_as(slope)
-        e = [place - 0.5]
-        if gap is not None:
-            slope, gap = slope / self._unit, gap / self._unit
-            e += [place * slope - gap, place * (place * slope - 2 * gap)]
-        k = self._controls = len(e)
-        products = [a * b for a, b in combinations_with_replacement(e, 2)]
-        factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), one], 1)
-        parts = [
-            torch.bmm(factors, free),
-            torch.bmm(torch.cat([factors[:, :2], factors[:, 2 + k : 2 + 2 * k]], 1), moved),
-            torch.bmm(u[:, None], moved.square()),
-            torch.bmm((w / size.clamp(min=TINY))[:, None], sizes),
-            torch.bmm((w / length.clamp(min=TINY))[:, None], free),
-            factors.sum(2),
-            torch.stack([(w * a).square().square().sum(1) for a in e], 1),
-        ]
-        self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
+        self._controls = 1 if gap is None else 3
+        given = {"weight": weight, "gap": gap, "unit": self._unit}
+        names = tuple(name for name, part in given.items() if part is not None)
+        parts = [part for part in given.values() if part is not None]
+
+        def work(*inputs: Tensor) -> tuple[Tensor, ...]:
+            return _sums(*inputs[:4], **dict(zip(names, inputs[4:], strict=True)))
+
+        *new, self._unit = self._run(("sums", names), work, (self._way, gradient, free, position, *parts))
+        self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
@@ -94,44 +83,96 @@ class ControlledMean:
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
+        if self._unit is None:
+            raise RuntimeError("There are no points yet.")
         k = self._controls
-        on_free, (wy, uy, *uey), (squares,), (share,), (length,), whole, fourth = (
-            part.unbind(1) for part in self._sums
-        )
-        total, mass, number = on_free[0].clamp(min=TINY), on_free[1].clamp(min=TINY), on_free[-1]
-        firm = [
-            RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)
-        ]  # by a control's size
-        weight = mass / number.clamp(min=1)  # of one point
-        ridge = [each[:, None] * weight + TINY for each in firm]
-        ue = on_free[2 + k : 2 + 2 * k]
-        grid: dict[tuple[int, int], Tensor] = {}
-        for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
-            grid[a, b] = on_free[place] - ue[a] * (ue[b] / mass)
-        for a in range(k):
-            grid[a, a] = grid[a, a] + ridge[a]
-            grid[a, k] = uey[a] - ue[a] * (uy / mass)
-            grid[a, k + 1] = on_free[2 + a] / total
-        nothing = torch.zeros_like(total)
-        grid |= {(k, k): squares - uy * (uy / mass), (k, k + 1): nothing, (k + 1, k + 1): nothing}
-        slopes = _eliminate(grid, k)
-        rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
 
-        mean = wy / total + grid[k, k + 1]
-        lever = 1 - mass * grid[k + 1, k + 1]
-        effective = total * (total / mass)
-        used = sum((number / (number + points) for points in RIDGE[:k]), nothing)
-        freedom = (effective - 1 - used).clamp(min=0.5)
-        error = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
-        way = self._way.flatten(1)
-        values, error = (mean * way).where(number > 0, 0), error * way.abs()
-        if k > 1 and self._unit is not None:
-            own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
-            off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
-            part = torch.maximum(share, length) * way.abs() / total
-            error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * self._unit * part)
-        parts = values, error.masked_fill(number < 2, torch.inf), number, effective
-        return Estimate(*(part.view(self._way.shape) for part in parts))
+        def work(*inputs: Tensor) -> tuple[Tensor, ...]:
+            return _estimate(k, inputs[0], inputs[1], inputs[2:])
+
+        return Estimate(*self._run(("estimate", k), work, (self._way, self._unit, *self._sums)))
+
+    def _run(self, kind: Hashable, work: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> Tensors:
+        largest = max(part.numel() for part in inputs)
+        if self._model is None or largest > CELLS:
+            return work(*inputs)
+        return replay(self._model, kind, work, inputs) or work(*inputs)
+
+
+def _sums(
+    way: Tensor,
+    gradient: Tensor,
+    free: Tensor,
+    position: Tensor,
+    weight: Tensor | None = None,
+    gap: Tensor | None = None,
+    unit: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """Sum over points what the regression needs, and return the unit as well."""
+    free, way = free.flatten(2), way.flatten(1)[..., None]
+    moved = gradient.flatten(2) * free
+    sizes = moved.abs()
+    pairs = ((moved, way), (sizes, way.abs()), (free, way.abs()))
+    slope, size, length = (torch.bmm(*pair)[..., 0] for pair in pairs)
+    if unit is None:  # powers of the controls must not leave the range of numbers
+        unit = size.amax(1, keepdim=True).clamp(min=TINY)
+    one = torch.ones_like(slope)
+    w = one if weight is None else weight.to(slope)
+    u, place = w.square(), position.to(slope).expand_as(slope)
+    e = [place - 0.5]
+    if gap is not None:
+        slope, gap = slope / unit, gap / unit
+        e += [place * slope - gap, place * (place * slope - 2 * gap)]
+    products = [a * b for a, b in combinations_with_replacement(e, 2)]
+    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), one], 1)
+    on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
+    return (
+        torch.bmm(factors, free),
+        torch.bmm(on_effects, moved),
+        torch.bmm(u[:, None], moved.square()),
+        torch.bmm((w / size.clamp(min=TINY))[:, None], sizes),
+        torch.bmm((w / length.clamp(min=TINY))[:, None], free),
+        factors.sum(2),
+        torch.stack([(w * a).square().square().sum(1) for a in e], 1),
+        unit,
+    )
+
+
+def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
+    on_free, (wy, uy, *uey), (squares,), (share,), (length,), whole, fourth = (part.unbind(1) for part in sums)
+    total, mass, number = on_free[0].clamp(min=TINY), on_free[1].clamp(min=TINY), on_free[-1]
+    firm = [RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)]  # by a control's size
+    weight = mass / number.clamp(min=1)  # of one point
+    ridge = [each[:, None] * weight + TINY for each in firm]
+    ue = on_free[2 + k : 2 + 2 * k]
+    grid: dict[tuple[int, int], Tensor] = {}
+    for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
+        grid[a, b] = on_free[place] - ue[a] * (ue[b] / mass)
+    for a in range(k):
+        grid[a, a] = grid[a, a] + ridge[a]
+        grid[a, k] = uey[a] - ue[a] * (uy / mass)
+        grid[a, k + 1] = on_free[2 + a] / total
+    nothing = torch.zeros_like(total)
+    grid |= {(k, k): squares - uy * (uy / mass), (k, k + 1): nothing, (k + 1, k + 1): nothing}
+    slopes = _eliminate(grid, k)
+    rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
+
+    mean = wy / total + grid[k, k + 1]
+    lever = 1 - mass * grid[k + 1, k + 1]
+    effective = total * (total / mass)
+    used = sum((number / (number + points) for points in RIDGE[:k]), nothing)
+    freedom = (effective - 1 - used).clamp(min=0.5)
+    error = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
+    shape, way = way.shape, way.flatten(1)
+    values, error = (mean * way).where(number > 0, 0), error * way.abs()
+    if k > 1:
+        own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
+        off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
+        part = torch.maximum(share, length) * way.abs() / total
+        error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * unit * part)
+    parts = values, error.masked_fill(number < 2, torch.inf), number, effective
+    return tuple(part.view(shape) for part in parts)
 
 
 def _square(a: int, k: int) -> int:

@@ -155,7 +155,7 @@ class Run:
         block = self._read(block, paths)
         precision = torch.promote_types(self.question.dtype, torch.float32)
         mean = (
-            ControlledMean(paths.scale.to(precision))
+            ControlledMean(paths.scale.to(precision), self.question.model)
             if paths.controlled
             else WeightedMean(errors=self.plan.random)
         )
@@ -171,7 +171,7 @@ class Run:
             if self.plan.random:
                 error = relative_error(parts[0], parts[1], observed)
                 self.whole.look(rows, stage, error)
-                done = self.plan.enough(error, parts[0], before, block.observed)
+                done = self.plan.enough(error, parts[0], before, block.observed)  # None if all go on
             if passes == self.plan.points or (done is not None and bool(done.all())):
                 self.whole.finish(rows, parts, passes)
                 return

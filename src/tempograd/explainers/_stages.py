@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 TOP = 0.1  # share of the observed cells whose ranking matters
@@ -43,14 +42,17 @@ class Plan:
         """
         return max(self.stages if self.tolerance is None else self.stages[:3])
 
-    def enough(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor:
-        """Tell for each series whether to stop, given its error, its map and that of the last look."""
+    def enough(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
+        """Tell for each series whether to stop, given its error, its map and that of the last look.
+
+        None if all go on.
+        """
         if self.tolerance is None:
-            return torch.zeros_like(error, dtype=torch.bool)
+            return None
         if self.until == "error":
             return error <= self.tolerance
         if before is None:
-            return torch.zeros_like(error, dtype=torch.bool)
+            return None
         return changed(values, before, observed) <= self.tolerance
 
 
