@@ -103,6 +103,21 @@ def test_very_small_and_large_effects_scale_the_result(size):
     torch.testing.assert_close(found[1].error / size, found[0].error)
 
 
+def test_cells_with_one_draw_have_no_error_and_those_with_none_no_value():
+    gradient, weight, free, position, gap = parts()
+    free[:, :, 0, 0] = 0
+    free[:, 1:, 1, 1] = 0
+    free[:, 0, 1, 1] = 1
+    mean = ControlledMean(torch.ones(2, 3, 2, dtype=torch.float64))
+    mean.add(gradient, weight, free, position, gap)
+    found = mean.result()
+    assert (found.mean[:, 0, 0] == 0).all()
+    torch.testing.assert_close(found.mean[:, 1, 1], gradient[:, 0, 1, 1])
+    assert found.error[:, 0, 0].isinf().all()
+    assert found.error[:, 1, 1].isinf().all()
+    assert found.error.isfinite().sum() == 2 * 4
+
+
 def test_gradients_that_vanish_beside_a_large_change_of_the_score_stay_finite():
     gradient, weight, free, position, gap = (part.float() for part in parts())
     mean = ControlledMean(torch.ones(2, 3, 2))
