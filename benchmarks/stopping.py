@@ -30,8 +30,6 @@ WAYS: dict[str, dict[str, Any]] = {  # the first is what the others are compared
     "plain mean": {"controls": False},
     "default": {},
     "200 points": {"points": 200},
-    "1000 points": {"points": 1000},
-    "tolerance 0.3": {"tolerance": 0.3},
     "tolerance 0.2": {"tolerance": 0.2},
     "tolerance 0.1": {"tolerance": 0.1},
     "tolerance 0.05": {"tolerance": 0.05},

@@ -15,6 +15,13 @@ Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 FULL = 0.98  # share of the observed cells that stay below the full colour
 
 
+def settings(explanation: Explanation) -> dict[str, Any]:
+    """Return the parameters that made a difference: no empty list, and how to stop only where that was asked."""
+    stops = explanation.parameters.get("tolerance") is not None
+    idle = () if stops else ("tolerance", "max_points", "until")
+    return {name: value for name, value in explanation.parameters.items() if value != [] and name not in idle}
+
+
 def labelled(explanations: Explanations) -> dict[str, Explanation]:
     """Give every explanation a distinct name, by default its method's, and check that they fit together."""
     if isinstance(explanations, Explanation):

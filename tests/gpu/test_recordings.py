@@ -23,7 +23,7 @@ def _nothing_recorded():
 def recordings(model: nn.Module) -> int:
     """Passes that are recorded, without the sums over their points."""
     known = replay._known.get(model, {})
-    passes = [found for key, found in known.items() if key[0][0] not in ("sums", "estimate")]
+    passes = [found for key, found in known.items() if key[0][0] != "controlled"]
     return sum(isinstance(found, replay._Recording) for found in passes)
 
 

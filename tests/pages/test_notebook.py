@@ -220,7 +220,8 @@ def test_settings_and_origin_are_kept():
     assert "points = 30" in lines
     assert "max_length = 4" in lines
     assert "segments, min_length, anchored: chosen automatically" in lines
-    assert not any(line.endswith("= None") for line in lines)
+    assert not any(line.endswith("= None") or "max_points" in line for line in lines)
+    assert {"tolerance = 0.5", "max_points = 3200"} <= set(shown(explained(tolerance=0.5)).text.split("\n"))
     assert {"seed = 1", f"model {found.fingerprint}", f"tempograd {tg.__version__}"} <= set(lines)
 
 

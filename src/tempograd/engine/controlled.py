@@ -22,7 +22,7 @@ from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/
 is about the slope that is missing, and it counts by a cell's share in it.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 
 import torch
@@ -49,6 +49,7 @@ class ControlledMean:
         self._way, self._model = way, model
         self._sums: list[Tensor] = []
         self._unit: Tensor | None = None  # size of a series' effects
+        self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
         self._controls = 0
 
     def add(
@@ -66,37 +67,47 @@ class ControlledMean:
             Score of the input minus that of each point; without it only the position is used.
         """
         self._controls = 1 if gap is None else 3
-        given = {"weight": weight, "gap": gap, "unit": self._unit}
-        names = tuple(name for name, part in given.items() if part is not None)
-        parts = [part for part in given.values() if part is not None]
-
-        def work(*inputs: Tensor) -> tuple[Tensor, ...]:
-            return _sums(*inputs[:4], **dict(zip(names, inputs[4:], strict=True)))
-
-        *new, self._unit = self._run(("sums", names), work, (self._way, gradient, free, position, *parts))
-        self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
+        self._flush()
+        names = tuple(name for name, part in (("weight", weight), ("gap", gap)) if part is not None)
+        parts = [part for part in (weight, gap) if part is not None]
+        self._waiting = names, (gradient, free, position, *parts)
+        if self._sums or self._model is None or gradient.numel() > CELLS:
+            self._flush()
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
+        self._flush()
         self._way, self._sums = self._way[rows], [part[rows] for part in self._sums]
         self._unit = None if self._unit is None else self._unit[rows]
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
+        k = self._controls
+        if self._waiting is not None and self._model is not None:
+            names, parts = self._waiting
+
+            def work(way: Tensor, *inputs: Tensor) -> Tensors:
+                *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
+                return _estimate(k, way, unit, sums)
+
+            found = replay(self._model, ("controlled", names), work, (self._way, *parts))
+            if found is not None:
+                return Estimate(*found)
+        self._flush()
         if self._unit is None:
             raise RuntimeError("There are no points yet.")
-        k = self._controls
+        return Estimate(*_estimate(k, self._way, self._unit, self._sums))
 
-        def work(*inputs: Tensor) -> tuple[Tensor, ...]:
-            return _estimate(k, inputs[0], inputs[1], inputs[2:])
-
-        return Estimate(*self._run(("estimate", k), work, (self._way, self._unit, *self._sums)))
-
-    def _run(self, kind: Hashable, work: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> Tensors:
-        largest = max(part.numel() for part in inputs)
-        if self._model is None or largest > CELLS:
-            return work(*inputs)
-        return replay(self._model, kind, work, inputs) or work(*inputs)
+    def _flush(self) -> None:
+        """Take the points that waited for the result, where all of it could have been recorded as one."""
+        if self._waiting is None:
+            return
+        names, parts = self._waiting
+        self._waiting = None
+        given = dict(zip(names, parts[3:], strict=True))
+        given |= {} if self._unit is None else {"unit": self._unit}
+        *new, self._unit = _sums(self._way, *parts[:3], **given)
+        self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
 
 def _sums(
@@ -109,8 +120,9 @@ def _sums(
     unit: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Sum over points what the regression needs, and return the unit as well."""
-    free, way = free.flatten(2), way.flatten(1)[..., None]
-    moved = gradient.flatten(2) * free
+    # whatever the layout of the gradient, which for recurrent layers is not that of the series
+    moved = torch.mul(gradient, free, out=torch.empty(free.shape, dtype=free.dtype, device=free.device))
+    moved, free, way = moved.flatten(2), free.flatten(2), way.flatten(1)[..., None]
     sizes = moved.abs()
     pairs = ((moved, way), (sizes, way.abs()), (free, way.abs()))
     slope, size, length = (torch.bmm(*pair)[..., 0] for pair in pairs)
@@ -146,15 +158,16 @@ def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tupl
     weight = mass / number.clamp(min=1)  # of one point
     ridge = [each[:, None] * weight + TINY for each in firm]
     ue = on_free[2 + k : 2 + 2 * k]
+    centre = [each / mass for each in ue]
     grid: dict[tuple[int, int], Tensor] = {}
     for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
-        grid[a, b] = on_free[place] - ue[a] * (ue[b] / mass)
+        grid[a, b] = torch.addcmul(on_free[place], ue[a], centre[b], value=-1)
     for a in range(k):
         grid[a, a] = grid[a, a] + ridge[a]
-        grid[a, k] = uey[a] - ue[a] * (uy / mass)
+        grid[a, k] = torch.addcmul(uey[a], uy, centre[a], value=-1)
         grid[a, k + 1] = on_free[2 + a] / total
     nothing = torch.zeros_like(total)
-    grid |= {(k, k): squares - uy * (uy / mass), (k, k + 1): nothing, (k + 1, k + 1): nothing}
+    grid |= {(k, k): torch.addcmul(squares, uy, uy / mass, value=-1), (k, k + 1): nothing, (k + 1, k + 1): nothing}
     slopes = _eliminate(grid, k)
     rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
 
@@ -204,7 +217,7 @@ def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:
         for row in range(pivot + 1, last + 1):
             factor = grid[pivot, row] / grid[pivot, pivot]
             for column in range(row, last + 1):
-                grid[row, column] = grid[row, column] - factor * grid[pivot, column]
+                grid[row, column] = torch.addcmul(grid[row, column], factor, grid[pivot, column], value=-1)
     solved: list[Tensor] = []
     for row in reversed(range(count)):
         rest = grid[row, count]

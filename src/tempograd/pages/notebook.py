@@ -19,6 +19,7 @@ from tempograd import checks
 from tempograd.errors import InputError, MissingExtraError
 from tempograd.explanation import Explanation
 from tempograd.numerals import alike
+from tempograd.shown import settings
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -97,9 +98,9 @@ def _explained(explanation: Explanation) -> str:
 
 
 def _provenance(explanation: Explanation) -> str:
-    settings = {name: value for name, value in explanation.parameters.items() if value != []}
-    lines = [f"{name} = {value}" for name, value in settings.items() if value is not None]
-    open_ones = [name for name, value in settings.items() if value is None]
+    used = settings(explanation)
+    lines = [f"{name} = {value}" for name, value in used.items() if value is not None]
+    open_ones = [name for name, value in used.items() if value is None]
     lines += [f"{', '.join(open_ones)}: chosen automatically"] if open_ones else []
     lines += [f"seed = {explanation.seed}", f"model {explanation.fingerprint or 'not known'}"]
     lines.append(f"tempograd {explanation.version}")

@@ -9,6 +9,7 @@ from tempograd.explanation import Explanation
 from tempograd.numerals import alike, with_error
 from tempograd.pages.content import Content
 from tempograd.pages.scores import Cell, ScoreTable
+from tempograd.shown import settings
 
 MEANING = {
     "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
@@ -185,7 +186,7 @@ def provenance(explanations: Mapping[str, Explanation]) -> str:
 def _facts(found: Explanation) -> str:
     facts = {
         "method": found.method,
-        "parameters": ", ".join(f"{name} = {_written(value)}" for name, value in found.parameters.items())
+        "parameters": ", ".join(f"{name} = {_written(value)}" for name, value in settings(found).items())
         or "none",
         "seed": str(found.seed),
         "explained": f"{found.output} output, {_steps(found)}",
