@@ -221,7 +221,7 @@ def held_out(run: Figures) -> str:
             case = f"{DATASETS[row['dataset']]} {MODELS[row['model']]}"
             low[case] = min(low.get(case, 1.0), row["covered"])
     names = ", ".join(f"{case} ({found:.2f})" for case, found in sorted(low.items(), key=lambda item: item[1]))
-    ways = {"50 points": "default", "200": "200 points", "1,000": "1000 points", "tolerance 0.1": "tolerance 0.1"}
+    ways = {"50 points": "default", "200 points": "200 points", "tolerance 0.1": "tolerance 0.1"}
     several = []
     for label, way in ways.items():
         found = [row["covered"] for row in pick(run, way=way)]

@@ -22,7 +22,7 @@ DATASETS = {
 }
 MODELS = {"gru": "GRU", "cnn": "CNN", "transformer": "Transformer"}
 SETTINGS = {"paper": "paper's", "automatic": "automatic"}
-WAYS = ("default", "200 points", "1000 points", "40 ms")
+WAYS = ("default", "200 points", "40 ms")
 
 
 def records(run: Figures) -> list[Row]:

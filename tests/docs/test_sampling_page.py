@@ -11,7 +11,7 @@ import sampling_picture
 from speed_page import RESULTS, written
 
 STOPPING, SAMPLERS = (json.loads((RESULTS / f"{name}_h200.json").read_text()) for name in ("stopping", "samplers"))
-PAGE = sampling_page.PAGE.read_text()
+PAGE, README = sampling_page.PAGE.read_text(), (sampling_page.ROOT / "README.md").read_text()
 NUMBER = re.compile(r"−?\d[\d,]*\.?\d*")
 ORDER = ("wafer", "freezer", "epilepsy", "boiler", "physionet2012", "state")
 KINDS = ("gru", "cnn", "transformer")
@@ -148,6 +148,48 @@ def test_the_picture_draws_the_measured_errors():
     for name, axes in zip(ORDER, sampling_picture.errors(SAMPLERS, STOPPING).axes, strict=True):
         released, fixed, asked = axes.lines
         assert list(released.get_xdata()) == [20, 50, 100, 200, 1000]
-        ways = ("default", "200 points", "1000 points", "40 ms")
+        ways = ("default", "200 points", "40 ms")
         assert list(fixed.get_ydata()) == pytest.approx([mean("error", name, "paper", way) for way in ways])
         assert list(asked.get_xdata()) == pytest.approx([mean("passes", name, "paper", "tolerance 0.1")])
+
+
+def test_the_readme_says_what_was_measured():
+    """Hold the limits against the file: shares of the converged CPD, errors, how often intervals hold."""
+    limits = " ".join(re.search(r"## Limits(.*?)## Cite", README, re.DOTALL)[1].split())
+    asked = [
+        (cell("cpd", *place) / cell("converged_cpd", *place), cell("passes", *place))
+        for name in ORDER
+        for kind in KINDS
+        for setting in ("paper", "automatic")
+        for place in [(name, kind, setting, "tolerance 0.1")]
+    ]
+    pooled = [
+        mean("cpd", name, setting, "tolerance 0.1") / mean("converged_cpd", name, setting, "tolerance 0.1")
+        for name in ORDER
+        for setting in ("paper", "automatic")
+    ]
+    most = round(max(passes for _, passes in asked), -2)
+    assert f"reached {int(100 * min(pooled))} % or more of the converged map's CPD" in limits
+    assert f"({100 * min(share for share, _ in asked):.0f} % in the worst single case)" in limits
+    assert f"to {most:,.0f} passes a series" in limits
+    covered = sorted(
+        cell("covered", name, kind, setting, "default")
+        for name in ORDER
+        for kind in KINDS
+        for setting in ("paper", "automatic")
+    )
+    assert f"in {covered[2]:.2f}–{covered[-1]:.2f} of the cells in 34 of 36 cases" in limits
+    assert f"only {covered[0]:.2f}–{covered[1]:.2f} on the steepest" in limits
+    known = json.loads((RESULTS / "coverage_cpu.json").read_text())["models"]
+    for kind, words in (("default", "too: {}–{} of the cells"), ("plain", "a plain mean gives {}–{}")):
+        found = [part for model in known.values() for part in model[kind] if isinstance(part, float)]
+        assert words.format(*(f"{end:.2f}" for end in (min(found), max(found)))) in limits
+    errors = {
+        name: [mean("error", name, setting, "default") for setting in ("paper", "automatic")] for name in ORDER
+    }
+    smooth = [*errors["physionet2012"], *errors["state"]]
+    steep = [*errors["wafer"], *errors["freezer"], *errors["boiler"]]
+    assert 0.05 <= min(smooth) and max(smooth) <= 0.1, smooth
+    assert 0.25 <= min(steep) and max(steep) <= 0.65, steep
+    ratios = [mean("error", name, "paper", "default") / mean("error", name, "paper", "released") for name in ORDER]
+    assert f"{min(ratios):.2f}–{max(ratios):.2f} of the error of the released sampler at 50 points" in README
