@@ -53,12 +53,12 @@ def test_every_table_has_its_numbers_in_their_place(row):
     name, both = ORDER[row], ("paper", "automatic")
     was, now = (mean("error", name, "paper", way) for way in ("released", "default"))
     found = [100 * mean("overlap", name, "paper", way) for way in ("released", "default")]
-    unseen = 100 * mean("unseen", name, "paper", "released")
+    unseen = [100 * mean("unseen", name, "paper", way) for way in ("released", "default")]
     ratio = [now / was, paired("error", name, "paper") / was]
-    *numbers, first, second, never = shown("fifty")[row]
-    assert numbers == pytest.approx([was, now, *ratio], abs=0.0051)
-    assert [first, second] == pytest.approx(found, abs=0.51)
-    assert never == pytest.approx(unseen, abs=0.051)
+    numbers = shown("fifty")[row]
+    assert numbers[:4] == pytest.approx([was, now, *ratio], abs=0.0051)
+    assert numbers[4:6] == pytest.approx(found, abs=0.51)
+    assert numbers[6:] == pytest.approx(unseen, abs=0.051)
 
     differences = [
         [mean("cpd_difference", name, setting, "default"), paired("cpd", name, setting)] for setting in both
@@ -130,9 +130,9 @@ def test_words_about_cpd_follow_the_differences():
     ]
     said = sampling_page.cpd({"columns": columns, "rows": rows}).splitlines()[-1]
     above, level, below = said.split("; ")
-    assert above == "More than one standard error above: Wafer (paper's), Wafer (automatic)"
+    assert above == "More than one standard error above: Wafer (both settings)"
     assert "Freezer" in level
-    assert below == "**more than one below**: State (paper's), State (automatic)."
+    assert below == "**more than one below**: State (both settings)."
 
 
 def test_lines_of_a_run_become_rows_without_a_loss_that_matters():
