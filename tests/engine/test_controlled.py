@@ -47,14 +47,12 @@ def literal(effect, weight, free, position, gap, way):
         noise = np.sqrt((weight**2 * (control - mean) ** 2).sum()) / weight.sum()
         missing = max(missing, factor * max(0.0, abs(mean) - NOISE * noise))
 
-    shares = []
-    for size in (np.abs(effect) * free, way * free):
-        share = size / size.sum((1, 2), keepdims=True)
-        shares.append((weight[:, None, None] * share).sum(0) / (weight[:, None, None] * free).sum(0))
+    share = way * free / (way * free).sum((1, 2), keepdims=True)
+    share = (weight[:, None, None] * share).sum(0) / (weight[:, None, None] * free).sum(0)
     found = np.empty((3, *effect.shape[1:]))
     for cell in np.ndindex(effect.shape[1:]):
         value, variance, n = fitted(effect[(slice(None), *cell)], free[(slice(None), *cell)])
-        wide = WIDER * missing * max(share[cell] for share in shares)
+        wide = WIDER * missing * share[cell]
         found[(slice(None), *cell)] = value, np.sqrt(variance / (1 - leverage) ** 2 + wide**2), n
     return found
 
@@ -103,6 +101,15 @@ def test_very_small_and_large_effects_scale_the_result(size):
         found.append(mean.result())
     torch.testing.assert_close(found[1].mean / size, found[0].mean)
     torch.testing.assert_close(found[1].error / size, found[0].error)
+
+
+def test_gradients_that_vanish_beside_a_large_change_of_the_score_stay_finite():
+    gradient, weight, free, position, gap = (part.float() for part in parts())
+    mean = ControlledMean(torch.ones(2, 3, 2))
+    mean.add(1e-35 * gradient, weight, free, position, gap)
+    found = mean.result()
+    assert found.mean.isfinite().all()
+    assert (found.error > 0.01).all()  # the score changed, and no gradient told where
 
 
 class Sum(torch.nn.Module):

@@ -19,7 +19,7 @@ the error where a model is steep. A few points that hit the steep places pull th
 are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And a run that
 missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0. How far they are
 from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of :math:`\alpha^2` 1/3),
-is about the slope that is missing, and it counts by a cell's share in it.
+is about the slope that is missing, and it counts by a cell's share in the way of all that move.
 """
 
 from collections.abc import Sequence
@@ -123,11 +123,10 @@ def _sums(
     # whatever the layout of the gradient, which for recurrent layers is not that of the series
     moved = torch.mul(gradient, free, out=torch.empty(free.shape, dtype=free.dtype, device=free.device))
     moved, free, way = moved.flatten(2), free.flatten(2), way.flatten(1)[..., None]
-    sizes = moved.abs()
-    pairs = ((moved, way), (sizes, way.abs()), (free, way.abs()))
-    slope, size, length = (torch.bmm(*pair)[..., 0] for pair in pairs)
+    slope, length = torch.bmm(moved, way)[..., 0], torch.bmm(free, way.abs())[..., 0]
     if unit is None:  # powers of the controls must not leave the range of numbers
-        unit = size.amax(1, keepdim=True).clamp(min=TINY)
+        largest = slope.abs() if gap is None else torch.maximum(slope.abs(), gap.abs())
+        unit = largest.amax(1, keepdim=True).clamp(min=TINY)
     one = torch.ones_like(slope)
     w = one if weight is None else weight.to(slope)
     u, place = w.square(), position.to(slope).expand_as(slope)
@@ -136,14 +135,17 @@ def _sums(
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
     products = [a * b for a, b in combinations_with_replacement(e, 2)]
-    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), one], 1)
+    share = w / length.clamp(min=TINY)  # of a cell's way in that of all that move
+    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
     on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
+    if weight is None and moved.is_cuda:  # without writing the squares down, which is slower on a CPU
+        squares = torch.linalg.vector_norm(moved, dim=1).square_()[:, None]
+    else:
+        squares = torch.bmm(u[:, None], moved.square())
     return (
         torch.bmm(factors, free),
         torch.bmm(on_effects, moved),
-        torch.bmm(u[:, None], moved.square()),
-        torch.bmm((w / size.clamp(min=TINY))[:, None], sizes),
-        torch.bmm((w / length.clamp(min=TINY))[:, None], free),
+        squares,
         factors.sum(2),
         torch.stack([(w * a).square().square().sum(1) for a in e], 1),
         unit,
@@ -152,7 +154,7 @@ def _sums(
 
 def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
-    on_free, (wy, uy, *uey), (squares,), (share,), (length,), whole, fourth = (part.unbind(1) for part in sums)
+    on_free, (wy, uy, *uey), (squares,), whole, fourth = (part.unbind(1) for part in sums)
     total, mass, number = on_free[0].clamp(min=TINY), on_free[1].clamp(min=TINY), on_free[-1]
     firm = [RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)]  # by a control's size
     weight = mass / number.clamp(min=1)  # of one point
@@ -182,7 +184,7 @@ def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tupl
     if k > 1:
         own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
         off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
-        part = torch.maximum(share, length) * way.abs() / total
+        part = on_free[-2] * way.abs() / total
         error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * unit * part)
     parts = values, error.masked_fill(number < 2, torch.inf), number, effective
     return tuple(part.view(shape) for part in parts)
