@@ -1,8 +1,8 @@
 """Write the tables and the picture of ``docs/sampling.md`` from ``benchmarks/results/``: ``make bench-pages``.
 
-    python benchmarks/sampling_page.py [--stopping stopping.jsonl]
+    python benchmarks/sampling_page.py [--stopping stopping.jsonl] [--coverage coverage.txt]
 
-With the lines that ``stopping.py`` wrote, ``benchmarks/results/stopping_h200.json`` is made from them first.
+With what the studies wrote, ``stopping_h200.json`` and ``coverage_cpu.json`` are made from it first.
 """
 
 import argparse
@@ -11,60 +11,17 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import sampling_picture
-from sampling_picture import DATASETS, MODELS, SETTINGS, Figures, Row, pick
+import sampling_results
+from sampling_names import ASKED, DATASETS, DESIGNS, KNOWN, MODELS, SETTINGS
+from sampling_picture import Figures, Row, pick
 from speed_page import PICTURES, RESULTS, ROOT, written
 from tempograd.markdown import table
 
 PAGE = ROOT / "docs/sampling.md"
-STOPPING = RESULTS / "stopping_h200.json"
-DESIGNS = {  # what was drawn, and the estimates from it: the plain mean and the regression
-    "released": ("independent masks, as released", "ratio", ""),
-    "independent, jitter": ("independent masks, random places in the strata of the path", "ratio", "both, firm"),
-    "latin, jitter": ("Latin hypercube for the segments", "ratio", "both, firm"),
-    "sobol": ("Sobol' points", "ratio", "both, firm"),
-    "antithetic": ("antithetic pairs of masks", "ratio", "both, firm"),
-    "shared by 2": ("two points on the path of each mask", "ratio", "both, firm"),
-    "far ends, three quarters": ("37 points, and a forward pass to the far end for each", "ratio", "whole"),
-    "anchored 0.2": ("a fifth of the masks anchored", "ratio", "both, firm"),
-    "anchored 0.8": ("four fifths anchored", "ratio", "both, firm"),
-    "pilot 0, tilt": ("pilot: positions where effects arise", "ratio", "both, firm"),
-    "pilot 1": ("pilot: masks anchored where effects are", "ratio", "both, firm"),
-    "pilot 1, tilt": ("pilot: both", "ratio", "both, firm"),
-}
-COLUMNS = (
-    *("dataset", "model", "setting", "way", "accuracy", "converged_cpd", "converged_noise"),
-    *("error", "error_difference", "error_difference_se"),
-    *("overlap", "overlap_difference", "overlap_difference_se", "cpd", "cpd_difference", "cpd_difference_se"),
-    *("passes", "most_passes", "seconds", "estimated_error", "median_error", "unseen", "covered"),
-)
 BUDGET = 0.04  # seconds a series
 BOTH = "paper's / automatic"
-
-
-def packed(lines: Sequence[Row], day: str) -> Figures:
-    """Return the lines of ``stopping.py`` as one small file."""
-    short = [[_short(line[name]) for name in COLUMNS] for line in lines]
-    return {
-        "date": day,
-        "hardware": "one NVIDIA H200",
-        "series": 100,
-        "seeds": "3 for released, plain mean and default, 1 for the others",
-        "converged_points": 32768,
-        "notes": [
-            "'released' are independent masks and a plain mean on the midpoints of the path.",
-            "Differences are to 'released', standard errors paired over series.",
-            "seconds: per series, all 100 series in one call, one timing each.",
-        ],
-        "columns": list(COLUMNS),
-        "rows": short,
-    }
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def mean(rows: Sequence[Row], name: str) -> float:
@@ -198,16 +155,19 @@ def designs(run: Figures) -> str:
 
 def intervals(run: Figures) -> str:
     """Share of the intervals that hold the truth on models with known answers."""
-    rows = [["points", *(f"{kind}, {count}" for kind in ("plain mean", "default") for count in run["points"])]]
-    for name, found in run["models"].items():
-        rows.append([name, *(_covered(part) for kind in ("plain", "default") for part in found[kind])])
-    return table(rows) + (f"\n\n**{run['note']}**" if run["note"] else "")
-
-
-def _covered(found: float | Sequence[float] | None) -> str:
-    if found is None:
-        return "–"
-    return "–".join(f"{part:.2f}" for part in (found if isinstance(found, list) else [found]))
+    rows, default = [["", *ASKED.values()]], []
+    for start, label in KNOWN.items():
+        names = [name for name in run["models"] if name == start or name.startswith(f"{start} (")]
+        found = [[run["models"][name][way]["covered"] for name in names] for way in ASKED]
+        rows.append(
+            [label, *("–".join(dict.fromkeys(f"{end(part):.2f}" for end in (min, max))) for part in found)]
+        )
+        default += [each for way, part in zip(ASKED, found, strict=True) if way != "plain 50" for each in part]
+    within = sum(0.93 <= each <= 0.97 for each in default)
+    return (
+        f"{table(rows)}\n\nWithout the plain mean, {within} of {len(default)} numbers lie within 93–97 %; they go "
+        f"from {percent(min(default), 1)} to {percent(max(default), 1)}."
+    )
 
 
 def held_out(run: Figures) -> str:
@@ -312,12 +272,16 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stopping", type=Path, help="lines that stopping.py wrote")
-    parser.add_argument("--date", default=f"{date.today()}", help="of that run")
+    parser.add_argument("--coverage", type=Path, help="a line for each model with a known answer")
+    parser.add_argument("--date", default=f"{date.today()}", help="of these runs")
     options = parser.parse_args()
     if options.stopping:
         lines = [json.loads(line) for line in options.stopping.read_text().splitlines()]
-        text = json.dumps(packed(lines, options.date), separators=(",", ":"))
-        STOPPING.write_text(text.replace("],[", "],\n[") + "\n")
+        text = json.dumps(sampling_results.stopping(lines, options.date), separators=(",", ":"))
+        (RESULTS / "stopping_h200.json").write_text(text.replace("],[", "],\n[") + "\n")
+    if options.coverage:
+        found = sampling_results.coverage(options.coverage.read_text().splitlines(), options.date)
+        (RESULTS / "coverage_cpu.json").write_text(json.dumps(found, indent=1) + "\n")
     PAGE.write_text(written(PAGE.read_text(), blocks=BLOCKS))
     runs = (json.loads((RESULTS / f"{name}_h200.json").read_text()) for name in ("samplers", "stopping"))
     sampling_picture.errors(*runs).savefig(PICTURES / "sampling_errors.png", dpi=110)

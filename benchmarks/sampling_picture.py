@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sampling_names import DATASETS
 from tempograd.plots import style
 from tempograd.plots.parts import heading
 
@@ -12,16 +13,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Figures = dict[str, Any]
-DATASETS = {
-    "wafer": "Wafer",
-    "freezer": "Freezer",
-    "epilepsy": "Epilepsy",
-    "boiler": "Boiler",
-    "physionet2012": "PhysioNet 2012",
-    "state": "State",
-}
-MODELS = {"gru": "GRU", "cnn": "CNN", "transformer": "Transformer"}
-SETTINGS = {"paper": "paper's", "automatic": "automatic"}
 WAYS = ("default", "200 points", "40 ms")
 
 

@@ -8,10 +8,12 @@ import pytest
 
 import sampling_page
 import sampling_picture
+import sampling_results
 from speed_page import RESULTS, written
 
 STOPPING, SAMPLERS = (json.loads((RESULTS / f"{name}_h200.json").read_text()) for name in ("stopping", "samplers"))
 PAGE, README = sampling_page.PAGE.read_text(), (sampling_page.ROOT / "README.md").read_text()
+COVERAGE = json.loads((RESULTS / "coverage_cpu.json").read_text())["models"]
 NUMBER = re.compile(r"−?\d[\d,]*\.?\d*")
 ORDER = ("wafer", "freezer", "epilepsy", "boiler", "physionet2012", "state")
 KINDS = ("gru", "cnn", "transformer")
@@ -136,12 +138,38 @@ def test_words_about_cpd_follow_the_differences():
 
 
 def test_lines_of_a_run_become_rows_without_a_loss_that_matters():
-    line = dict.fromkeys(sampling_page.COLUMNS, 0.123456) | {"dataset": "wafer", "passes": 3112.0}
-    packed = sampling_page.packed([line], "2026-02-03")
+    line = dict.fromkeys(sampling_results.COLUMNS, 0.123456) | {"dataset": "wafer", "passes": 3112.0}
+    packed = sampling_results.stopping([line], "2026-02-03")
     (row,) = sampling_picture.records(packed)
-    assert row == dict.fromkeys(sampling_page.COLUMNS, 0.1235) | {"dataset": "wafer", "passes": 3112.0}
+    assert row == dict.fromkeys(sampling_results.COLUMNS, 0.1235) | {"dataset": "wafer", "passes": 3112.0}
     text = sampling_page.measured(packed)
     assert text.startswith("Measured on 3 February 2026 on one NVIDIA H200")
+
+
+def test_lines_about_intervals_are_read_as_they_are_written():
+    lines = [
+        "smooth (1, 1, 3)   | plain 50: 0.935 err 0.006 n 50 | top .05: 0.969 err 0.003 n 100",
+        "LSTM, raw          | 50: 0.928 err 0.288 n 50",
+    ]
+    assert sampling_results.coverage(lines, "2026-02-03")["models"] == {
+        "smooth (1, 1, 3)": {
+            "plain 50": {"covered": 0.935, "error": 0.006, "points": 50},
+            "top .05": {"covered": 0.969, "error": 0.003, "points": 100},
+        },
+        "LSTM, raw": {"50": {"covered": 0.928, "error": 0.288, "points": 50}},
+    }
+
+
+def test_every_model_with_a_known_answer_is_in_the_table():
+    expected, lstms = [], ("LSTM, probability", "LSTM, raw")
+    for start in ("quadratic", "sigmoid 1", "sigmoid 4", "sigmoid 16", "sigmoid 60", *lstms, "smooth"):
+        models = [found for name, found in COVERAGE.items() if name.split(" (")[0] == start]
+        row = []
+        for way in ("plain 50", "50", "200", "anchored .8", "tolerance .05", "top .05"):
+            row += sorted({round(end(found[way]["covered"] for found in models), 2) for end in (min, max)})
+        expected.append(row)
+    for found, row in zip(shown("intervals"), expected, strict=True):
+        assert found == pytest.approx(row, abs=0.0051)
 
 
 def test_the_picture_draws_the_measured_errors():
@@ -173,9 +201,8 @@ def test_the_readme_says_how_often_intervals_hold():
     covered = sorted(cell("covered", *place, "default") for place in EVERY)
     assert f"in {covered[2]:.2f}–{covered[-1]:.2f} of the cells in 34 of 36 cases" in LIMITS
     assert f"only {covered[0]:.2f}–{covered[1]:.2f} on the steepest, a CNN on Boiler" in LIMITS
-    known = json.loads((RESULTS / "coverage_cpu.json").read_text())["models"]
-    for kind, words in (("default", "too: {}–{} of the cells"), ("plain", "a plain mean gives {}–{}")):
-        found = [part for model in known.values() for part in model[kind] if isinstance(part, float)]
+    for ways, words in ((("50", "200"), "too: {}–{} of the cells"), (("plain 50",), "a plain mean gives {}–{}")):
+        found = [model[way]["covered"] for model in COVERAGE.values() for way in ways]
         assert words.format(*(f"{end:.2f}" for end in (min(found), max(found)))) in LIMITS
 
 
