@@ -177,7 +177,7 @@ def held_out(run: Figures) -> str:
         rows.append([label, *(_pair(run, "covered", "{:.2f}".format, name, model, "default") for model in MODELS)])
     low: dict[str, float] = {}
     for row in pick(run, way="default"):
-        if row["covered"] < 0.9:
+        if round(row["covered"], 2) < 0.9:
             case = f"{DATASETS[row['dataset']]} {MODELS[row['model']]}"
             low[case] = min(low.get(case, 1.0), row["covered"])
     names = ", ".join(f"{case} ({found:.2f})" for case, found in sorted(low.items(), key=lambda item: item[1]))
