@@ -34,9 +34,9 @@ from tempograd.engine.precision import rounding
 from tempograd.engine.quiet import Model, owner
 
 Tensors = tuple[Tensor, ...]
-CELLS = 2**22  # of the series that pass at once; beyond, the device is busy enough
-SHARE = 0.02  # of the device's memory that a recording may keep
-KEPT = 24  # recordings, or reasons for none, per model
+CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
+SHARE = 0.002  # of the device's memory that a recording may keep
+KEPT = 8  # recordings, or reasons for none, per model
 PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
