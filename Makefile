@@ -31,8 +31,9 @@ docs: .venv/docs  # docs/_build/html/index.html; every example and every block o
 bench: .venv/peers  # about a quarter of an hour, on a machine that does nothing else
 	$(BIN)/python benchmarks/bench.py
 
-bench-pages: .venv/core  # docs/speed.md and its picture, from what was measured
+bench-pages: .venv/core  # docs/speed.md, docs/sampling.md and their pictures, from what was measured
 	$(BIN)/python benchmarks/speed_page.py
+	$(BIN)/python benchmarks/sampling_page.py
 
 bench-report: .venv/browser
 	$(BIN)/python benchmarks/report.py --out benchmarks/results/report.json

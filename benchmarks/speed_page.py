@@ -6,7 +6,7 @@ A table whose file is not there stays as it is.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -150,14 +150,14 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
 }
 
 
-def written(page: str, results: Path = RESULTS) -> str:
+def written(page: str, results: Path = RESULTS, blocks: Mapping[str, Callable[[Figures], str]] = BLOCKS) -> str:
     """Return the page with every table written anew whose figures are there."""
 
     def fill(found: re.Match[str]) -> str:
         path = results / f"{found[3]}.json"
         if not path.exists():
             return found[0]
-        return f"{found[1]}\n{BLOCKS[found[2]](json.loads(path.read_text()))}\n\n{found[4]}"
+        return f"{found[1]}\n{blocks[found[2]](json.loads(path.read_text()))}\n\n{found[4]}"
 
     return BLOCK.sub(fill, page)
 
