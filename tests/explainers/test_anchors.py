@@ -64,6 +64,14 @@ def test_every_channel_has_its_share_of_the_anchors():
         assert (row[row >= 0] % 3).bincount(minlength=3).sort().values.tolist() == [13, 13, 14]
 
 
+def test_some_mask_of_every_stage_comes_from_the_law_itself():
+    """Were all anchored, cells that are never free beside the anchors would be left out with weight 0."""
+    observed = torch.ones(5, 40, 2, dtype=torch.bool)
+    for points, anchored in ((1, 0), (2, 1), (3, 2), (50, 40)):
+        drawn, _ = masks(Segments(40, 2, 3, 2, 5), observed, points, 0.8)
+        assert (drawn.anchors >= 0).sum(1).tolist() == [anchored] * 5
+
+
 def test_no_anchor_where_nothing_was_observed():
     observed = torch.ones(2, 40, 2, dtype=torch.bool)
     observed[1] = False

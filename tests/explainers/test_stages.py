@@ -37,9 +37,11 @@ def test_stages_double_and_a_short_rest_joins_the_last(first, points, stages):
     assert doubling(first, points) == stages
 
 
-def test_the_first_points_are_the_same_whatever_comes_after():
+@pytest.mark.parametrize("setting", [SETTING, (14, 3, 8)])
+def test_the_first_points_are_the_same_whatever_comes_after(setting):
+    """Also where 50 points starve some cells and 200 would not."""
     model, x = steep(), series(6, 20, 2, dtype=torch.float64)
-    few, many = (Timing(points, *SETTING)(model, x) for points in (50, 200))
+    few, many = (Timing(points, *setting)(model, x) for points in (50, 200))
     assert many.curve_points.tolist() == [50, 100, 200]
     torch.testing.assert_close(many.curve_error[:, 0], few.relative_error)
     torch.testing.assert_close(many.curve_error[:, 2], many.relative_error)
@@ -81,6 +83,12 @@ def test_stopping_depends_on_the_series_alone():
         alone = method(model, x[i : i + 1], mask=mask[i : i + 1], ids=[i])
         assert alone.passes[0] == together.passes[i]
         torch.testing.assert_close(alone.values[0], together.values[i])
+
+
+def test_a_run_that_stops_looks_first_at_its_points():
+    model, x = steep(), series(6, 20, 2, dtype=torch.float64)
+    found = Timing(80, *SETTING, tolerance=0.02, max_points=320)(model, x)
+    assert found.curve_points.tolist() == [80, 160, 320]
 
 
 def test_looks_end_where_the_last_series_stopped():
