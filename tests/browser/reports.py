@@ -250,8 +250,8 @@ def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, lo
 
 
 def stopping(path: Path) -> Case:
-    """Series that stopped when they were good enough, one that did not get there, and a method without draws."""
-    model, x = network(16, 3, 2), 4 * series(9, 16, 3)
+    """Series that stopped when they were good enough, some that did not get there, and a method without draws."""
+    model, x = network(16, 3, 2), torch.linspace(1, 6, 9)[:, None, None] * series(9, 16, 3)
     exact = tg.explain(model, x, "integrated_gradients")
     found = looked_at(model, x, 0.045, (8, 16, 32, 64, 128, 256))
     return write(path, model, [found, replace(exact, change=found.change)])
