@@ -16,7 +16,7 @@ def save(picture: bytes, path: Path) -> None:
     from PIL import Image
 
     image = Image.open(BytesIO(picture)).convert("RGB")
-    image = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)  # keeps rare colours
+    image = image.quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
     if path.stat().st_size > LARGEST:
         raise SystemExit(f"{path} has {path.stat().st_size} bytes, more than {LARGEST}: show less of the page.")
