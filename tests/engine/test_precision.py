@@ -5,7 +5,7 @@ from torch import nn
 from conftest import series
 from tempograd.engine.precision import rounding
 from tempograd.errors import InputError
-from tempograd.explainers import IntegratedGradients
+from tempograd.explainers import IntegratedGradients, Timing
 
 
 def test_bfloat16_rounds_the_products():
@@ -17,6 +17,27 @@ def test_bfloat16_rounds_the_products():
     )
     torch.testing.assert_close(exact, torch.full_like(x, 1 + 2**-12), rtol=1e-6, atol=0)
     torch.testing.assert_close(coarse, x, rtol=0, atol=0)
+
+
+def test_sums_over_points_keep_all_bits_whatever_the_model_computes_with():
+    """The model has no matrix product, so that nothing may change."""
+
+    def model(z):
+        return torch.stack([z.square().sum((1, 2)), z.pow(3).sum((1, 2))], 1)
+
+    x = series(3, 20, 2)
+    exact, coarse = (Timing()(model, x, output="raw", precision=p) for p in ("full", "bf16"))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        medium = rounding()
+        settings = Timing()(model, x, output="raw")
+        assert rounding() == medium
+    finally:
+        torch.set_float32_matmul_precision(before)
+    for other in (coarse, settings):
+        torch.testing.assert_close(other.values, exact.values)
+        torch.testing.assert_close(other.standard_error, exact.standard_error)
 
 
 def test_settings_are_put_back_after_an_error():

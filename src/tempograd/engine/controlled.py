@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.average import Estimate
+from tempograd.engine.precision import exact
 from tempograd.engine.quiet import Model
 from tempograd.engine.replay import CELLS, Tensors, replay
 
@@ -90,7 +91,8 @@ class ControlledMean:
                 *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
                 return _estimate(k, way, unit, sums)
 
-            found = replay(self._model, ("controlled", names), work, (self._way, *parts))
+            with exact(self._way.device):
+                found = replay(self._model, ("controlled", names), work, (self._way, *parts))
             if found is not None:
                 return Estimate(*found)
         self._flush()
@@ -106,7 +108,8 @@ class ControlledMean:
         self._waiting = None
         given = dict(zip(names, parts[3:], strict=True))
         given |= {} if self._unit is None else {"unit": self._unit}
-        *new, self._unit = _sums(self._way, *parts[:3], **given)
+        with exact(self._way.device):
+            *new, self._unit = _sums(self._way, *parts[:3], **given)
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
 

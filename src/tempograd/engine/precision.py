@@ -37,6 +37,24 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
                 setattr(place, name, value)
 
 
+@contextmanager
+def exact(device: torch.device) -> Iterator[None]:
+    """Run the block with matrix products in the precision of their numbers, whatever the settings.
+
+    For the library's own sums, whose differences would be lost in the few bits that are enough for a model.
+    """
+    places = _products()
+    before = [getattr(place, name) for place, name in places]
+    try:
+        for place, name in places:
+            setattr(place, name, "ieee" if name == "fp32_precision" else False)
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        for (place, name), value in zip(places, before, strict=True):
+            setattr(place, name, value)
+
+
 def rounding() -> tuple[Any, ...]:
     """Return torch's settings of the precision of matrix products."""
     return tuple(getattr(place, name) for place, name in _places())
@@ -48,3 +66,10 @@ def _places() -> tuple[tuple[Any, str], ...]:
         places = (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv)
         return tuple((place, "fp32_precision") for place in places)
     return (backends.cuda.matmul, "allow_tf32"), (backends.cudnn, "allow_tf32")
+
+
+def _products() -> tuple[tuple[Any, str], ...]:
+    backends: Any = torch.backends
+    if hasattr(backends.cudnn, "rnn"):
+        return (backends.cuda.matmul, "fp32_precision"), (backends.mkldnn.matmul, "fp32_precision")
+    return ((backends.cuda.matmul, "allow_tf32"),)
