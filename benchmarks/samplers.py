@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -217,37 +218,48 @@ def summary(scores: dict[str, Tensor], base: dict[str, Tensor]) -> dict[str, flo
     return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+Study = Callable[[nn.Module, Split, tuple, argparse.Namespace, int, Path], Iterator[dict[str, Any]]]
+
+
+def arguments(description: str | None, seeds: int) -> argparse.ArgumentParser:
+    """Return what both studies ask for."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--datasets", nargs="+", default=list(SETTINGS))
     parser.add_argument("--kinds", nargs="+", default=["gru", "cnn", "transformer"])
-    parser.add_argument("--passes", nargs="+", type=int, default=[50, 20, 100, 200, 1000])
-    parser.add_argument("--only", nargs="*", default=[], help="designs, by default all")
     parser.add_argument("--series", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=seeds)
     parser.add_argument("--converged", type=int, default=16384)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
-    options = parser.parse_args()
+    return parser
+
+
+def over_cases(options: argparse.Namespace, study: Study) -> None:
+    """Write the lines of a study for every data set, model and setting."""
     recipe: dict[str, Any] = {"epochs": 60}
     if options.tiny:
         options.series, options.seeds, options.converged, recipe = 2, 2, 64, {"epochs": 1}
-    for kind in options.kinds:
-        for name in options.datasets:
-            data, test = load(options.data / f"{name}.npz", options.series)
-            model = prepared(kind, data, options.models, options.device, **recipe)
-            correct = accuracy(model, data.test, options.device)
-            limit = {"gru": 1 << 21, "cnn": 1 << 20, "transformer": 1 << 19}[kind] // max(64, test.x.shape[1])
-            for setting_name, setting in (("paper", SETTINGS[name]), ("automatic", (None, None, None))):
-                file = options.models / f"{name}_{kind}_{setting_name}.map.safetensors"
-                for line in study(model, test, setting, options, limit, file):
-                    place = {"dataset": name, "model": kind, "setting": setting_name, "accuracy": correct}
-                    with options.out.open("a") as file:
-                        file.write(json.dumps(place | line) + "\n")
-                print(name, kind, setting_name, f"{time.process_time():.0f} s", flush=True)
+    for name, kind in product(options.datasets, options.kinds):
+        data, test = load(options.data / f"{name}.npz", options.series)
+        model = prepared(kind, data, options.models, options.device, **recipe)
+        place = {"dataset": name, "model": kind, "accuracy": accuracy(model, data.test, options.device)}
+        limit = {"gru": 1 << 21, "cnn": 1 << 20, "transformer": 1 << 19}[kind] // max(64, test.x.shape[1])
+        for setting_name, setting in (("paper", SETTINGS[name]), ("automatic", (None, None, None))):
+            file = options.models / f"{name}_{kind}_{setting_name}.map.safetensors"
+            for line in study(model, test, setting, options, limit, file):
+                with options.out.open("a") as out:
+                    out.write(json.dumps(place | {"setting": setting_name} | line) + "\n")
+            print(name, kind, setting_name, f"{time.perf_counter():.0f} s", flush=True)
+
+
+def main() -> None:
+    parser = arguments(__doc__, seeds=5)
+    parser.add_argument("--passes", nargs="+", type=int, default=[50, 20, 100, 200, 1000])
+    parser.add_argument("--only", nargs="*", default=[], help="designs, by default all")
+    over_cases(parser.parse_args(), study)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ design. A GPU is needed for all of it; ``--tiny`` tries the script out in second
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import tempograd as tg
-from samplers import SETTINGS, accuracy, converged, load, measured, prepared, summary
+from samplers import arguments, converged, measured, over_cases, summary
 from tempograd.data import Split
 from tempograd.explanation import Explanation
 
@@ -89,35 +88,5 @@ def study(
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--models", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--datasets", nargs="+", default=list(SETTINGS))
-    parser.add_argument("--kinds", nargs="+", default=["gru", "cnn", "transformer"])
-    parser.add_argument("--series", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--converged", type=int, default=16384)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--tiny", action="store_true")
-    options = parser.parse_args()
-    recipe: dict[str, Any] = {"epochs": 60}
-    if options.tiny:
-        options.series, options.seeds, options.converged, recipe = 2, 2, 64, {"epochs": 1}
-    for name in options.datasets:
-        for kind in options.kinds:
-            data, test = load(options.data / f"{name}.npz", options.series)
-            model = prepared(kind, data, options.models, options.device, **recipe)
-            place = {"dataset": name, "model": kind, "accuracy": accuracy(model, data.test, options.device)}
-            limit = {"gru": 1 << 21, "cnn": 1 << 20, "transformer": 1 << 19}[kind] // max(64, test.x.shape[1])
-            for setting_name, setting in (("paper", SETTINGS[name]), ("automatic", (None, None, None))):
-                file = options.models / f"{name}_{kind}_{setting_name}.map.safetensors"
-                for line in study(model, test, setting, options, limit, file):
-                    with options.out.open("a") as out:
-                        out.write(json.dumps(place | {"setting": setting_name} | line) + "\n")
-                print(name, kind, setting_name, f"{time.perf_counter():.0f} s", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    over_cases(arguments(__doc__, seeds=3).parse_args(), study)

@@ -61,6 +61,7 @@ def moving(
     law: Law,
     anchor: Tensor | None = None,
     *,
+    base: Tensor | None = None,
     short_starts: bool = False,
     collapse: bool = False,
 ) -> Tensor:
@@ -73,13 +74,18 @@ def moving(
     anchor : LongTensor of shape (series, points), optional
         A flat cell (time · channels + channel) that must be free, or -1. Given the anchor, segments are
         independent and follow their law given that they miss it.
+    base : LongTensor of shape (series, points, 2, segments), optional
+        32-bit words that place the segments: the first of each pair says how long and in which channel, the
+        second where. By default independent words of the stream.
     short_starts, collapse : bool
         The faults A3 and A4 of the released sampler: starts end one early; a segment shorter than the
         longest possible one also holds step 0 of its channel.
     """
     _, series, points = stream.shape
     index = torch.arange(law.most, device=stream.device)
-    shape, place = words(stream[..., None, None], index * FIELDS + _fields(0, 2, index)).unbind(2)
+    if base is None:
+        base = words(stream[..., None, None], index * FIELDS + _fields(0, 2, index))
+    shape, place = base.unbind(2)
     time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
     both = scale(shape, (high - low + 1) * law.channels)  # length and channel in one number
     length, channel = low + both // law.channels, both % law.channels
