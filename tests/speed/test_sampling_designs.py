@@ -1,11 +1,11 @@
 """The samplers of the study: every design and estimate must know a linear model exactly."""
 
 import pytest
-import samplers
 import torch
-from sampling_case import case
 
+import samplers
 from conftest import series
+from sampling_case import case
 
 POINTS = 12
 
