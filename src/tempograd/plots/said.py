@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tempograd.engine import Model, place, predict, quiet
 from tempograd.explanation import Explanation
-from tempograd.numerals import number
+from tempograd.numerals import number, probability
 from tempograd.plots.subject import Flags, Floats
-from tempograd.plots.wording import class_name, probability
+from tempograd.plots.wording import class_name
 from tempograd.shown import plain
 
 
@@ -59,7 +59,7 @@ def said(
     text, output = f"explained: {_explained(explanation, int(target), single, classes)}", None
     if answer is not None:
         output = float(answer[int(target)])
-        written = f"probability {probability(output)}" if explanation.output == "probability" else number(output)
+        written = f"probability {probability(output, 2)}" if explanation.output == "probability" else number(output)
         text += f", {written}"
     if label is not None:
         true = number(float(label)) if label.is_floating_point() else class_name(int(label), classes)

@@ -22,21 +22,6 @@ def method(label: str) -> str:
     return name(label.replace("_", " "))
 
 
-def probability(value: float) -> str:
-    """Write a probability with two digits, and never as 0 or 1 where it is neither.
-
-    Examples
-    --------
-    >>> probability(0.934), probability(0.9999), probability(0.0001), probability(1.0)
-    ('0.93', '> 0.99', '< 0.01', '1.00')
-    """
-    if 0 < value < 0.005:
-        return "< 0.01"
-    if 0.995 <= value < 1:
-        return "> 0.99"
-    return f"{value:.2f}"
-
-
 def class_name(index: int, classes: Sequence[str] | None) -> str:
     """Call a class by its name, or by its number.
 
