@@ -59,7 +59,9 @@ def said(
     text, output = f"explained: {_explained(explanation, int(target), single, classes)}", None
     if answer is not None:
         output = float(answer[int(target)])
-        written = f"probability {probability(output, 2)}" if explanation.output == "probability" else number(output)
+        written = (
+            f"probability {probability(output, 2)}" if explanation.output == "probability" else number(output)
+        )
         text += f", {written}"
     if label is not None:
         true = number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
