@@ -127,6 +127,25 @@ def test_gradients_that_vanish_beside_a_large_change_of_the_score_stay_finite():
     assert (found.error > 0.01).all()  # the score changed, and no gradient told where
 
 
+def test_points_that_are_larger_by_far_than_the_first_count_as_in_double_precision():
+    """A first stage that sees a flat model, and a later one that meets its steep part."""
+    gradient, weight, free, position, gap = parts()
+    scale = torch.where(torch.arange(12) < 6, 1e-20, 1.0).double()
+    gradient, gap = scale[:, None, None] * gradient, scale * gap
+    found = []
+    for kind in (torch.float64, torch.float32):
+        mean = ControlledMean(torch.ones(2, 3, 2, dtype=kind))
+        for piece in (slice(0, 6), slice(6, 12)):
+            mean.add(
+                *(part[:, piece].to(kind) for part in (gradient, weight, free)),
+                position[piece],
+                gap[:, piece].to(kind),
+            )
+        found.append(mean.result())
+    for exact, single in zip(*found, strict=True):
+        torch.testing.assert_close(single.double(), exact, rtol=1e-3, atol=1e-5)
+
+
 class Sum(torch.nn.Module):
     """A sigmoid of a weighted sum; its steepness decides in how narrow a part of the path it changes."""
 

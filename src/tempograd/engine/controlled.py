@@ -107,10 +107,15 @@ class ControlledMean:
         names, parts = self._waiting
         self._waiting = None
         given = dict(zip(names, parts[3:], strict=True))
-        given |= {} if self._unit is None else {"unit": self._unit}
         with exact(self._way.device):
-            *new, self._unit = _sums(self._way, *parts[:3], **given)
-        self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
+            *new, unit = _sums(self._way, *parts[:3], **given)
+        if self._unit is None:
+            self._sums, self._unit = new, unit
+            return
+        largest = torch.maximum(self._unit, unit)
+        old = _in_units(self._sums, self._unit / largest)
+        self._sums = [a + b for a, b in zip(old, _in_units(new, unit / largest), strict=True)]
+        self._unit = largest
 
 
 def _sums(
@@ -120,16 +125,17 @@ def _sums(
     position: Tensor,
     weight: Tensor | None = None,
     gap: Tensor | None = None,
-    unit: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Sum over points what the regression needs, and return the unit as well."""
+    """Sum over points what the regression needs, and return the unit of the completeness controls as well.
+
+    Without it their powers would leave the range of numbers.
+    """
     # whatever the layout of the gradient, which for recurrent layers is not that of the series
     moved = torch.mul(gradient, free, out=torch.empty(free.shape, dtype=free.dtype, device=free.device))
     moved, free, way = moved.flatten(2), free.flatten(2), way.flatten(1)[..., None]
     slope, length = torch.bmm(moved, way)[..., 0], torch.bmm(free, way.abs())[..., 0]
-    if unit is None:  # powers of the controls must not leave the range of numbers
-        largest = slope.abs() if gap is None else torch.maximum(slope.abs(), gap.abs())
-        unit = largest.amax(1, keepdim=True).clamp(min=TINY)
+    largest = slope.abs() if gap is None else torch.maximum(slope.abs(), gap.abs())
+    unit = largest.amax(1, keepdim=True).clamp(min=TINY)
     one = torch.ones_like(slope)
     w = one if weight is None else weight.to(slope)
     u, place = w.square(), position.to(slope).expand_as(slope)
@@ -153,6 +159,26 @@ def _sums(
         torch.stack([(w * a).square().square().sum(1) for a in e], 1),
         unit,
     )
+
+
+def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
+    """Turn sums into another unit; ``ratio`` (series, 1) is the old one divided by the new one."""
+    on_free, on_effects, squares, whole, fourth = sums
+    if fourth.shape[1] == 1:  # the position has no unit
+        return list(sums)
+    one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
+    control = [same, one, one]  # position and two completeness checks
+    products = [same, one, one, two, two, two]
+    factors = torch.cat([same, same, *control, *control, *products, same, same], 1)
+    effects = torch.cat([same, same, *control], 1)
+    powers = torch.cat([same, two.square(), two.square()], 1)
+    return [
+        on_free * factors[..., None],
+        on_effects * effects[..., None],
+        squares,
+        whole * factors,
+        fourth * powers,
+    ]
 
 
 def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
