@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from conftest import linear, series, smooth
 from tempograd.errors import InputError
-from tempograd.verdict import completeness_gap, curve, needed, poor, sentence
+from tempograd.verdict import Errors, completeness_gap, curve, needed, needs, poor, sentence
 
 SIZE = math.sqrt(2 / math.pi)
 
@@ -215,3 +215,8 @@ def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
     assert curve(by_top).goal == 0.1  # its tolerance is no error
     nothing = replace(found, curve_error=torch.full((40, 2), torch.nan))
     assert curve(nothing) is None
+
+
+def test_points_that_nobody_can_pay_are_not_advised():
+    found = Errors([1e10, 0.3], [False, False], [50, 50], "points", 0, 0.1, top=False)
+    assert needs(found) == [450]

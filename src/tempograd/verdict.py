@@ -14,6 +14,7 @@ from tempograd.explanation import Explanation
 GOAL = 0.1  # relative error that is good enough where no tolerance was asked for
 SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
+MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
 SETTINGS = ("points", "samples")  # what methods call their number of draws
 
 
@@ -174,7 +175,7 @@ def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
     if not bad:
         return f"{_reached(found)}: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
     few, given = bad <= (1 - MOST) * count, explanation.parameters
-    enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :]
+    enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
     if few and given.get("tolerance") is None:
         enough = []  # a few hard series are no reason to pay for more points of all
     advice = _advice(found, enough[-1:] if few else enough[:1], given, option)
@@ -197,7 +198,8 @@ def needs(found: Errors) -> list[int]:
     if found.top:  # how much longer the ranking moves cannot be told: look once more
         return [2 * count for count in found.points]
     pairs = zip(found.points, found.error, strict=False)
-    return [needed(n, e, found.goal) if e else n for n, e in pairs if math.isfinite(e) and n > 0]
+    points = [needed(n, e, found.goal) if e else n for n, e in pairs if math.isfinite(e) and n > 0]
+    return [count for count in points if count <= MOST_POINTS]
 
 
 def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option: str) -> str:

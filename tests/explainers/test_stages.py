@@ -147,6 +147,7 @@ def test_the_change_sums_over_the_explained_steps():
 
 BAD = {
     "tolerance": ({"tolerance": 0}, "above 0"),
+    "per cent": ({"tolerance": 20}, "below 1"),
     "max_points": ({"tolerance": 0.1, "max_points": 40}, "below points=50"),
     "until": ({"until": "bottom"}, "'error' or 'top'"),
     "plain": ({"tolerance": 0.1, "controls": False}, "needs controls=True"),

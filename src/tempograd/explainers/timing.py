@@ -128,10 +128,12 @@ class Timing(Explainer):
             raise SettingError(f"until must be 'error' or 'top', got {self.until!r}.")
         if self.tolerance is None:
             return
-        if not checks.real(self.tolerance, "tolerance") > 0:
-            raise SettingError(f"tolerance must be above 0, such as 0.1 for 10 %, got {self.tolerance!r}.")
+        if not 0 < checks.real(self.tolerance, "tolerance") < 1:
+            raise SettingError(f"tolerance must be above 0 and below 1, 0.1 for 10 %, got {self.tolerance!r}.")
         if self.max_points < self.points:
-            raise SettingError(f"max_points={self.max_points} is below points={self.points}: raise it.")
+            raise SettingError(
+                f"max_points={self.max_points} is below points={self.points}: pass a larger max_points."
+            )
         if not self.controlled:
             raise SettingError("tolerance= needs controls=True, segments and no quirks.")
 
