@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.engine import Model, fingerprint, relative_error
+from tempograd.engine import GradientCheck, Model, fingerprint, relative_error
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.tensor_files import read_tensors, shrunk
@@ -82,6 +82,7 @@ class Explanation:
     change: Tensor | None = None
     curve_points: Tensor | None = None
     curve_error: Tensor | None = None
+    gradient_check: GradientCheck | None = None
 
     def __post_init__(self) -> None:
         if (self.curve_points is None) != (self.curve_error is None):
@@ -113,6 +114,8 @@ class Explanation:
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
+        if self.gradient_check is not None:
+            picked["gradient_check"] = self.gradient_check[rows]
         return replace(self, **picked)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:

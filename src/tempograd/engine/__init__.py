@@ -6,10 +6,12 @@ from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.controlled import ControlledMean
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
 from tempograd.engine.error import relative_error
+from tempograd.engine.evidence import Evidence
 from tempograd.engine.fingerprint import fingerprint
+from tempograd.engine.gradient_check import Found, GradientCheck, judge
 from tempograd.engine.gradients import Gradients, gradients
 from tempograd.engine.later import Later
-from tempograd.engine.precision import computing
+from tempograd.engine.precision import computing, resolution
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
@@ -23,6 +25,9 @@ __all__ = [
     "Chunks",
     "ControlledMean",
     "Estimate",
+    "Evidence",
+    "Found",
+    "GradientCheck",
     "Gradients",
     "Landing",
     "Later",
@@ -38,6 +43,7 @@ __all__ = [
     "differentiate_each",
     "fingerprint",
     "gradients",
+    "judge",
     "link",
     "owner",
     "pick",
@@ -48,4 +54,5 @@ __all__ = [
     "relative_error",
     "require_graph",
     "require_prefixes",
+    "resolution",
 ]

@@ -74,6 +74,7 @@ class Question:
     dtype: torch.dtype
     chunk: int | None = None
     layout: str = "BTD"  # of the series as the user has them
+    checked: bool = False  # whether the gradient is compared with differences of the score
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read

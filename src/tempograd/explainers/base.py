@@ -110,6 +110,7 @@ class Explainer(ABC):
         layout: str = "BTD",
         chunk: int | None = None,
         precision: str = "full",
+        gradient_check: bool = True,
     ) -> Explanation:
         """Explain ``model(x)``.
 
@@ -141,6 +142,9 @@ class Explainer(ABC):
         precision : {"full", "tf32", "bf16"}
             How exactly the model multiplies: as torch's settings say, or faster for this call, in float32 rounded
             to 10 bits (on a GPU) or under bfloat16 autocast, 8 bits.
+        gradient_check : bool, default=True
+            Whether methods that follow a path compare the gradient with differences of the score, three forward
+            passes a series; see :attr:`Explanation.gradient_check`.
         """
         self._check_call(target, chunk)
         with quiet(model) as put_buffers_back:
@@ -157,6 +161,7 @@ class Explainer(ABC):
                 layout=layout,
                 chunk=chunk,
             )
+            question.checked = gradient_check and not self.quirks and not isinstance(steps, str)
             if self.quirks:
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):

@@ -80,7 +80,7 @@ class IntegratedGradients(Explainer):
 
         def at(piece: slice) -> Points:
             z = torch.lerp(block.baseline[:, None], block.x[:, None], alpha[piece, None, None])
-            return Points(z, weight[piece])
+            return Points(z, weight[piece], position=alpha[piece])
 
         return Path(block.x - block.baseline, at, start=block.baseline)
 

@@ -70,7 +70,7 @@ class MaskingIG(Explainer):
 
             def at(piece: slice) -> Points:
                 z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None].to(block.x))
-                return Points(z, weight[piece].to(block.x))
+                return Points(z, weight[piece].to(block.x), position=alpha[piece].to(block.x))
 
             return Path(block.x - start, at, start=start)
 
