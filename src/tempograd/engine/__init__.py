@@ -2,6 +2,7 @@
 
 from tempograd.engine.ahead import Ahead, Landing
 from tempograd.engine.average import Estimate, WeightedMean
+from tempograd.engine.change import change
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.controlled import ControlledMean
 from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
@@ -38,6 +39,7 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "at_every_step",
+    "change",
     "computing",
     "differentiate",
     "differentiate_each",

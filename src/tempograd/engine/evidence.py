@@ -1,16 +1,20 @@
 r"""What the passes tell about a gradient: whether it is that of the score that the model computes.
 
 Autograd differentiates what was written, not what is computed: statistics that are detached, rounding, thresholds,
-quantised layers, categories and tokens have a gradient that is another function's, or none. Four things tell.
+quantised layers, categories and tokens have a gradient that is another function's, or none. Five things tell.
 
-*Nearby.* At one path point :math:`z` in the middle, with gradient :math:`g`, the cells that move take a step to one
-side, :math:`v`, each with a random sign, and a shorter one to the other side:
+*Between neighbours.* Two path points have their scores and gradients :math:`g, g'`, and on the straight line between
+them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever the score is
+convex or concave on the way, kinks included. How far it lies outside is a gap. All paths end at :math:`x`, so
+neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one that stays in
+proportion is not.
 
-.. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4}.
+*Nearby.* The same at one path point in the middle, in a direction of its own: the cells that move take a step to one
+side, :math:`v`, each with a random sign, and a shorter one to the other side, where scores alone are read,
 
-Where the score is convex or concave on the way, a kink included, :math:`g \cdot v` lies between the two. How far it
-lies outside, beyond rounding and beyond a part of what they differ by themselves, is a gap that no smaller step
-would close.
+.. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
+
+and :math:`g \cdot v` lies between the two. This sees what paths that all go straight from one baseline cannot.
 
 *Along the path.* With :math:`d_i = \mathrm dF / \mathrm d\alpha` from the gradient at position :math:`\alpha_i`,
 
@@ -38,8 +42,13 @@ from tempograd.engine.replay import CELLS, Tensors, replay
 STEP, SHORTER = 0.1, 0.25  # share of the way to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the way from the baseline within which nothing but a jump can happen
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
-NAMES = ("count", "off", "squares", "slope", "seen", "level", "ahead", "back", "outside", "size", "noise", "jump")
-SUMS = 3  # the first of them are sums over points, the others largest values
+CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
+FROM = (("far", 0.0), ("near", 0.5), ("nearest", 0.75))  # neighbours from these positions on
+TOTALS = ("count", "off", "squares", *(f"{name}_{part}" for name, _ in FROM for part in ("gap", "size")))
+LARGEST = ("slope", "seen", "level", "outside", "size", "noise", "jump")
+SIGNED = ("ahead", "back")  # of the one point that was looked at nearby
+NAMES = (*TOTALS, *SIGNED, *LARGEST)
+SUMS = len(TOTALS) + len(SIGNED)  # over all points; the others are largest values
 
 
 class Evidence:
@@ -103,7 +112,7 @@ class Evidence:
         def work(x: Tensor, clean: Tensor, z: Tensor, gradient: Tensor, score: Tensor, *rest: Tensor) -> Tensors:
             known = dict(zip(names, rest, strict=False))
             read = rest[len(names) :]
-            found = _along(x, clean, z, gradient, score, known.get("position"))
+            found = _along(x, clean, z, gradient, score, known.get("position"), unit)
             if probes:
                 here = z[:, middle], gradient[:, middle], score[:, middle], known["way"]
                 found |= _nearby(*here, read[-2], read[-1], unit)
@@ -137,7 +146,7 @@ class Evidence:
 
 
 def _along(
-    x: Tensor, clean: Tensor, z: Tensor, gradient: Tensor, score: Tensor, position: Tensor | None
+    x: Tensor, clean: Tensor, z: Tensor, gradient: Tensor, score: Tensor, position: Tensor | None, unit: float
 ) -> dict[str, Tensor]:
     """Compare slopes and scores along the path."""
     score, clean = score.double(), clean.double()
@@ -154,7 +163,28 @@ def _along(
         off = place * slope - gap
         found |= {"count": torch.full_like(clean, score.shape[1]), "slope": slope.abs().amax(1)}
         found |= {"off": off.sum(1), "squares": off.square().sum(1)}
+        found |= _between(z, gradient, score, place, NOISE * unit * found["level"])
     return found
+
+
+def _between(z: Tensor, gradient: Tensor, score: Tensor, place: Tensor, noise: Tensor) -> dict[str, Tensor]:
+    """Compare what both gradients say of the change between neighbours with that change."""
+    step = z[:, 1:] - z[:, :-1]
+    first, second = ((part * step).flatten(2).sum(2).double() for part in (gradient[:, :-1], gradient[:, 1:]))
+    change = score[:, 1:] - score[:, :-1]
+    gap = _outside(change, first, second) - noise[:, None]
+    size = torch.stack([first.abs(), second.abs(), change.abs()]).amax(0)
+    found = {}
+    for name, start in FROM:
+        chosen = (place[:, :-1] >= start).double()
+        found |= {f"{name}_gap": (gap.clamp(min=0) * chosen).sum(1), f"{name}_size": (size * chosen).sum(1)}
+    return found
+
+
+def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """Return how far a value lies outside two others, less a share of what they differ by."""
+    low, high = torch.minimum(one, other), torch.maximum(one, other)
+    return (value - high).clamp(min=0) + (low - value).clamp(min=0) - CURVED * (high - low)
 
 
 def _nearby(
@@ -164,13 +194,11 @@ def _nearby(
     effect = (gradient * way).flatten(1).double()
     slope, score = effect.sum(1), score.double()
     first, second = (far.double() - score) / STEP, (score - back.double()) / (STEP * SHORTER)
-    low, high = torch.minimum(first, second), torch.maximum(first, second)
-    outside = (slope - high).clamp(min=0) + (low - slope).clamp(min=0)
     rounding = score.abs() + (gradient * z).flatten(1).double().norm(dim=1)
     return {
-        "ahead": (first - slope).abs(),
-        "back": (second - slope).abs(),
-        "outside": (outside - (high - low) / 2).clamp(min=0),
+        "ahead": first - slope,
+        "back": second - slope,
+        "outside": _outside(slope, first, second).clamp(min=0),
         "size": torch.stack([effect.norm(dim=1), slope.abs(), first.abs(), second.abs()]).amax(0),
         "noise": NOISE * unit * rounding / (STEP * SHORTER),
     }

@@ -7,15 +7,16 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from tempograd.engine.evidence import EDGE, NAMES, NOISE
+from tempograd.engine.evidence import CURVED, EDGE, NAMES, NOISE
 
-GAP = 0.15  # share of the slope by which a gradient may be off nearby
-PART = 0.5  # a slope below that part of the map's size tells nothing of the map
+GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
+NEARBY, PART = 0.35, 0.5  # the same nearby, where the slope is at least that part of the map's size
 OFF = 0.1  # share of the change that may be missing along the path
-SURE = 5.0  # standard errors
-ENOUGH = 10  # points for a standard error
+SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
 STEEP = 5.0  # times the change per length of the path
+OFTEN = 8.0  # times the change that neighbours far from x may miss together
 JUMP = 0.05  # share of the change that may happen at once
+TINY = torch.finfo(torch.float64).tiny
 
 
 class Found(IntEnum):
@@ -28,31 +29,28 @@ class Found(IntEnum):
     WRONG = 4
 
 
-WORDS = {
-    Found.AGREES: "agrees",
-    Found.STEEP: "steep",
-    Found.JUMPS: "jumps",
-    Found.WRONG: "wrong",
-    Found.UNKNOWN: "unknown",
-}
+WORDS = ("unknown", "agrees", "steep", "jumps", "wrong")
 
 
 @dataclass(frozen=True, eq=False)
 class GradientCheck:
-    """Whether each series' gradient is that of the score: differences of scores nearby and along the path.
+    """Whether each series' gradient is that of the score, told from scores nearby and along the path.
 
     Attributes
     ----------
     found : Tensor of shape (series,)
-        0 unknown: everything is lost in rounding. 1 agrees. 2 steep: slopes and scores along the path do not fit
-        yet, but steep places were seen, so more points help. 3 jumps: the score changes where the gradient knows
-        of nothing. 4 wrong: the gradient differs from the score's differences nearby.
-    gap : Tensor of shape (series, 2)
-        By how much the gradient at one point differs from the slope of the score over a tenth of the way on one
-        side and over a fortieth on the other, as a share of the slope. The gradient of a curved score lies
-        between both; one that is wrong lies beyond both.
+        0 unknown: all differences are lost in rounding. 1 agrees, as far as these points can see. 2 steep: slopes
+        and scores along the path do not fit yet, but steep places were met, so more points help. 3 jumps: the
+        score changes where the gradient knows of nothing. 4 wrong: the gradient is not that of the score.
+    gap : Tensor of shape (series,)
+        Share of the change between neighbouring path points in the half next to x that neither of their gradients
+        explains.
+    nearby : Tensor of shape (series, 2)
+        Slope of the score over a tenth of the way to one side of a path point, and over a fortieth to the other
+        side, minus the slope of the gradient, as a share of the slope. For a curved score they have different
+        signs or shrink with the step; for a wrong gradient both are alike.
     missing : Tensor of shape (series,)
-        Share of the change of the score that slopes along the path miss, 0 within their noise.
+        Share of the change of the score that slopes along the path miss; 0 where that could be their noise.
     jump : Tensor of shape (series,)
         Change of the score within a hundred-thousandth of the way from the baseline.
     seen : Tensor of shape (series,)
@@ -61,6 +59,7 @@ class GradientCheck:
 
     found: Tensor
     gap: Tensor
+    nearby: Tensor
     missing: Tensor
     jump: Tensor
     seen: Tensor
@@ -73,7 +72,7 @@ class GradientCheck:
         return type(self)(*(getattr(self, name)[rows] for name in PARTS))
 
     def __repr__(self) -> str:
-        counts = [(word, int((self.found == code).sum())) for code, word in WORDS.items()]
+        counts = [(word, int((self.found == code).sum())) for code, word in enumerate(WORDS)]
         told = [f"{word} in {count:,}" for word, count in counts if count]
         return f"GradientCheck({', '.join(told) or 'nothing'} of {len(self):,} series)"
 
@@ -82,11 +81,20 @@ class GradientCheck:
         """Return for which series the gradient is not that of the score, (series,)."""
         return self.found >= Found.JUMPS
 
+    @property
+    def beyond(self) -> Tensor:
+        """Return how far the gradient lies outside the two slopes nearby, as a share of the slope, (series,)."""
+        ahead, back = self.nearby.unbind(1)
+        outside = torch.minimum(ahead.abs(), back.abs()) - CURVED * (ahead - back).abs()
+        return torch.where(ahead * back > 0, outside, 0).clamp(min=0)
+
 
 PARTS = tuple(GradientCheck.__dataclass_fields__)
 
 
-def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, random: bool) -> GradientCheck:
+def judge(
+    table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, straight: bool
+) -> GradientCheck:
     """Judge the evidence.
 
     Parameters
@@ -98,36 +106,41 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
         Score of the series minus that of where their paths start.
     unit : float
         Resolution of numbers.
-    random : bool
-        Whether path points are draws; otherwise the scores are to sum to the change.
+    straight : bool
+        Whether all points of a series lie on one path, so that the scores sum to the change.
     """
     known = dict(zip(NAMES, table.double().unbind(1), strict=True))
+    values = values.double()
     whole = known["seen"] if change is None else torch.maximum(known["seen"], change.double().abs())
     floor = NOISE * unit * known["level"]  # of a difference of two scores
-    size = torch.maximum(known["size"], PART * values.double().flatten(1).norm(dim=1))
-    nearby = known["outside"] - known["noise"] > GAP * size
-    told = (known["noise"] < GAP * size) & (known["size"] > 0)
-    missing = _missing(known, values, change, random=random)
-    off = (missing.abs() > OFF * whole) & (whole > floor)
+    missing = values.sum((1, 2)) - change.double() if straight and change is not None else _missing(known)
+    far, near, nearest = (_share(known, name) for name in ("far", "near", "nearest"))
+    size = torch.maximum(known["size"], PART * values.flatten(1).norm(dim=1))
     steep = known["slope"] > STEEP * whole
+    stays = (near > GAP) & (nearest > STAYS)
+    wrong = stays | (near > LARGE) | (known["outside"] - known["noise"] > NEARBY * size)
+    often = (far > LARGE) & (known["far_gap"] > OFTEN * whole)  # one point beyond a cliff is in two pairs
+    off = (missing.abs() > OFF * whole) | often
     jumps = known["jump"] > torch.maximum(JUMP * whole, 100 * EDGE * known["slope"]) + floor
-    found = torch.where(told | (whole > floor), Found.AGREES, Found.UNKNOWN)
-    found = torch.where(off, torch.where(steep, Found.STEEP, Found.JUMPS), found)
-    found = torch.where(jumps, Found.JUMPS, found).where(~nearby, Found.WRONG)
-    safe = size.clamp(min=torch.finfo(torch.float64).tiny)
+    found = torch.where(off, torch.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
+    found = torch.where(wrong, Found.WRONG, torch.where(jumps, Found.JUMPS, found))
+    found = torch.where(whole > floor, found, Found.UNKNOWN)
     return GradientCheck(
         found=found.to(torch.int8),
-        gap=(torch.stack([known["ahead"], known["back"]], 1) / safe[:, None]).float(),
-        missing=(missing / whole.clamp(min=torch.finfo(torch.float64).tiny)).float(),
+        gap=near.float(),
+        nearby=(torch.stack([known["ahead"], known["back"]], 1) / size.clamp(min=TINY)[:, None]).float(),
+        missing=(missing / whole.clamp(min=TINY)).float(),
         jump=known["jump"].float(),
         seen=known["seen"].float(),
     )
 
 
-def _missing(known: dict[str, Tensor], values: Tensor, change: Tensor | None, *, random: bool) -> Tensor:
+def _share(known: dict[str, Tensor], name: str) -> Tensor:
+    return known[f"{name}_gap"] / known[f"{name}_size"].clamp(min=TINY)
+
+
+def _missing(known: dict[str, Tensor]) -> Tensor:
     """Return the part of the change that slopes along the path miss, 0 where their noise could be it."""
-    if not random and change is not None:
-        return values.double().sum((1, 2)) - change.double()
     count = known["count"].clamp(min=1)
     mean = known["off"] / count
     noise = ((known["squares"] / count - mean.square()).clamp(min=0) / count).sqrt()

@@ -42,6 +42,7 @@ class Path(NamedTuple):
     at: Callable[[slice], Points]  # points in path order
     mend: Callable[[], "Path | None"] = lambda: None  # better paths, if the device finds these wanting
     start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
+    straight: bool = False  # whether all points of a series lie on one way from there to x
     controlled: bool = False  # whether positions and scores take noise out of the mean
 
 
@@ -109,6 +110,7 @@ class Whole:
         self._curve = torch.full((series, len(plan.stages)), torch.nan, device=device)
         self._change: Tensor | None = None
         self._evidence: Tensor | None = None
+        self._straight = False
         self._unit = resolution(question.device, question.dtype)
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
@@ -127,8 +129,9 @@ class Whole:
             self._landing.put(whole, rows, part)
         self._passes[rows] = passes
 
-    def evidence(self, rows: slice | Tensor, table: Tensor) -> None:
+    def evidence(self, rows: slice | Tensor, table: Tensor, *, straight: bool) -> None:
         """Note what the passes of some series told about their gradient."""
+        self._straight = straight
         if self._evidence is None:
             kind, device = torch.float64, self._passes.device
             self._evidence = torch.empty(len(self._passes), table.shape[1], dtype=kind, device=device)
@@ -137,7 +140,7 @@ class Whole:
     def _check(self) -> GradientCheck | None:
         if self._evidence is None:
             return None
-        return judge(self._evidence, self._parts[0], self._change, self._unit, random=self._plan.random)
+        return judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
 
     def attribution(self) -> Attribution:
         """Return everything, once it has landed."""
@@ -196,7 +199,7 @@ class Run:
                 self.whole.look(rows, stage, error)
                 done = self.plan.enough(error, parts[0], before, block.observed)  # None if all go on
             if passes == self.plan.points or (done is not None and bool(done.all())):
-                self._finish(rows, parts, passes, evidence)
+                self._finish(rows, parts, passes, evidence, straight=paths.straight)
                 return
             before = parts[0]
             if done is not None and isinstance(mean, ControlledMean) and bool(done.any()):
@@ -215,11 +218,13 @@ class Run:
         passes: int,
         evidence: Evidence | None,
         ready: Tensor | None = None,
+        *,
+        straight: bool = False,
     ) -> None:
         self.whole.finish(rows, parts, passes)
         if evidence is not None:
             table = evidence.table()
-            self.whole.evidence(rows, table if ready is None else table[ready])
+            self.whole.evidence(rows, table if ready is None else table[ready], straight=straight)
 
     def _alone(self, block: Block) -> bool:
         """Tell whether there is no place for anything beside a path point of each series."""

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, computing, fingerprint, quiet
+from tempograd.engine import Model, Question, change, computing, fingerprint, quiet
 from tempograd.errors import InputError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
@@ -166,6 +166,8 @@ class Explainer(ABC):
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
                 result = self.attribute(question)
+                if result.change is None and self.targeted and not self.quirks:
+                    result = result._replace(change=change(question))
             put_buffers_back()  # where a forward keeps state
             mark = fingerprint(model)  # while the device is busy
             question.verify(result.values)
