@@ -10,7 +10,19 @@ from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.gradients import Gradients, gradients
 from tempograd.engine.later import Later
 from tempograd.engine.precision import computing
-from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
+from tempograd.engine.prediction import (
+    LAST_STEP,
+    WHERE_PER_STEP,
+    Target,
+    both_logits,
+    by_class,
+    class_count,
+    default_class,
+    link,
+    one_logit,
+    pick,
+    predict,
+)
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
@@ -33,12 +45,17 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "at_every_step",
+    "both_logits",
+    "by_class",
+    "class_count",
     "computing",
+    "default_class",
     "differentiate",
     "differentiate_each",
     "fingerprint",
     "gradients",
     "link",
+    "one_logit",
     "owner",
     "pick",
     "pieces",
