@@ -57,12 +57,11 @@ def patients():
 
 def both(name, model, x, target, **call):
     """Explain a model and its twin, whose target must be told."""
+    explainer = quick(name)
     for each, wanted in ((model, target), (Twin(model), 1 if target is None else target)):
-        explainer = quick(name)
-        each = usable(each, explainer, x.shape[1])
-        ready = fitted(explainer, each, x)
-        wanted = wanted if explainer.targeted else None
-        yield explained(ready, each, x, target=wanted, **call)
+        ready = usable(each, explainer, x.shape[1])
+        asked = {"target": wanted} if explainer.targeted else {}
+        yield explained(fitted(explainer, ready, x), ready, x, **asked, **call)
 
 
 def close(found, expected):
@@ -192,7 +191,7 @@ def test_a_function_gets_the_models_own_column(name):
 @pytest.mark.parametrize("target", [None, 0])
 @pytest.mark.parametrize("explainer", [Occlusion(quirks=frozenset({"B8"})), Lime(64, quirks=frozenset({"B8"}))])
 def test_the_class_at_the_end_of_a_prefix_is_class_one_too(explainer, target):
-    """B8 asks for the class predicted at a value's own step, which of a single logit is class 1 wherever it is asked."""
+    """B8 asks for the class predicted at a value's own step; that of a single logit is the explained one."""
 
     class Last(nn.Module):
         def forward(self, x):

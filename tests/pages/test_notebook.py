@@ -208,8 +208,9 @@ def test_it_says_what_was_explained_of_other_models():
     assert "Explained: 6 different classes, as a probability.\n" in shown(many).text
     steps = Recurrent(per_step=True).eval()
     told = "Explained: one output per step, its probabilities, "
-    assert f"{told}summed over the steps.\n" in shown(tg.explain(steps, x)).text
-    assert f"{told}each cell's effect on its own step.\n" in shown(tg.explain(steps, x, steps="own")).text
+    mixed = {"target": torch.arange(6) % 3}
+    assert f"{told}summed over the steps.\n" in shown(tg.explain(steps, x, **mixed)).text
+    assert f"{told}each cell's effect on its own step.\n" in shown(tg.explain(steps, x, steps="own", **mixed)).text
     alarm = Recurrent(classes=1, per_step=True).eval()
     told = "Explained: one output per step, the probability of class 1, summed over the steps.\n"
     assert told in shown(tg.explain(alarm, x)).text
