@@ -61,7 +61,7 @@ def folder(tmp_path, monkeypatch):
     np.savez("steps.npz", x=x.numpy(), y=steps)
     np.savez("values.npz", x=x.numpy(), y=x.sum((1, 2)).numpy())
     np.savez("faulty.npz", x=x.numpy(), y=np.arange(COUNT) * 1j)
-    np.save("-bare x.npy", x.numpy())
+    np.save("-bare.npy", x.numpy())
     with Path("ward.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["bed", "hour", "pulse", "sodium", "state"])
@@ -91,7 +91,7 @@ FORMS = {
     "labels of another number of classes": ("--model", "next_net:Three", *TABLE),
     "another number of classes": (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
     "faulty labels": (*ALARM, "--data", "faulty.npz"),
-    "no labels, odd names": (*ALARM, "--data=-bare x.npy", "--out=-e 1.safetensors"),
+    "no labels, odd names": (*ALARM, "--data=-bare.npy", "--out=-e.safetensors"),
     "weights": ("--model", "next_net:Net", "--weights", "the weights.pt", "--data", "wards.npz"),
     "one logit per step": ("--model", "next_net:Steps", "--data", "steps.npz"),
     "own steps": ("--model", "next_net:Steps", "--data", "steps.npz", "--steps", "own", "--target", "0"),

@@ -1,7 +1,7 @@
 """One rule says which channel matters most, in the report, in pictures and on the command line.
 
-FIT and WinIT give scores below 0 to values that matter less than nothing. Three channels here: "much" matters most,
-"little" a little, and "less" has the largest numbers, all of them below 0.
+FIT and WinIT give scores below 0 to values that matter less than nothing. Here are three channels: "much" matters
+most, "little" a little, and "less" has the largest numbers, all of them below 0.
 """
 
 from dataclasses import replace
@@ -90,7 +90,9 @@ def test_the_picture_of_drivers(scores, per):
     record = plots.drivers_record(unsigned(scores), per=per)
     assert record.channels == RANKED
     share = TIME if per == "value" else 1
-    np.testing.assert_allclose(record.absolute_mean, np.array(expected(scores)).mean(0)[[2, 1, 0]] / share, rtol=1e-5)
+    np.testing.assert_allclose(
+        record.absolute_mean, np.array(expected(scores)).mean(0)[[2, 1, 0]] / share, rtol=1e-5
+    )
     signed = plots.drivers_record(unsigned(scores, signed=True), per=per)
     assert signed.channels[0] == "less"
 
