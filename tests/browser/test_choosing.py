@@ -114,6 +114,7 @@ def test_where_one_class_is_explained_the_filter_goes_by_the_predicted_one(visit
         assert f"(said {names[guess[number]]}, is {names[label[number]]})" in facts[-1]
         top = sheet.find("#probabilities tbody tr").first.inner_text()
         assert top.startswith("died (explained)")
+        assert sheet.text("#key-up") == "pushed “died” up"  # also where it said "alive"
 
 
 def test_the_outcome_filter_knows_right_and_wrong(visit):

@@ -67,7 +67,7 @@ class Learnt(NamedTuple):
 
 
 def probabilities(answer: Tensor) -> Tensor:
-    """Turn raw answers into probabilities that sum to 1: softmax, or for one column a yes and a no."""
+    """Turn raw answers into probabilities that sum to 1: softmax, or for one logit a no and a yes."""
     return both_logits(answer, "probability").softmax(-1)
 
 

@@ -158,7 +158,7 @@ const showSummary = () => {
   const found = summaryPart();
   const order = [...found.part.size.keys()].sort((a, b) => found.part.size[b] - found.part.size[a] || a - b);
   at("summary-count").textContent = counted(found.group.count, "series", "series");
-  at("summary-kind").closest("label").hidden = !found.map.signed;
+  at("summary-kind").closest("label").hidden = at("push-note").hidden = !found.map.signed;
   verdictInto("summary-certainty", found.map, found.map.certainty.whole, found.map.certainty.rough[0]);
   summaryTable(found, order);
   summaryBars(found, order);
