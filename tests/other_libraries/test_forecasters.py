@@ -1,7 +1,7 @@
 """Forecasters of darts and neuralforecast, as their users have them: ``make test-slow`` installs both.
 
-Their reversible instance normalisation detaches mean and deviation, so that autograd differentiates another function.
-The honest twin of such a network is the same one, run while ``detach`` does nothing.
+Their reversible instance normalisation detaches mean and deviation: autograd differentiates another function. The
+honest twin of such a network is the same one, run while ``detach`` does nothing.
 """
 
 import logging
