@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.differentiate import differentiate
+from tempograd.engine.modules import Model
 from tempograd.engine.prediction import by_class, class_count, default_class, pick, raw
-from tempograd.engine.quiet import Model
 from tempograd.engine.replay import CELLS, Tensors, UnrecordableError, replay
 
 
@@ -52,6 +52,8 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
             target = default_class(first[: len(z) // points].detach(), output)
         score = pick(by_class(answer, output), target.repeat_interleave(points))
         gradient = differentiate(score.sum(), z)
-        return first.detach(), score.detach(), torch.zeros_like(z) if gradient is None else gradient
+        if gradient is None:
+            raise UnrecordableError
+        return first.detach(), score.detach(), gradient
 
     return work

@@ -15,6 +15,7 @@ from tempograd import checks
 from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
+from tempograd.engine.modules import Model, owner, place
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
@@ -28,7 +29,6 @@ from tempograd.engine.prediction import (
     resolve_steps,
     resolve_target,
 )
-from tempograd.engine.quiet import Model, owner, place
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out

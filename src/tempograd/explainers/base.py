@@ -8,7 +8,16 @@ import numpy as np
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, class_count, computing, fingerprint, one_logit, quiet
+from tempograd.engine import (
+    Model,
+    Question,
+    class_count,
+    computing,
+    fingerprint,
+    mutable_if_needed,
+    one_logit,
+    quiet,
+)
 from tempograd.errors import InputError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
@@ -161,7 +170,7 @@ class Explainer(ABC):
             if self.quirks:
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
-                result = self.attribute(question)
+                result = mutable_if_needed(lambda: self.attribute(question))
             put_buffers_back()  # where a forward keeps state
             mark = fingerprint(model)  # while the device is busy
             question.verify(result.values)
