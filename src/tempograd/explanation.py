@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.engine import Model, fingerprint, one_logit, relative_error
+from tempograd.engine import Model, fingerprint, relative_error
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.tensor_files import read_tensors, shrunk
@@ -51,7 +51,7 @@ class Explanation:
         that of class 1, and 0 is its complement.
     n_outputs : int, optional
         How many outputs, or classes, the model has; a single probability stands for two classes. None in files
-        of versions that did not know: there, 0 was the name of a single probability, see :meth:`target_of`.
+        of versions that did not know: there, 0 was the name of a single probability.
     output : str
         ``"probability"`` or ``"raw"``: what was differentiated and is measured.
     steps : Tensor or "own", optional
@@ -170,16 +170,6 @@ class Explanation:
     def called(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
         return int(self.ids[i]) if self.names is None else self.names[i]
-
-    def target_of(self, columns: int) -> Tensor | None:
-        """Return the explained class of a model that answers with so many columns.
-
-        That is ``target``, but in explanations that do not know ``n_outputs``: earlier versions called a single
-        probability 0, which is class 1 of two.
-        """
-        if self.target is None or self.n_outputs is not None or not one_logit(columns, self.output):
-            return self.target
-        return self.target + 1
 
     @property
     def strength(self) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.engine import Model, class_count, place, predict, quiet
+from tempograd.engine import Model, class_count, one_logit, place, predict, quiet
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 
@@ -71,6 +71,16 @@ def sizes(explanation: Explanation) -> Tensor:
     return explanation.strength.clamp(min=0)
 
 
+def explained_class(explanation: Explanation, columns: int) -> Tensor | None:
+    """Return the target, given with how many columns the model answers.
+
+    Explanations that do not know ``n_outputs`` are of earlier versions, which called a single probability 0: it is
+    that of class 1 of two.
+    """
+    known = explanation.n_outputs is not None or not one_logit(columns, explanation.output)
+    return explanation.target if known or explanation.target is None else explanation.target + 1
+
+
 def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     """Ask the model how many outputs it has if the explanation, of an earlier version, does not know."""
     if explanation.n_outputs is not None:
@@ -78,7 +88,7 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     with quiet(model), torch.no_grad():
         columns = predict(model, x[:1].to(*place(model, x)), "raw").shape[-1]
     outputs = class_count(columns, explanation.output)
-    return replace(explanation, target=explanation.target_of(columns), n_outputs=outputs)
+    return replace(explanation, target=explained_class(explanation, columns), n_outputs=outputs)
 
 
 def tells_class(explanation: Explanation) -> bool:

@@ -142,6 +142,16 @@ def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_
     assert torch.equal(tg.evaluate(Risk(), older)["cpd"], tg.evaluate(Risk(), now)["cpd"])
 
 
+def test_the_steps_of_timing_are_those_of_the_explained_class():
+    x = torch.randn(2, 8, 2, generator=torch.Generator().manual_seed(0))
+    up, down = (tg.explain(Risk(), x, "timing", target=target) for target in (1, 0))
+    older = replace(up, target=torch.zeros(2, dtype=torch.int64), n_outputs=None)
+    slopes = [plots.timing_steps_record(Risk(), each, 0, channel=0).mean_gradient for each in (up, down, older)]
+    assert slopes[0][2] > 0.01
+    np.testing.assert_allclose(slopes[1], -slopes[0])
+    np.testing.assert_allclose(slopes[2], slopes[0])
+
+
 def test_how_many_outputs_there_are_is_kept_in_files_and_parts(tmp_path):
     found = tg.Explanation.load(explained(0).save(tmp_path / "e.safetensors"))
     assert (found.n_outputs, found[1:3].n_outputs, found.target.tolist()) == (2, 2, [0, 0, 0, 0])

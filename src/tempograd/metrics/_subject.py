@@ -10,6 +10,7 @@ from tempograd import checks
 from tempograd.engine import Model, class_count, place
 from tempograd.errors import InputError, ModelError
 from tempograd.explanation import Explanation
+from tempograd.shown import explained_class
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Subject:
 
     def target(self, rows: slice, answer: Tensor, steps: Tensor | None) -> Tensor | None:
         """Return the explained class, (series,) or (series, time); None if a function picked the score."""
-        explained = self.explanation.target_of(answer.shape[-1])
+        explained = explained_class(self.explanation, answer.shape[-1])
         if explained is None:
             return None
         target, classes = explained[rows].to(self.device), class_count(answer.shape[-1], self.explanation.output)

@@ -130,9 +130,10 @@ def timing_steps_record(
     first = timing.plan.stages[0]  # later stages begin at the start of the path again
     count = min(checks.whole(shown, "shown", 1), first)
     chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
+    whole = whole_series(explanation, x)
+    explanation = completed(explanation, model, whole)
     with quiet(model):
-        whole = whole_series(explanation, x)
-        question = _question(model, completed(explanation, model, whole), i, whole)
+        question = _question(model, explanation, i, whole)
         block = question.block(slice(0, 1))
         paths, mean, drawn, done = timing.paths(question), WeightedMean(errors=False), [], 0
         used = timing.plan.points if explanation.passes is None else int(explanation.passes[i])
