@@ -51,7 +51,11 @@ class Explanation:
         Numbers of points at which the error was looked at, and the estimated relative error there; NaN after a
         series had stopped.
     target : Tensor, optional
-        Explained class, (series,) or (series, time); None if a function picked the score.
+        Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
+        that of class 1, and 0 is its complement.
+    n_outputs : int, optional
+        How many outputs, or classes, the model has; a single probability stands for two classes. None in files
+        of versions that did not know: there, 0 was the name of a single probability.
     output : str
         ``"probability"`` or ``"raw"``: what was differentiated and is measured.
     steps : Tensor or "own", optional
@@ -86,6 +90,7 @@ class Explanation:
     change: Tensor | None = None
     curve_points: Tensor | None = None
     curve_error: Tensor | None = None
+    n_outputs: int | None = None
     gradient_check: GradientCheck | None = None
 
     def __post_init__(self) -> None:

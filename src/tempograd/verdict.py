@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd import checks
-from tempograd.engine import Found, GradientCheck
+from tempograd.engine import Found, GradientCheck, hidden
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
@@ -18,7 +18,6 @@ SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
 MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
 SETTINGS = ("points", "samples")  # what methods call their number of draws
-UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n, with 95 % certainty
 TYPICAL, SEVERAL = 0.08, 5  # gap of many series together that is none of chance, and how many it takes
 ROUNDING = 1e-6  # a change of a probability that is none
 CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, categories or tokens"
@@ -29,7 +28,9 @@ class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
-    good: list[bool]  # whether each is good enough: below the goal, or with a stable top, and nothing speaks against
+    good: list[
+        bool
+    ]  # whether each is good enough: below the goal, or with a stable top, and nothing speaks against
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: int  # observed cells with fewer than two draws
@@ -75,7 +76,10 @@ def _judged(part: Explanation, option: str) -> str:
         text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
         if found.unseen:
             text += f"; {found.unseen:,} {'cell was' if found.unseen == 1 else 'cells were'} seen less than twice"
-    for bad, what in ((_wrong(part), "the gradient does not fit the prediction"), (_empty(part), "all scores are 0")):
+    for bad, what in (
+        (_wrong(part), "the gradient does not fit the prediction"),
+        (_empty(part), "all scores are 0"),
+    ):
         if bad.any():
             text += f"; {what} in {int(bad.sum()):,} series"
     return text
@@ -199,17 +203,14 @@ def _rounding(explanation: Explanation) -> float:
 
 
 def _hidden(explanation: Explanation, points: list[int]) -> list[float]:
-    r"""Return what a change that no draw has met may add to each map, as a share of it.
-
-    With :math:`n` draws that saw the prediction change by no more than :math:`s` of :math:`c`, the rest has met none of
-    them, so its probability is below :math:`3 / n`, and it adds at most :math:`3 / n \cdot (|c| - s) / \sum |A|`.
-    """
+    """Return what a change that no draw has met may add to each map, as a share of it."""
     check, change = explanation.gradient_check, explanation.change
     if check is None or change is None or not points:
         return [0.0] * len(explanation)
-    rest = (change.cpu().double().abs() - check.seen.cpu().double()).clamp(min=0)
-    size = explanation.values.flatten(1).abs().sum(1, dtype=torch.float64).cpu()
-    share = UNSEEN * rest / torch.tensor(points).clamp(min=1) / size.clamp(min=torch.finfo(torch.float64).tiny)
+    rest = change.double().abs() - check.seen.to(change.device)
+    share = hidden(
+        explanation.values, change, check.seen.to(change.device), torch.tensor(points, device=change.device)
+    )
     return torch.where(rest > _rounding(explanation), share, 0).tolist()
 
 

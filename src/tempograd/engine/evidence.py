@@ -42,6 +42,7 @@ from tempograd.engine.replay import CELLS, Tensors, replay
 STEP, SHORTER = 0.1, 0.25  # share of the way to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the way from the baseline within which nothing but a jump can happen
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
+UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 FROM = (("far", 0.0), ("near", 0.5), ("nearest", 0.75))  # neighbours from these positions on
 TOTALS = ("count", "off", "squares", *(f"{name}_{part}" for name, _ in FROM for part in ("gap", "size")))
@@ -140,9 +141,29 @@ class Evidence:
             self._parts = [torch.cat([parts[..., :SUMS].sum(0), parts[..., SUMS:].amax(0)], 1)]
         return self._parts[0]
 
-    def seen(self) -> Tensor:
-        """Return the largest change of the score that a point saw, (series,)."""
-        return self.table()[:, NAMES.index("seen")]
+    def hidden(self, values: Tensor, points: int) -> Tensor:
+        """Return what a change that no point has met may add to the map, as a share of it, (series,)."""
+        if self.change is None:
+            return torch.zeros(len(values), device=values.device)
+        return hidden(values, self.change, self.table()[:, NAMES.index("seen")], points)
+
+
+def hidden(values: Tensor, change: Tensor, seen: Tensor, points: Tensor | int) -> Tensor:
+    r"""Return what a change that no draw has met may add to each map, as a share of it, (series,).
+
+    With :math:`n` draws that saw the score change by no more than :math:`s` of :math:`c`, the rest has met none of
+    them, so its probability is below :math:`3 / n` (the rule of three, 95 % sure), and it adds no more than
+    :math:`3 / n \cdot (|c| - s) / \sum |A|`.
+
+    Examples
+    --------
+    >>> values = torch.tensor([[[0.5], [-0.1]]])
+    >>> hidden(values, torch.tensor([1.0]), torch.tensor([0.9]), 50)  # 3/50 of 0.1, over 0.6
+    tensor([0.0100], dtype=torch.float64)
+    """
+    rest = (change.double().abs() - seen.double()).clamp(min=0)
+    size = values.double().abs().sum((1, 2))
+    return torch.where(rest > 0, UNSEEN * rest / points / size.clamp(min=torch.finfo(torch.float64).tiny), 0)
 
 
 def _along(
@@ -157,7 +178,9 @@ def _along(
         "level": torch.maximum(score.abs().amax(1), clean.abs()),
     }
     if position is not None:
-        ahead = (gradient * (x[:, None] - z)).flatten(2).sum(2).double()  # the way that is left, 1 - position of it
+        ahead = (
+            (gradient * (x[:, None] - z)).flatten(2).sum(2).double()
+        )  # the way that is left, 1 - position of it
         place = position.double().expand_as(ahead)
         slope = ahead / (1 - place)
         off = place * slope - gap

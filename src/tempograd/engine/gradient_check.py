@@ -92,9 +92,7 @@ class GradientCheck:
 PARTS = tuple(GradientCheck.__dataclass_fields__)
 
 
-def judge(
-    table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, straight: bool
-) -> GradientCheck:
+def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, straight: bool) -> GradientCheck:
     """Judge the evidence.
 
     Parameters

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine.differentiate import differentiate, own_steps, require_graph
+from tempograd.engine.differentiate import NO_GRAPH, differentiate, own_steps, require_graph
 from tempograd.engine.passes import played
-from tempograd.engine.prediction import link, raw
+from tempograd.engine.prediction import raw
 from tempograd.engine.question import Block, Question
+from tempograd.errors import ModelError
 
 
 class Gradients(NamedTuple):
@@ -45,13 +46,15 @@ def gradients(question: Question, z: Tensor, block: Block, beside: Tensor | None
         answer = answer[len(extra) :]
     else:
         answer = raw(question.model, flat)
-    score = question.score(link(answer, question.output), block, points)
+    score = question.score(question.linked(answer), block, points)
     require_graph(score)
     here = score.detach().view(series, points, *score.shape[1:])
     if isinstance(block.steps, str):
         return Gradients(own_steps(score, flat).view_as(z), here, read, block)
     gradient = differentiate(score.sum(), flat)
-    return Gradients(torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape), here, read, block)
+    if gradient is None:  # it reached the weights of the model, and not the series
+        raise ModelError(NO_GRAPH)
+    return Gradients(gradient.reshape(z.shape), here, read, block)
 
 
 def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
@@ -90,7 +93,7 @@ def _read_both(question: Question, block: Block, answer: Tensor) -> tuple[Block,
     if len(answer) == 0:
         return block, None
     rows = len(answer) // series
-    score = question.score(link(answer.detach(), question.output), block, rows)
+    score = question.score(question.linked(answer.detach()), block, rows)
     return block, score.view(series, rows, *score.shape[1:])
 
 

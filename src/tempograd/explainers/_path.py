@@ -24,6 +24,8 @@ from tempograd.engine import (
 )
 from tempograd.explainers._stages import Plan
 
+ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
+
 
 class Points(NamedTuple):
     """Some points on the paths of a few series."""
@@ -178,7 +180,7 @@ class Run:
     def through(self, block: Block, paths: Path) -> None:
         """Go through the stages; series that are good enough stay behind."""
         evidence = Evidence(self.question, self.plan.stages[0]) if self.question.checked else None
-        block = self._read(block, paths)
+        block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
         precision = torch.promote_types(self.question.dtype, torch.float32)
         mean = (
             ControlledMean(paths.scale.to(precision), self.question.model)
@@ -198,6 +200,8 @@ class Run:
                 error = relative_error(parts[0], parts[1], observed)
                 self.whole.look(rows, stage, error)
                 done = self.plan.enough(error, parts[0], before, block.observed)  # None if all go on
+                if done is not None and evidence is not None and self.plan.tolerance is not None:
+                    done = done & (evidence.hidden(parts[0], passes) <= self.plan.tolerance)
             if passes == self.plan.points or (done is not None and bool(done.all())):
                 self._finish(rows, parts, passes, evidence, straight=paths.straight)
                 return
@@ -226,40 +230,33 @@ class Run:
             table = evidence.table()
             self.whole.evidence(rows, table if ready is None else table[ready], straight=straight)
 
-    def _alone(self, block: Block) -> bool:
-        """Tell whether there is no place for anything beside a path point of each series."""
-        return self.size // len(block.x) <= 1
+    def _room(self, block: Block) -> int:
+        """Return how many sequences of each series go through the model at once."""
+        return self.size // len(block.x)
 
-    def _read(self, block: Block, paths: Path) -> Block:
-        """Read the clean series by themselves where there is no place for them beside a path point."""
-        if self._alone(block):
-            return self.question.settled(block)
-        return block
-
-    def _note_change(self, block: Block, first: Tensor) -> None:
+    def _note_change(self, block: Block, first: Tensor, evidence: Evidence | None) -> None:
         if block.clean is not None and first.ndim == 1:
-            self.whole.change(block.rows, block.clean - first)
+            change = block.clean - first
+            self.whole.change(block.rows, change)
+            if evidence is not None:
+                evidence.change = change
 
     def _add(
         self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
     ) -> Block:
         """Add the points of a stage, and return the block, its target now known."""
         precision = torch.promote_types(self.question.dtype, torch.float32)
-        for piece in pieces(self.plan.stages[stage], max(1, self.size // len(block.x))):
+        for piece in pieces(self.plan.stages[stage], max(1, self._room(block))):
             at = paths.at(piece)
             start = paths.start if stage == 0 and piece.start == 0 else None
             rows = [] if start is None else [start]
             if evidence is not None:
                 rows += evidence.rows(block, at.z, piece, start, stage=stage)
-            beside = torch.stack(rows, 1) if rows and not self._alone(block) else None
-            gradient, score, read, block = gradients(self.question, at.z, block, beside)
-            if rows and read is None:
-                read = torch.cat([self.question.scores(row[:, None], block) for row in rows], 1)
-            if start is not None and read is not None:
-                self._note_change(block, read[:, 0])
+            gradient, score, beside, block = self._differentiate(at.z, block, rows)
+            if start is not None:
+                self._note_change(block, beside[0], evidence)
             if evidence is not None:
-                scores = [] if read is None else list(read.unbind(1))
-                evidence.add(block, piece, at.z, gradient, score, at.position, scores)
+                evidence.add(block, piece, at.z, gradient, score, at.position, beside)
             gradient = gradient.to(precision)
             free = None if at.free is None else at.free.to(precision)
             if isinstance(mean, WeightedMean):
@@ -270,6 +267,21 @@ class Run:
             gap = None if score.ndim > 2 else (block.clean[:, None] - score).to(precision)
             mean.add(gradient, at.weight, free, at.position, gap)
         return block
+
+    def _differentiate(
+        self, z: Tensor, block: Block, rows: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], Block]:
+        """Return gradients and scores of path points, and the scores of some more rows per series.
+
+        They ride along where there is room for them.
+        """
+        room = self._room(block)
+        riding = rows if room >= ROOM else rows[: 1 if room > 1 and block.target is None else 0]
+        together = torch.stack(riding, 1) if riding else None
+        gradient, score, read, block = gradients(self.question, z, block, together)
+        scores = [] if read is None else list(read.unbind(1))
+        scores += [self.question.scores(row[:, None], block)[:, 0] for row in rows[len(riding) :]]
+        return gradient, score, scores, block
 
 
 def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:

@@ -127,7 +127,12 @@ class GradientShap(Explainer):
             position = None if self.noise else alpha[:, piece]
             return Points(start + alpha[:, piece, None, None] * step, step=step, position=position)
 
-        return Path(torch.ones_like(block.x), at, start=block.baseline if rows is None else None, straight=rows is None and not self.noise)
+        return Path(
+            torch.ones_like(block.x),
+            at,
+            start=block.baseline if rows is None else None,
+            straight=rows is None and not self.noise,
+        )
 
     def _positions(self, block: Block, stream: Tensor) -> Tensor:
         """Return the positions between baseline and series, (series or 1, points)."""
