@@ -7,30 +7,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd import checks
-from tempograd.engine import Found, GradientCheck, hidden
+from tempograd import checks, objections
+from tempograd.engine import Found, hidden
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
+from tempograd.numerals import percent
 
 GOAL = 0.1  # relative error that is good enough where no tolerance was asked for
 SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
 MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
 SETTINGS = ("points", "samples")  # what methods call their number of draws
-TYPICAL, SEVERAL = 0.08, 5  # gap of many series together that is none of chance, and how many it takes
-ROUNDING = 1e-6  # a change of a probability that is none
-CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, categories or tokens"
-INSTEAD = "use a method without gradients, such as occlusion"
 
 
 class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
-    good: list[
-        bool
-    ]  # whether each is good enough: below the goal, or with a stable top, and nothing speaks against
+    good: list[bool]  # whether each is good enough: below the goal or stable, and undisputed
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: int  # observed cells with fewer than two draws
@@ -58,113 +53,36 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
     if i is not None and checks.whole(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
-    asked = _asked(part)
+    asked = objections.asked(part)
     if len(part) == 0 or not asked.any():
         why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
         return f"nothing was explained{why}"
     rest = ""
     if not asked.all():
         part, rest = part[asked], f"; nothing was explained in {int((~asked).sum()):,} series"
-    return (_failure(part) or _judged(part, option)) + rest
+    return (objections.objection(part) or _judged(part, option)) + rest
 
 
 def _judged(part: Explanation, option: str) -> str:
     if part.standard_error is None:
-        text = _without_draws(part, option)
-    else:
-        found = errors(part)
-        text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
-        if found.unseen:
-            text += f"; {found.unseen:,} {'cell was' if found.unseen == 1 else 'cells were'} seen less than twice"
-    for bad, what in (
-        (_wrong(part), "the gradient does not fit the prediction"),
-        (_empty(part), "all scores are 0"),
-    ):
-        if bad.any():
-            text += f"; {what} in {int(bad.sum()):,} series"
-    return text
+        return _without_draws(part, option) + objections.few(part)
+    found = errors(part)
+    text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
+    if found.unseen:
+        text += f"; {found.unseen:,} {'cell was' if found.unseen == 1 else 'cells were'} seen less than twice"
+    return text + objections.few(part)
 
 
 def poor(explanation: Explanation) -> bool:
     """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
-    asked = _asked(explanation)
+    asked = objections.asked(explanation)
     explanation = explanation if asked.all() else explanation[asked]
-    if len(explanation) == 0 or _failure(explanation):
+    if len(explanation) == 0 or objections.objection(explanation):
         return len(explanation) > 0
     if explanation.standard_error is None:
         gap = completeness_gap(explanation)
         return gap is not None and gap > GOAL
     return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
-
-
-def _asked(explanation: Explanation) -> torch.Tensor:
-    """Tell for each series whether there was anything to explain."""
-    asked = torch.ones(len(explanation), dtype=torch.bool)
-    if explanation.mask is not None:
-        asked &= explanation.mask.flatten(1).any(1).cpu()
-    if isinstance(explanation.steps, torch.Tensor):
-        asked &= explanation.steps.flatten(1).any(1).cpu()
-    return asked
-
-
-def _failure(explanation: Explanation) -> str:
-    """Say what no number of points can mend: a gradient that is not the prediction's, or scores that are all 0."""
-    count, check = len(explanation), explanation.gradient_check
-    if check is not None:
-        wrong = _wrong(explanation)
-        if int(wrong.sum()) > (1 - MOST) * count or _together(check):
-            return _gradient(check, int(wrong.sum()))
-    empty = _empty(explanation)
-    if int(empty.sum()) <= (1 - MOST) * count:
-        return ""
-    if count == 1 and explanation.change is not None:
-        what = f"all scores are 0, but the prediction changes by {float(explanation.change):.2g} from the baseline to x"
-    else:
-        what = f"all scores are 0 in {int(empty.sum()):,} of {count:,} series whose prediction changes from the baseline to x"
-    kind = EXPLAINERS.get(explanation.method)
-    if kind is None or kind.needs_gradient:
-        return f"{what}: it saturates, or has no gradient there ({CAUSES}); try another baseline, or occlusion"
-    return f"{what}: no single value changes it; try another baseline, or another method"
-
-
-def _wrong(explanation: Explanation) -> torch.Tensor:
-    """Tell for which series the gradient is not that of the prediction."""
-    check = explanation.gradient_check
-    return torch.zeros(len(explanation), dtype=torch.bool) if check is None else check.failed.cpu()
-
-
-def _together(check: GradientCheck) -> bool:
-    """Tell whether the series together show what each may show by chance."""
-    if len(check) < SEVERAL:
-        return False
-    told = check.found != Found.UNKNOWN
-    gaps = [part[told] for part in (check.gap, check.beyond)]
-    return any(part.numel() > 0 and float(part.median()) > TYPICAL for part in gaps)
-
-
-def _gradient(check: GradientCheck, bad: int) -> str:
-    """Say that the gradient is not that of the prediction, by how much, and what it may be."""
-    wrong = check.found == Found.WRONG
-    where = f" in {max(bad, 1):,} of {len(check):,} series" if len(check) > 1 and bad < len(check) else ""
-    if not bool(wrong.any()) and bad:
-        return (
-            f"the prediction jumps where its gradient sees nothing{where}: {CAUSES}, or a step too steep for these "
-            f"points; {INSTEAD}"
-        )
-    part = check[wrong] if bool(wrong.any()) else check
-    share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
-    return (
-        f"the gradient is not that of the prediction{where}: it misses about {percent(float(share.median()))} of its "
-        f"changes; the model may hold {CAUSES}; {INSTEAD}"
-    )
-
-
-def _empty(explanation: Explanation) -> torch.Tensor:
-    """Tell for which series all scores are 0 though the prediction changes, beyond rounding."""
-    nothing = ~explanation.values.flatten(1).any(1).cpu()
-    if explanation.change is None or explanation.method == "random":
-        return torch.zeros_like(nothing)
-    return nothing & (explanation.change.abs().cpu() > _rounding(explanation))
 
 
 def goal(explanation: Explanation) -> float:
@@ -185,24 +103,19 @@ def errors(explanation: Explanation) -> Errors:
         points = explanation.passes.tolist()
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top = goal(explanation), _by_top(explanation)
-    hidden = _hidden(explanation, points)
-    missed = [value > SLACK * aim for value in hidden]
+    unmet = _unmet(explanation, points)
+    missed = [value > SLACK * aim for value in unmet]
     relative = torch.maximum(relative.cpu(), _steep(explanation))
     good = [value <= SLACK * aim for value in relative.tolist()]
     if top:  # a run that was not stopped by its top had all the points there were
         good = [count < explanation.parameters["max_points"] for count in points]
-    against = (_wrong(explanation) | _empty(explanation)).tolist()
+    against = (objections.wrong(explanation) | objections.empty(explanation)).tolist()
     good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against, missed, strict=True)]
-    worst = [max(value, more) for value, more in zip(relative.tolist(), hidden, strict=True)]
+    worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
     return Errors(worst, good, points, unit, int(unseen.sum()), aim, top, tuple(missed))
 
 
-def _rounding(explanation: Explanation) -> float:
-    """Return the change of the prediction that may be rounding; the scale of raw outputs is not known."""
-    return ROUNDING if explanation.output == "probability" else 0.0
-
-
-def _hidden(explanation: Explanation, points: list[int]) -> list[float]:
+def _unmet(explanation: Explanation, points: list[int]) -> list[float]:
     """Return what a change that no draw has met may add to each map, as a share of it."""
     check, change = explanation.gradient_check, explanation.change
     if check is None or change is None or not points:
@@ -211,7 +124,7 @@ def _hidden(explanation: Explanation, points: list[int]) -> list[float]:
     share = hidden(
         explanation.values, change, check.seen.to(change.device), torch.tensor(points, device=change.device)
     )
-    return torch.where(rest > _rounding(explanation), share, 0).tolist()
+    return torch.where(rest > objections.rounding(explanation), share, 0).tolist()
 
 
 def _steep(explanation: Explanation) -> torch.Tensor:
@@ -278,19 +191,6 @@ def completeness_gap(explanation: Explanation) -> float | None:
     return float(residual.double().abs().sum()) / total if total else None
 
 
-def percent(share: float) -> str:
-    """Write an error with two digits.
-
-    Examples
-    --------
-    >>> percent(0.0183), percent(0.224), percent(0.0002), percent(1.5)
-    ('1.8 %', '22 %', 'under 0.1 %', 'over 100 %')
-    """
-    if share > 1:
-        return "over 100 %"
-    return f"{float(f'{100 * share:.2g}'):g} %" if share >= 0.001 else "under 0.1 %"
-
-
 def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
     (error,) = found.error
     if any(found.missed):
@@ -328,12 +228,12 @@ def _missed(explanation: Explanation, bad: int = 1) -> str:
     check, change = explanation.gradient_check, explanation.change
     if len(explanation) == 1 and check is not None and change is not None:
         return (
-            f"not converged: the prediction changes by {float(change):.2g} from the baseline to x, of which no point "
-            f"saw more than {float(check.seen):.2g}; try another baseline"
+            f"not converged: the prediction changes by {float(change):.2g} from the baseline to the series, and "
+            f"no point saw more than {float(check.seen):.2g} of it; try another baseline"
         )
     return (
-        f"not converged: in {bad:,} of {len(explanation):,} series no point saw more than a small part of the change "
-        "of the prediction from the baseline to x; try another baseline"
+        f"not converged: in {bad:,} of {len(explanation):,} series no point saw more than a part of the change of "
+        "the prediction from the baseline to the series; try another baseline"
     )
 
 

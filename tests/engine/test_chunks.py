@@ -106,7 +106,7 @@ def test_backs_off_from_every_kind_of_lacking_memory(error):
 @pytest.mark.parametrize("name", sorted(EXPLAINERS))
 @pytest.mark.parametrize("chunk", [1, 4, 120, 400])
 def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
-    """Clean series, baselines and three rows of the gradient check ride along; the last block may be 5 % larger."""
+    """Clean series, baselines and three rows of the check ride along; the last block may be 5 % larger."""
     model, sizes = linear(6, 2), []
 
     def forward(z):

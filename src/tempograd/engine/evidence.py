@@ -3,14 +3,14 @@ r"""What the passes tell about a gradient: whether it is that of the score that 
 Autograd differentiates what was written, not what is computed: statistics that are detached, rounding, thresholds,
 quantised layers, categories and tokens have a gradient that is another function's, or none. Five things tell.
 
-*Between neighbours.* Two path points have their scores and gradients :math:`g, g'`, and on the straight line between
-them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever the score is
-convex or concave on the way, kinks included. How far it lies outside is a gap. All paths end at :math:`x`, so
-neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one that stays in
-proportion is not.
+*Between neighbours.* Two path points have their scores and their gradients :math:`g, g'`. On the straight line
+between them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever the
+score is convex or concave on the way, kinks included. How far it lies outside is a gap. All paths end at
+:math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one
+that stays in proportion is not.
 
-*Nearby.* The same at one path point in the middle, in a direction of its own: the cells that move take a step to one
-side, :math:`v`, each with a random sign, and a shorter one to the other side, where scores alone are read,
+*Nearby.* The same at one path point in the middle, in a direction of its own: the cells that move take a step
+:math:`v` to one side, each with a random sign, and a shorter one to the other side, where scores alone are read,
 
 .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
 
@@ -197,7 +197,7 @@ def _between(z: Tensor, gradient: Tensor, score: Tensor, place: Tensor, noise: T
     change = score[:, 1:] - score[:, :-1]
     gap = _outside(change, first, second) - noise[:, None]
     size = torch.stack([first.abs(), second.abs(), change.abs()]).amax(0)
-    found = {}
+    found: dict[str, Tensor] = {}
     for name, start in FROM:
         chosen = (place[:, :-1] >= start).double()
         found |= {f"{name}_gap": (gap.clamp(min=0) * chosen).sum(1), f"{name}_size": (size * chosen).sum(1)}

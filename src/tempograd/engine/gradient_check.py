@@ -50,7 +50,8 @@ class GradientCheck:
         side, minus the slope of the gradient, as a share of the slope. For a curved score they have different
         signs or shrink with the step; for a wrong gradient both are alike.
     missing : Tensor of shape (series,)
-        Share of the change of the score that slopes along the path miss; 0 where that could be their noise.
+        Change of the score that slopes along the path miss, as a share of the change or, where that is larger, of
+        all scores; 0 where it could be noise.
     jump : Tensor of shape (series,)
         Change of the score within a hundred-thousandth of the way from the baseline.
     seen : Tensor of shape (series,)
@@ -118,7 +119,8 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     stays = (near > GAP) & (nearest > STAYS)
     wrong = stays | (near > LARGE) | (known["outside"] - known["noise"] > NEARBY * size)
     often = (far > LARGE) & (known["far_gap"] > OFTEN * whole)  # one point beyond a cliff is in two pairs
-    off = (missing.abs() > OFF * whole) | often
+    scale = torch.maximum(whole, values.abs().sum((1, 2)))
+    off = (missing.abs() > OFF * scale) | often
     jumps = known["jump"] > torch.maximum(JUMP * whole, 100 * EDGE * known["slope"]) + floor
     found = torch.where(off, torch.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
     found = torch.where(wrong, Found.WRONG, torch.where(jumps, Found.JUMPS, found))
@@ -127,7 +129,7 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
         found=found.to(torch.int8),
         gap=near.float(),
         nearby=(torch.stack([known["ahead"], known["back"]], 1) / size.clamp(min=TINY)[:, None]).float(),
-        missing=(missing / whole.clamp(min=TINY)).float(),
+        missing=(missing / scale.clamp(min=TINY)).float(),
         jump=known["jump"].float(),
         seen=known["seen"].float(),
     )
