@@ -21,9 +21,9 @@ def _nothing_recorded():
 
 
 def recordings(model: nn.Module) -> int:
-    """Passes that are recorded, without the sums over their points."""
+    """Passes that are recorded, without the sums over their points and what they tell of the gradient."""
     known = replay._known.get(model, {})
-    passes = [found for key, found in known.items() if key[0][0] != "controlled"]
+    passes = [found for key, found in known.items() if key[0][0] not in ("controlled", "evidence")]
     return sum(isinstance(found, replay._Recording) for found in passes)
 
 
@@ -212,3 +212,35 @@ def test_lower_precision_is_close_and_leaves_the_settings(precision):
     found = METHOD(model, x, precision=precision).values
     assert (found - full).norm() / full.norm() < 0.05
     assert replay.rounding() == before
+
+
+class Detached(nn.Module):
+    """A recurrent model of normalised series, whose statistics may be detached."""
+
+    def __init__(self, *, detach):
+        super().__init__()
+        self.inner, self.detach = Recurrent(), detach
+
+    def forward(self, x):
+        mean, size = x.mean(1, keepdim=True), x.std(1, keepdim=True)
+        if self.detach:
+            mean, size = mean.detach(), size.detach()
+        return self.inner((x - mean) / size) * size[:, 0] + mean[:, 0]
+
+
+@pytest.mark.parametrize("batch", [1, 6])
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_recorded_pass_tells_the_same_of_the_gradient(detach, batch):
+    x = 2 * series(batch, 30, 3) + 1
+    model = Detached(detach=detach).eval()
+    here = Timing(50)(model, x, output="raw").gradient_check
+    model.cuda()
+    first, second, third = (Timing(50)(model, x, output="raw").gradient_check for _ in range(3))
+    assert recordings(model) == 1
+    assert any(key[0][0] == "evidence" and found for key, found in replay._known[model].items())
+    for check in (first, second, third):
+        assert bool(check.failed.all()) == detach
+        assert bool(check.failed.any()) == detach
+        torch.testing.assert_close(check.gap, here.gap, rtol=0.1, atol=0.03)  # TF32
+        torch.testing.assert_close(check.seen, here.seen, rtol=0.02, atol=0.01)
+    torch.testing.assert_close(second.gap, third.gap)

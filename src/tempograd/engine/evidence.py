@@ -138,7 +138,7 @@ class Evidence:
         rounded = question.device.type == "cuda" or torch.is_autocast_enabled(question.device.type)
         with exact(question.device) if rounded else nullcontext():
             small = first[2].numel() <= CELLS
-            recorded = replay(question.model, ("evidence", placed, edge), work, inputs) if small else None
+            recorded = replay(question.model, ("evidence", placed, edge, unit), work, inputs) if small else None
             self._parts.append((recorded or work(*inputs))[0])
 
     def _probe(
@@ -224,7 +224,7 @@ def _between(
     first, second, change = own[:, :-1] - next_way, last_way - own[:, 1:], score.diff(dim=1)
     gap = (_outside(change, first, second) - noise[:, None]).clamp(min=0)
     size = torch.stack([first, second, change]).abs().amax(0)
-    chosen = (place[..., :-1, None] >= torch.tensor(FROM, device=x.device)).double()
+    chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()  # nothing from the host
     parts = torch.stack([gap, size], 1) @ chosen.expand(len(x), -1, -1)
     slope = own / (1 - place)
     off = place * slope - missed
