@@ -14,6 +14,7 @@ from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link,
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
+from tempograd.engine.resuming import answered, resumes, spans, wider
 
 __all__ = [
     "LAST_STEP",
@@ -32,6 +33,7 @@ __all__ = [
     "Target",
     "WeightedMean",
     "accumulate",
+    "answered",
     "at_every_step",
     "computing",
     "differentiate",
@@ -48,4 +50,7 @@ __all__ = [
     "relative_error",
     "require_graph",
     "require_prefixes",
+    "resumes",
+    "spans",
+    "wider",
 ]

@@ -21,11 +21,11 @@ from tempograd.engine.prediction import (
     link,
     misfit,
     pick,
-    raw,
     resolve_steps,
     resolve_target,
 )
 from tempograd.engine.quiet import Model, owner, place
+from tempograd.engine.resuming import answered
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -229,10 +229,13 @@ class Question:
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
 
-    def call(self, z: Tensor) -> Tensor:
-        """Call the model; where the very first series do not fit it, say so in one sentence."""
+    def call(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
+        """Call the model; where the very first series do not fit it, say so in one sentence.
+
+        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
+        """
         try:
-            return raw(self.model, z)
+            return answered(self.model, z, alike)
         except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
             message = misfit(error, self.x.shape, self.layout) if self.target is None else None
             if message is None:
