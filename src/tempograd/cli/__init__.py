@@ -63,8 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TempogradError as error:
         print(f"tempograd: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("tempograd: interrupted, nothing half-written was left behind.", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        left = str(error) or "nothing half-written was left behind."
+        print(f"tempograd: interrupted, {left}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

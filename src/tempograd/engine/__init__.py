@@ -14,7 +14,7 @@ from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link,
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import Model, owner, place, quiet
-from tempograd.engine.resuming import answered, resumes, spans, wider
+from tempograd.engine.resuming import answered, nested, resumes, spans, wider
 
 __all__ = [
     "LAST_STEP",
@@ -41,6 +41,7 @@ __all__ = [
     "fingerprint",
     "gradients",
     "link",
+    "nested",
     "owner",
     "pick",
     "pieces",

@@ -25,7 +25,11 @@ EVEN = 16  # matrix products treat all rows alike when their number is a multipl
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A module whose class promises: ``forward`` is ``resume`` from no state, and the state is all it remembers."""
+    """A module whose class promises that ``forward`` is ``resume`` from no state, which is all it remembers."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether that is true of this very object, whose parts may have been exchanged."""
 
     def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the answer to more steps (rows, time, channel), and the state (rows, …) after them."""
@@ -34,16 +38,13 @@ class Resumable(Protocol):
 def resumes(model: Model) -> TypeGuard[Resumable]:
     """Tell whether a model can go on from its state.
 
-    The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it, on the
-    object or by a hook, has to make it anew.
+    The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
+    object, has to make it anew. Hooks on any part may want to see all steps at once.
     """
-    return (
-        isinstance(model, nn.Module)
-        and not model.training
-        and "resume" in type(model).__dict__
-        and "forward" not in model.__dict__
-        and not (model._forward_hooks or model._forward_pre_hooks)
-    )
+    if not isinstance(model, nn.Module) or "resume" not in type(model).__dict__ or model.training:
+        return False
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+    return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
 
 
 def wider(chunks: Chunks, model: Model) -> Chunks:
@@ -100,3 +101,23 @@ def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
     example = torch.empty_like(kinds).scatter_(0, group, torch.arange(len(label)))
     more = -len(kinds) % EVEN if len(kinds) > 1 else 0
     return torch.cat([example, example[:1].expand(more)]), group
+
+
+def nested(gone: Tensor, row: Tensor, way: Tensor | int = 0) -> Tensor:
+    """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
+
+    Parameters
+    ----------
+    gone : Tensor of shape (state, time, channel)
+        Which cells each state lacks.
+    row : Tensor of shape (state,)
+        Which series each state is of.
+    way : Tensor of shape (state,), optional
+        States of one series and one way lack sets that contain each other. So do the parts of these sets up to a
+        step, and how many cells lie in such a part tells which it is.
+    """
+    ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
+    count = gone.sum(2).cumsum(1)[:, ends]
+    way = torch.as_tensor(way, device=gone.device).expand(len(gone))[:, None]
+    owner = torch.where(count > 0, way, 0) + row[:, None] * (int(way.max()) + 1)
+    return owner * (gone[0].numel() + 1) + count

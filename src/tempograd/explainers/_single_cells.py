@@ -118,7 +118,7 @@ def _of(block: Block, index: Tensor) -> Block:
 
 
 def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
-    """Number the rows that are alike up to the end of each span: a changed row is its series' until the change."""
+    """Return the same number for rows that are alike up to the end of a span, as all are until the change."""
     ends = torch.tensor([span.stop for span in spans(time)], device=owner.device)
     alike = owner[:, None].repeat(1, len(ends))
     own = len(owner) + torch.arange(len(when), device=owner.device)[:, None]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tempograd.draws import Purpose, keys, words
-from tempograd.engine import Chunks, answered, pieces, spans, wider
+from tempograd.engine import Chunks, answered, nested, pieces, wider
 from tempograd.errors import InputError, ModelError
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._subject import Subject
@@ -174,7 +174,7 @@ def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
         z = torch.where(gone, substitute[row], x[row])
         with torch.no_grad():
-            answer = answered(subject.model, z, _alike(gone, row, ranking, first))
+            answer = answered(subject.model, z, nested(gone, row, 2 * ranking + (first > 0)))
         answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
     whole = torch.cat(answers)
     if not bool(whole.isfinite().all()):
@@ -183,16 +183,3 @@ def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int
             "check its weights, or choose a substitute it can read."
         )
     return whole
-
-
-def _alike(gone: Tensor, row: Tensor, ranking: Tensor, first: Tensor) -> Tensor:
-    """Number the states (state, span) that lack the same cells of the same series up to the end of each span.
-
-    The runs of ranks at one end of one ranking contain each other, and so do their parts up to a step: how many
-    cells lie in such a part tells which.
-    """
-    ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
-    count = gone.flatten(2).sum(2).cumsum(1)[:, ends]
-    way = ((row * (int(ranking.max()) + 1) + ranking) * 2 + (first > 0))[:, None]
-    none = (row * (int(ranking.max()) + 1) * 2)[:, None]
-    return torch.where(count > 0, way, none) * (gone[0].numel() + 1) + count

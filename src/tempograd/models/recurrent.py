@@ -51,6 +51,12 @@ class GRUClassifier(Classifier):
         states: Tensor = self.recurrence(x)[0]
         return states
 
+    @property
+    def resumable(self) -> bool:
+        """Whether the recurrence is still the plain one that :meth:`resume` goes on with."""
+        layer = self.recurrence
+        return type(layer) is nn.GRU and layer.batch_first and layer.num_layers == 1 and not layer.bidirectional
+
     def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the logits of more steps of series, and the states (N, hidden) after them.
 
