@@ -154,7 +154,7 @@ from tempograd.cli import demo, main
 usual, progress.DELAY, progress.PERIOD = demo._explain, 0.0, 0.0
 def explain(model, data, split, method, seed):
     if method == "deep_lift":
-        print("waiting", flush=True)
+        progress.say("waiting")
         time.sleep(60)
     return usual(model, data, split, method, seed)
 demo._explain = explain
