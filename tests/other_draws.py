@@ -1,8 +1,8 @@
 """The suite as on another machine and another day: other random numbers, other rounding, other threads.
 
-``TEMPOGRAD_TEST_SEED=3 python -m pytest`` moves every seed by 3: those of torch's generators and of the library's own
-draws. It also rounds otherwise: what a module answers, and the gradient that goes back through it, are off by one
-unit in the last place, the same for the same number. Odd seeds use two threads. Tests of exact draws, marked
+``TEMPOGRAD_TEST_SEED=3 python -m pytest`` moves every seed by 3: those of torch's generators and of the library's
+own draws. It also rounds otherwise: what a module answers, and the gradient that goes back through it, are off by
+one unit in the last place, the same for the same number. Odd seeds use two threads. Tests of exact draws, marked
 ``exact_draws``, are left out.
 """
 
