@@ -54,6 +54,10 @@ class Explanation:
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
+    draws : int
+        Realisations of a model that draws over which was averaged.
+    varies : bool
+        Whether the model answers the same series differently each time it is asked.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
@@ -82,6 +86,8 @@ class Explanation:
     change: Tensor | None = None
     curve_points: Tensor | None = None
     curve_error: Tensor | None = None
+    draws: int = 1
+    varies: bool = False
 
     def __post_init__(self) -> None:
         if (self.curve_points is None) != (self.curve_error is None):

@@ -15,6 +15,7 @@ from tempograd import checks
 from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
+from tempograd.engine.guess import PROBABILITY, Guess
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
@@ -26,6 +27,7 @@ from tempograd.engine.prediction import (
     resolve_target,
 )
 from tempograd.engine.quiet import Model, owner, place
+from tempograd.engine.touched import advice
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -74,6 +76,7 @@ class Question:
     dtype: torch.dtype
     chunk: int | None = None
     layout: str = "BTD"  # of the series as the user has them
+    guessed: bool = False  # whether nobody said what the output is
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
@@ -91,7 +94,7 @@ class Question:
         baseline: Any = None,
         mask: Any = None,
         steps: Any = None,
-        output: str = "probability",
+        output: str = PROBABILITY,
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
@@ -119,7 +122,8 @@ class Question:
             ids=checks.identifiers(ids, len(x)),
             asked_target=target,
             asked_steps=steps,
-            output=output,
+            output=str(output),
+            guessed=isinstance(output, Guess),
             seed=_seed(seed),
             device=device,
             dtype=dtype,
@@ -160,7 +164,7 @@ class Question:
         if self.target is None:
             self._learn(answer)
         answer = answer.detach()
-        self._findings.add(answer)
+        self._findings.add(answer, block.rows.start)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
             chosen = answer.argmax(-1)
@@ -186,6 +190,10 @@ class Question:
         """Read the clean series of a block in a pass of their own."""
         with torch.no_grad():
             return self.read(block, self.call(block.x))
+
+    def answered(self) -> Tensor | None:
+        """Return the model's raw answers to the first of the clean series, on the host; None if there are none."""
+        return self._findings.kept()
 
     def verify_once(self) -> None:
         """Verify the first block's answers, so that a long run fails early; waits for no later work."""
@@ -234,10 +242,13 @@ class Question:
         try:
             return raw(self.model, z)
         except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
-            message = misfit(error, self.x.shape, self.layout) if self.target is None else None
+            message = self._misfit(error, z) if self.target is None else None
             if message is None:
                 raise
             raise ModelError(message) from error
+
+    def _misfit(self, error: Exception, z: Tensor) -> str | None:
+        return misfit(error, self.x.shape, self.layout, lambda: advice(self.model, z, self.layout))
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""

@@ -9,7 +9,12 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine import Model, Question, computing, fingerprint, quiet
+from tempograd.engine.guess import PROBABILITY
+from tempograd.engine.realisation import generators_kept
+from tempograd.engine.second_look import FEW, asked_twice, second_look
 from tempograd.errors import InputError, UnknownNameError, warn
+from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
+from tempograd.explainers._over_draws import over_draws
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
 from tempograd.explanation import Explanation
@@ -104,10 +109,11 @@ class Explainer(ABC):
         baseline: Any = None,
         mask: Any = None,
         steps: Any = None,
-        output: str = "probability",
+        output: str = PROBABILITY,
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
+        draws: int = 1,
         chunk: int | None = None,
         precision: str = "full",
     ) -> Explanation:
@@ -136,6 +142,9 @@ class Explainer(ABC):
             By default 0, 1, …
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+        draws : int
+            For a model that draws random numbers: how many realisations of it are explained and averaged, each
+            with random numbers that all series and all their perturbations share.
         chunk : int, optional
             Sequences per pass of the model; found automatically by default.
         precision : {"full", "tf32", "bf16"}
@@ -143,7 +152,8 @@ class Explainer(ABC):
             to 10 bits (on a GPU) or under bfloat16 autocast, 8 bits.
         """
         self._check_call(target, chunk)
-        with quiet(model) as put_buffers_back:
+        draws = checks.whole(draws, "draws", 1)
+        with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
                 x,
@@ -160,14 +170,20 @@ class Explainer(ABC):
             if self.quirks:
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
-                result = self.attribute(question)
-            put_buffers_back()  # where a forward keeps state
-            mark = fingerprint(model)  # while the device is busy
-            question.verify(result.values)
+                result, question, draws = self._over_draws(question, draws)
+                look = second_look(model, question.block(slice(0, 1 if draws > 1 else FEW)).x)
+                put_buffers_back()  # where a forward keeps state
+                mark = fingerprint(model)  # while the device is busy
+                question.verify(result.values)
+                varies = draws > 1 or varied(question, look)
+                warn_of_doubts(question, look)
+            put_buffers_back()
+        if varies and draws == 1:
+            warn_of_noise()
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
             target=question.target if isinstance(question.target, Tensor) else None,
-            output=output,
+            output=str(output),
             steps=question.steps,
             baseline=question.baseline,
             mask=question.mask,
@@ -177,7 +193,20 @@ class Explainer(ABC):
             method=self.name,
             parameters=self.parameters,
             fingerprint=mark(),
+            draws=draws,
+            varies=varies,
         )
+
+    def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
+        """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
+        if draws > 1:
+            if self.needs_module:
+                raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
+            seen = asked_twice(question.model, question.block(slice(0, FEW)).x)
+            if seen is not None and seen[1]:
+                return *over_draws(question, self.attribute, draws), draws
+            warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
+        return self.attribute(question), question, 1
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:

@@ -96,7 +96,8 @@ def _whole(
         raise fault(
             code,
             f"the label is {texts[code]}: labels that are all whole numbers are classes, which end at "
-            f"{BEYOND - 1}; divide the values of a regression by a constant, or pass classes= (--classes) for names",
+            f"{BEYOND - 1}; divide the values of a regression by a constant, or name classes with classes= "
+            "(--classes)",
         )
     distinct = sorted(set(found))
     if distinct[0] < 0:
