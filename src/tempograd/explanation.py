@@ -58,6 +58,8 @@ class Explanation:
         Realisations of a model that draws over which was averaged.
     varies : bool
         Whether the model answers the same series differently each time it is asked.
+    columns : int, optional
+        Numbers per series, or per step, that the model returns.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
@@ -88,6 +90,7 @@ class Explanation:
     curve_error: Tensor | None = None
     draws: int = 1
     varies: bool = False
+    columns: int | None = None
 
     def __post_init__(self) -> None:
         if (self.curve_points is None) != (self.curve_error is None):
@@ -106,10 +109,17 @@ class Explanation:
         shape = " × ".join(str(size) for size in self.values.shape)
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = checks.filled_with(self.baseline, self.x, self.mask)
+        draws = f"draws={self.draws}, " if self.draws > 1 else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={self.output!r}, baseline={baseline!r}, "
-            f"seed={self.seed}, {settings})"
+            f"Explanation({shape}, method={self.method!r}, output={self.output!r}{self._link()}, "
+            f"baseline={baseline!r}, seed={self.seed}, {draws}{settings})"
         )
+
+    def _link(self) -> str:
+        """Say what made probabilities of the model's output, where that is known."""
+        if self.output == "raw" or self.columns is None:
+            return ""
+        return " (sigmoid of 1 output)" if self.columns == 1 else f" (softmax over {self.columns} outputs)"
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the explanation of some of the series."""

@@ -42,6 +42,8 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
         "channels": explanation.values.shape[2],
         "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": answers.shape[-1],
+        "output": explanation.output,
+        "what": what(explanation),
         "explained": {},
         "accuracy": accuracy(answers, explanation, series),
         "verdict": sentence(explanation, option="--set "),
@@ -54,6 +56,21 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
         numbers, counts = torch.unique(explanation.target, return_counts=True)
         found["explained"] = {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
     return found
+
+
+def what(explanation: "Explanation") -> str:
+    """Say what was explained: what was made of the model's outputs, and how to have it otherwise."""
+    outputs, one = explanation.columns, explanation.columns == 1
+    if explanation.output == "raw":
+        return "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is"
+    if one:
+        return "the probability of class 1 by a sigmoid of the one output (--output raw for a regression)"
+    whose = (
+        "a score of your own from the probabilities"
+        if explanation.target is None
+        else "the probability of a class"
+    )
+    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast, or for several labels)"
 
 
 def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") -> float | None:

@@ -44,10 +44,11 @@ def _model_lines(
     facts: dict[str, Any], args: argparse.Namespace, classes: Sequence[str], unit: str
 ) -> Iterator[str]:
     """Say what the model predicts and how often it is right."""
+    yield f"explained: {facts['what']}"
     if facts["outputs"] > 1:
         kind = "predicted" if args.target is None else "explained"
         counts = [f"{_name(classes, number)} ({count} {unit})" for number, count in facts["explained"].items()]
-        yield f"{kind} {'classes' if args.output == 'probability' else 'outputs'}: {', '.join(counts)}"
+        yield f"{kind} {'classes' if facts['output'] == 'probability' else 'outputs'}: {', '.join(counts)}"
     if facts["accuracy"] is not None:
         numbers = [f"{number} = {name}" for number, name in enumerate(classes[:NAMED])]
         numbers += ["…"] if len(classes) > NAMED else []

@@ -77,6 +77,7 @@ class Question:
     chunk: int | None = None
     layout: str = "BTD"  # of the series as the user has them
     guessed: bool = False  # whether nobody said what the output is
+    columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
@@ -259,6 +260,7 @@ class Question:
                 f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
                 f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
             )
+        self.columns = answer.shape[-1]
         self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
         shape = (len(self.x), *answer.shape[1:-1])
         chosen = resolve_target(self.asked_target, shape, answer.shape[-1])

@@ -13,29 +13,8 @@ from tempograd.engine.touched import Touch, watching
 FEW = 4  # series that are asked again
 ROUNDED = 100  # times the precision of a number: what another batch may change
 COARSE = 0.05  # what it may change where a model multiplies in half precision
-VIEWS = frozenset(
-    [
-        "View",
-        "UnsafeView",
-        "Squeeze",
-        "Unsqueeze",
-        "Select",
-        "Slice",
-        "Transpose",
-        "Permute",
-        "Clone",
-        "Alias",
-        "ReshapeAlias",
-        "ToCopy",
-        "Cat",
-        "Stack",
-        "Expand",
-        "T",
-        "Split",
-        "Unbind",
-        "Index",
-    ]
-)
+VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
+VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 SIGMOIDS = ("Sigmoid", "Hardsigmoid")
 
 

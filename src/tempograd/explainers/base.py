@@ -195,6 +195,7 @@ class Explainer(ABC):
             fingerprint=mark(),
             draws=draws,
             varies=varies,
+            columns=question.columns,
         )
 
     def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:

@@ -6,14 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd.engine import Model, quiet
-from tempograd.errors import InputError
+from tempograd.engine import Model, place, quiet
+from tempograd.engine.findings import is_probability
+from tempograd.engine.realisation import generators_kept
+from tempograd.engine.second_look import FEW, asked_twice
+from tempograd.errors import InputError, warn
 from tempograd.explanation import Explanation, warn_of_another_model
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import walk
 from tempograd.metrics._subject import Subject, given_series
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.faithfulness import Faithfulness
+from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
 
 
@@ -68,9 +71,40 @@ def evaluate(
     {'cpd': tensor([7.]), 'cpp': tensor([4.]), 'prediction_difference': tensor([1.])}
     """
     chosen = _metrics(metrics)
-    if any(isinstance(metric, Faithfulness) for metric in chosen):  # the others never ask the model
+    removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
+    if removing:  # the others never ask the model
         warn_of_another_model(model, {explanation.method: explanation})
-    return measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk)
+    with generators_kept(model):
+        scores = measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk)
+        if removing:
+            _warn_of_doubts(model, explanation, x, removing)
+    return scores
+
+
+def _warn_of_doubts(model: Model, explanation: Explanation, x: Any, metrics: Sequence[Faithfulness]) -> None:
+    """Warn of a model that draws, and of metrics that count more outputs than the explained one."""
+    series = given_series(explanation, x)
+    if series is None:
+        return
+    with quiet(model):
+        seen = asked_twice(model, series[:FEW].to(*place(model, series)))
+    if seen is None:
+        return
+    answer, varies = seen
+    if varies:
+        warn(
+            "The model answers the same series differently when it is asked again, so these scores hold its "
+            "noise: evaluate a function that averages over its random numbers, or that fixes them."
+        )
+    names = [metric.name for metric in metrics if isinstance(metric, CumulativePredictionDifference)]
+    if names and explanation.output == "raw" and answer.shape[-1] > 1 and not is_probability(answer):
+        verb = "counts" if len(names) == 1 else "count"
+        what = "the explained one" if explanation.target is not None else "the score that a function picked"
+        others = ": prediction_difference and comprehensiveness follow it alone"
+        warn(
+            f"{' and '.join(names)} {verb} the change of all {answer.shape[-1]} outputs of the model, not of "
+            f"{what} only{others if explanation.target is not None else ''}."
+        )
 
 
 def measure(
