@@ -5,7 +5,7 @@ BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-browser test-slow report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core
 	$(BIN)/tempograd demo --out demo
@@ -15,6 +15,9 @@ test: .venv/test
 
 test-browser: .venv/browser
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-slow: .venv/others  # models of other libraries, and what else takes long; once per change
+	$(BIN)/python -m pytest -m slow
 
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
 	$(BIN)/python tests/browser/pictures.py demo/report.html docs/pictures
@@ -62,6 +65,10 @@ clean:
 	$(PIP) --group browser
 	@command -v npm >/dev/null || { echo "npm is not installed: apt-get install npm"; exit 1; }
 	npm install --loglevel=error --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
+	touch $@
+
+.venv/others: .venv/test
+	$(PIP) --group others
 	touch $@
 
 .venv/peers: .venv/test

@@ -225,7 +225,7 @@ def test_the_target_is_the_class_that_the_mean_predicts():
             return torch.stack([9 * rare, 3 * (1 - rare)], 1) + 0 * x.sum((1, 2))[:, None]
 
     target = tg.explain(Flips(), X, "occlusion", draws=40).target
-    assert target.tolist() == [1] * 6  # probability 0.33 of class 0 on average, though its mean logit is the larger
+    assert target.tolist() == [1] * 6  # probability 0.33 of class 0 on average, though not its mean logit
 
 
 def test_generators_are_left_as_they_were():

@@ -4,16 +4,25 @@ from tempograd.engine.ahead import Ahead, Landing
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.controlled import ControlledMean
-from tempograd.engine.differentiate import accumulate, differentiate, differentiate_each, require_graph
+from tempograd.engine.differentiate import (
+    accumulate,
+    differentiate,
+    differentiate_each,
+    require_graph,
+    require_path,
+)
 from tempograd.engine.error import relative_error
 from tempograd.engine.fingerprint import fingerprint
 from tempograd.engine.gradients import Gradients, gradients
 from tempograd.engine.later import Later
+from tempograd.engine.modules import Model, modules_of, owner, place
+from tempograd.engine.mutation import mutable_if_needed
 from tempograd.engine.precision import computing
 from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
-from tempograd.engine.quiet import Model, owner, place, quiet
+from tempograd.engine.quiet import quiet, spare
+from tempograd.engine.wrapping import wrap
 
 __all__ = [
     "LAST_STEP",
@@ -39,6 +48,8 @@ __all__ = [
     "fingerprint",
     "gradients",
     "link",
+    "modules_of",
+    "mutable_if_needed",
     "owner",
     "pick",
     "pieces",
@@ -47,5 +58,8 @@ __all__ = [
     "quiet",
     "relative_error",
     "require_graph",
+    "require_path",
     "require_prefixes",
+    "spare",
+    "wrap",
 ]

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine.differentiate import differentiate, own_steps, require_graph
+from tempograd.engine.differentiate import NO_GRAPH, differentiate, own_steps, require_graph
 from tempograd.engine.passes import played
 from tempograd.engine.prediction import link, raw
 from tempograd.engine.question import Block, Question
+from tempograd.errors import ModelError
 
 
 class Gradients(NamedTuple):
@@ -51,7 +52,9 @@ def gradients(question: Question, z: Tensor, block: Block, start: Tensor | None 
     if isinstance(block.steps, str):
         return Gradients(own_steps(score, flat).view_as(z), here, first, block)
     gradient = differentiate(score.sum(), flat)
-    return Gradients(torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape), here, first, block)
+    if gradient is None:  # it reached the weights of the model, and not the series
+        raise ModelError(NO_GRAPH)
+    return Gradients(gradient.reshape(z.shape), here, first, block)
 
 
 def _played(question: Question, z: Tensor, block: Block, start: Tensor | None) -> Gradients | None:

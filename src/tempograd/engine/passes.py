@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.differentiate import differentiate
+from tempograd.engine.modules import Model
 from tempograd.engine.prediction import link, pick, raw
-from tempograd.engine.quiet import Model
 from tempograd.engine.replay import CELLS, Tensors, UnrecordableError, replay
 
 
@@ -51,6 +51,8 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
         )
         score = pick(link(answer, output), target.repeat_interleave(points))
         gradient = differentiate(score.sum(), z)
-        return first.detach(), score.detach(), torch.zeros_like(z) if gradient is None else gradient
+        if gradient is None:
+            raise UnrecordableError
+        return first.detach(), score.detach(), gradient
 
     return work

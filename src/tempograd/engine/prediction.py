@@ -9,13 +9,18 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine.chunks import out_of_memory
-from tempograd.engine.quiet import Model
+from tempograd.engine.modules import Model
+from tempograd.engine.quiet import running
 from tempograd.errors import InputError, ModelError, TempogradError
 
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
 LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
+ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
+    r"tensors to be on the same device|same dtype|expected scalar type|Input type \(.*\) and (weight|bias) type"
+    r"|not on the expected device"
+)
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
 
@@ -32,16 +37,18 @@ def link(answer: Tensor, output: str) -> Tensor:
 
 
 def raw(model: Model, z: Tensor) -> Tensor:
-    """Call the model and check that it answered with one row per series."""
+    """Call the model and check that it answered with one row per series.
+
+    It gets a copy, which it may work on in place, and never the memory of the caller.
+    """
     try:
-        answer = model(z)
+        with running():
+            answer = model(z.clone())
     except RuntimeError as error:
-        if "numpy() on Tensor that requires grad" not in str(error):
+        message = _plain(str(error), z)
+        if message is None:
             raise
-        raise ModelError(
-            "The model turns its input into a numpy array, which has no gradient: use a method that needs none, "
-            "such as occlusion or lime."
-        ) from error
+        raise ModelError(message) from error
     if not isinstance(answer, Tensor):
         raise ModelError(
             f"The model must return a tensor, got {type(answer).__name__}: "
@@ -52,6 +59,22 @@ def raw(model: Model, z: Tensor) -> Tensor:
             f"The model must return one row per series: {len(z)} series gave shape {tuple(answer.shape)}."
         )
     return answer[:, None] if answer.ndim == 1 else answer
+
+
+def _plain(said: str, z: Tensor) -> str | None:
+    """Return one sentence for what torch says of a model that leaves torch or computes elsewhere; else None."""
+    if "numpy() on Tensor that requires grad" in said:
+        return (
+            "The model turns its input into a numpy array, which has no gradient: use a method that needs none, "
+            "such as occlusion or lime."
+        )
+    if ELSEWHERE.search(said):
+        return (
+            f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
+            f"({said.strip().splitlines()[0].rstrip('.')}): if a function hides its module, pass "
+            "tempograd.wrap(module, call=function), so that series are sent to where its weights are."
+        )
+    return None
 
 
 def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable[[], str]) -> str | None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from tempograd.engine.modules import Model, place
 from tempograd.engine.prediction import link, raw
 from tempograd.engine.question import Block, Question
-from tempograd.engine.quiet import Model, place, quiet
+from tempograd.engine.quiet import quiet
 from tempograd.engine.stepping import State, Stepper, stepper
 from tempograd.errors import ModelError
 

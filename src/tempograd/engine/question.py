@@ -16,6 +16,7 @@ from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
 from tempograd.engine.guess import PROBABILITY, Guess
+from tempograd.engine.modules import Model, owner, place
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
@@ -26,7 +27,6 @@ from tempograd.engine.prediction import (
     resolve_steps,
     resolve_target,
 )
-from tempograd.engine.quiet import Model, owner, place
 from tempograd.engine.touched import advice
 from tempograd.errors import InputError, ModelError
 

@@ -4,15 +4,14 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from tempograd.engine.modules import Model, _reached, modules_of, owner
 from tempograd.engine.prediction import raw
-from tempograd.engine.quiet import Model, owner
 from tempograd.errors import InputError
 
 CHECKED = 3  # series on which a shortcut must agree with the long way
@@ -34,33 +33,12 @@ def generators_kept(model: Model) -> Iterator[None]:
             _put_back(each, state)
 
 
-def generators(model: Any) -> list[Generator]:
-    """Return the generators that a model holds: as attributes of its modules, or in the closure of a function."""
-    places: list[Any] = []
-    module = owner(model)
-    if module is not None:
-        places += [vars(part) for part in module.modules()]
-    while isinstance(model, partial):
-        places.append({**dict(enumerate(model.args)), **model.keywords})
-        model = model.func
-    for cell in getattr(model, "__closure__", None) or ():
-        try:
-            places.append({0: cell.cell_contents})
-        except ValueError:  # a name that has no value yet
-            continue
-    code = getattr(model, "__code__", None)
-    if code is not None:
-        known = getattr(model, "__globals__", {})
-        places.append({name: known[name] for name in code.co_names if name in known})
-        places.append(dict(enumerate(model.__defaults__ or ())))
-    found: dict[int, Generator] = {}
-    for place in places:
-        for value in place.values():
-            parts = value.modules() if isinstance(value, nn.Module) and value is not module else ()
-            for each in (value, *(inner for part in parts for inner in vars(part).values())):
-                if isinstance(each, Generator):
-                    found[id(each)] = each
-    return list(found.values())
+def generators(model: Model) -> list[Generator]:
+    """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
+    things = [part for module in modules_of(model) for part in module.modules()]
+    inside = [value for part in things for value in vars(part).values()]
+    found = [*inside, *([] if owner(model) is not None else _reached(model))]
+    return list({id(each): each for each in found if isinstance(each, Generator)}.values())
 
 
 def _state(generator: Generator) -> Any:

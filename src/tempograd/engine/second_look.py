@@ -1,13 +1,14 @@
 """A few series asked once more: whether the answer is the same, how the model ends, what its layers receive."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from tempograd.engine.modules import Model, is_compiled
 from tempograd.engine.prediction import raw
-from tempograd.engine.quiet import Model
 from tempograd.engine.touched import Touch, watching
 
 FEW = 4  # series that are asked again
@@ -30,9 +31,10 @@ class SecondLook(NamedTuple):
 def second_look(model: Model, x: Tensor) -> SecondLook | None:
     """Ask about series again, in reverse order; None if the model fails there, which is no reason to fail."""
     z = x[:FEW].detach().flip(0)
+    unseen = nullcontext([]) if is_compiled(model) else None  # a hook would be compiled as well
     for differentiable in (True, False):  # a model that leaves torch can be asked without a gradient only
         try:
-            with torch.set_grad_enabled(differentiable), watching(z.numel()) as touched:
+            with torch.set_grad_enabled(differentiable), unseen or watching(z.numel()) as touched:
                 answer = raw(model, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue

@@ -1,6 +1,6 @@
 """What the layers of a model receive: whether they run along time, or along what was taken for channels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-Model = Callable[[Tensor], Tensor]
+from tempograd.engine.modules import Model
+from tempograd.engine.prediction import raw
+
 WRAPPED = "lambda z: model(z.transpose(1, 2))"
 
 
@@ -85,7 +87,7 @@ def advice(model: Model, z: Tensor, layout: str) -> str:
     swapped = z.detach()[:2].transpose(1, 2).contiguous()
     try:
         with torch.no_grad(), watching(swapped.numel()) as found:
-            model(swapped.clone())
+            raw(model, swapped)
     except Exception:  # whatever goes wrong, it takes neither
         return ""
     wrapped = f"pass {WRAPPED} as the model"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Question, accumulate, link, pieces, require_graph
+from tempograd.engine import Block, Question, accumulate, link, pieces, require_path
 from tempograd.errors import InputError
 from tempograd.progress import Advance, progress
 
@@ -59,8 +59,9 @@ def read(question: Question, rows: slice, *, hard: bool = False, empty: bool = F
 
     def error(z: Tensor) -> Tensor:
         answers = question.raw_answers(z.to(question.dtype))
-        if torch.is_grad_enabled():
-            require_graph(answers)
+        if torch.is_grad_enabled() and "differentiable" not in question.shortcuts:
+            require_path(answers, z)
+            question.shortcuts["differentiable"] = True
         return apart(answers.to(precision(question)))
 
     return Piece(block, error)

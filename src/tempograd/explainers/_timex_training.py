@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Chunks, Model, differentiate, predict, require_graph
+from tempograd.engine import Chunks, Model, differentiate, predict, require_path
 from tempograd.errors import ModelError
 from tempograd.explainers._embedding import one_vector
 from tempograd.explainers._timex_losses import connect, gsat
@@ -137,7 +137,7 @@ def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input."""
     z = x.clone().requires_grad_()
     answer = predict(model, z, "raw")
-    require_graph(answer)
+    require_path(answer, z)
     differentiate(answer.sum(), z)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, computing, fingerprint, quiet
+from tempograd.engine import Model, Question, computing, fingerprint, mutable_if_needed, quiet
 from tempograd.engine.guess import PROBABILITY
 from tempograd.engine.realisation import generators_kept
 from tempograd.engine.second_look import FEW, asked_twice, second_look
@@ -206,9 +206,12 @@ class Explainer(ABC):
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
             if any(_varies(question) for _ in range(TRIES)):
-                return *over_draws(question, self.attribute, draws), draws
+                return *over_draws(question, self._attribution, draws), draws
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
-        return self.attribute(question), question, 1
+        return self._attribution(question), question, 1
+
+    def _attribution(self, question: Question) -> Attribution:
+        return mutable_if_needed(lambda: self.attribute(question))
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:

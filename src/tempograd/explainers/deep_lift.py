@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_graph
+from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
 from tempograd.engine.prediction import link, raw
 from tempograd.errors import MissingExtraError, ModelError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution
@@ -157,7 +157,7 @@ class _Explained(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         answer = raw(self.call[0], z)
-        require_graph(answer)
+        require_path(answer, z)
         weighted = answer * torch.cat([self.slopes, self.slopes])
         return weighted.flatten(1).sum(1) + 0 * z.flatten(1).sum(1)  # a model may ignore its input
 
