@@ -53,7 +53,7 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
         return "nothing was explained"
     if part.varies and part.draws == 1:
         return f"noisy: the model answers the same series differently each time; pass {option}draws=32"
-    if part.standard_error is None:
+    if part.standard_error is None or (part.draws > 1 and _incomplete(part)):
         return _without_draws(part, option)
     found = errors(part)
     text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
@@ -69,6 +69,8 @@ def poor(explanation: Explanation) -> bool:
     if explanation.standard_error is None:
         gap = completeness_gap(explanation)
         return gap is not None and gap > GOAL
+    if explanation.draws > 1 and _incomplete(explanation):
+        return True
     return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
 
 
@@ -153,6 +155,11 @@ def completeness_gap(explanation: Explanation) -> float | None:
         return None
     total = float(change.double().abs().sum())
     return float(residual.double().abs().sum()) / total if total else None
+
+
+def _incomplete(explanation: Explanation) -> bool:
+    gap = completeness_gap(explanation)
+    return gap is not None and gap > GOAL
 
 
 def percent(share: float) -> str:

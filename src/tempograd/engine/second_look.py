@@ -1,7 +1,7 @@
 """A few series asked once more: whether the answer is the same, how the model ends, what its layers receive."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -31,15 +31,19 @@ class SecondLook(NamedTuple):
 def second_look(model: Model, x: Tensor) -> SecondLook | None:
     """Ask about series again, in reverse order; None if the model fails there, which is no reason to fail."""
     z = x[:FEW].detach().flip(0)
-    unseen = nullcontext([]) if is_compiled(model) else None  # a hook would be compiled as well
+    noting = _unseen if is_compiled(model) else watching  # a hook would be compiled as well
     for differentiable in (True, False):  # a model that leaves torch can be asked without a gradient only
         try:
-            with torch.set_grad_enabled(differentiable), unseen or watching(z.numel()) as touched:
+            with torch.set_grad_enabled(differentiable), noting(z.numel()) as touched:
                 answer = raw(model, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue
         return SecondLook(z, answer.detach().flip(0), _sigmoid(answer), touched)
     return None
+
+
+def _unseen(_: int) -> AbstractContextManager[list[Touch]]:
+    return nullcontext([])
 
 
 def _sigmoid(answer: Tensor) -> bool:

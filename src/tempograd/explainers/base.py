@@ -14,6 +14,7 @@ from tempograd.engine.realisation import generators_kept
 from tempograd.engine.second_look import FEW, asked_twice, second_look
 from tempograd.errors import InputError, UnknownNameError, warn
 from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
+from tempograd.explainers._far_scale import at_any_scale
 from tempograd.explainers._over_draws import over_draws
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
@@ -211,7 +212,7 @@ class Explainer(ABC):
         return self._attribution(question), question, 1
 
     def _attribution(self, question: Question) -> Attribution:
-        return mutable_if_needed(lambda: self.attribute(question))
+        return at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:
