@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tempograd import checks, student
 from tempograd.engine import Model, fingerprint, relative_error
+from tempograd.engine.guess import written
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.tensor_files import read_tensors, shrunk
@@ -54,10 +55,8 @@ class Explanation:
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
-    draws : int
-        Realisations of a model that draws over which was averaged.
-    varies : bool
-        Whether the model answers the same series differently each time it is asked.
+    draws, varies : int and bool
+        Realisations that were averaged, and whether the model answers differently each time it is asked.
     columns : int, optional
         Numbers per series, or per step, that the model returns.
     channels, times, names : tuple of str, optional
@@ -109,17 +108,11 @@ class Explanation:
         shape = " × ".join(str(size) for size in self.values.shape)
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = checks.filled_with(self.baseline, self.x, self.mask)
-        draws = f"draws={self.draws}, " if self.draws > 1 else ""
+        output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={self.output!r}{self._link()}, "
-            f"baseline={baseline!r}, seed={self.seed}, {draws}{settings})"
+            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"seed={self.seed}, {draws}{settings})"
         )
-
-    def _link(self) -> str:
-        """Say what made probabilities of the model's output, where that is known."""
-        if self.output == "raw" or self.columns is None:
-            return ""
-        return " (sigmoid of 1 output)" if self.columns == 1 else f" (softmax over {self.columns} outputs)"
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the explanation of some of the series."""

@@ -58,7 +58,7 @@ def test_a_forecast_is_warned_of_in_the_words_of_the_command_line(net, capsys):
     assert main(net("net_of_a_forecast", 7, "20 + y[:, :1] + 0.1 * y")) == 0
     shown = capsys.readouterr()
     assert "pass --output raw, and --target for one of them, or --output probability" in shown.err
-    assert "the probability of a class by softmax over 7 outputs (--output raw for a forecast, or" in shown.out
+    assert "the probability of a class by softmax over 7 outputs (--output raw for a forecast)" in shown.out
 
 
 def test_a_classifier_is_told_plainly(net, capsys):

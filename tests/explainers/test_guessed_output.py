@@ -189,9 +189,6 @@ def test_cpd_of_one_raw_output_says_that_it_counts_all():
         tg.evaluate(model, found)
     with pytest.warns(tg.TempogradWarning, match="cpp counts the change of all 4 outputs"):
         tg.evaluate(model, found, metrics="cpp")
-    picked = explained(model, output="raw", target=lambda y: y[:, 0])
-    with pytest.warns(tg.TempogradWarning, match=r"not of the score that a function picked only\.$"):
-        tg.evaluate(model, picked)
     tg.evaluate(model, found, metrics=["prediction_difference", "comprehensiveness"])
     tg.evaluate(model, explained(model))
     tg.evaluate(Says(1), explained(Says(1), output="raw"))

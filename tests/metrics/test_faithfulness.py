@@ -5,7 +5,7 @@ import torch
 from literal_metrics import Net, by_hand, faithfulness, randn
 from torch import nn
 
-from tempograd.errors import InputError
+from tempograd.errors import InputError, TempogradWarning
 from tempograd.explainers import IntegratedGradients, Random
 from tempograd.metrics import METRICS, evaluate
 
@@ -155,7 +155,8 @@ def test_raw_logits_serve_the_metrics_that_need_no_probability():
     model, x, values, _, target = problem()
     explanation = by_hand(values, x, target, output="raw")
     names = ["cpd", "cpp", "prediction_difference", "comprehensiveness", "sufficiency"]
-    ours = evaluate(model, explanation, metrics=names, k=4)
+    with pytest.warns(TempogradWarning, match="cpd and cpp count the change of all 3 outputs"):
+        ours = evaluate(model, explanation, metrics=names, k=4)
     shifted = by_hand(values, x, target, output="raw")
     # every logarithm of the loop needs positive numbers; these metrics do not feel a constant
     expected = literal(lambda z: model(z) + 100, shifted, torch.zeros_like(x), [4] * SERIES)

@@ -70,7 +70,7 @@ def what(explanation: "Explanation") -> str:
         if explanation.target is None
         else "the probability of a class"
     )
-    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast, or for several labels)"
+    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
 
 
 def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") -> float | None:

@@ -44,7 +44,6 @@ def _model_lines(
     facts: dict[str, Any], args: argparse.Namespace, classes: Sequence[str], unit: str
 ) -> Iterator[str]:
     """Say what the model predicts and how often it is right."""
-    yield f"explained: {facts['what']}"
     if facts["outputs"] > 1:
         kind = "predicted" if args.target is None else "explained"
         counts = [f"{_name(classes, number)} ({count} {unit})" for number, count in facts["explained"].items()]
@@ -66,6 +65,7 @@ def _score_lines(facts: dict[str, Any]) -> Iterator[str]:
     if facts["sign_certain"] is not None:
         which = "the ten strongest values" if facts["steps"] * facts["channels"] > CELLS else "the values"
         yield f"sign certain for {_percent(facts['sign_certain'])} of {which} of each series"
+    yield f"explained: {facts['what']}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -35,6 +35,19 @@ class Guess(str):
 PROBABILITY = Guess("probability")
 
 
+def written(output: str, columns: int | None) -> str:
+    """Say what made probabilities of the model's columns, where their number is known.
+
+    Examples
+    --------
+    >>> written("probability", 1), written("raw", 3)
+    ("'probability' (sigmoid of 1 output)", "'raw'")
+    """
+    if output == "raw" or columns is None:
+        return repr(output)
+    return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
+
+
 def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | None:
     """Say in one sentence what speaks against probabilities, and what to pass; None if nothing does.
 

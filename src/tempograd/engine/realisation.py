@@ -33,6 +33,18 @@ def generators_kept(model: Model) -> Iterator[None]:
             _put_back(each, state)
 
 
+def random_state(model: Model) -> list[Any]:
+    """Return the state of all generators that a model may use, to be compared with that of another moment."""
+    plain: Any = np.random.mtrand._rand.get_state()
+    states: list[Any] = [torch.get_rng_state().numpy().tobytes(), plain[1].tobytes(), plain[2:], random.getstate()]
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
+        states += [
+            torch.cuda.get_rng_state(device).numpy().tobytes() for device in range(torch.cuda.device_count())
+        ]
+    own = [_state(each) for each in generators(model)]
+    return states + [state.numpy().tobytes() if isinstance(state, Tensor) else str(state) for state in own]
+
+
 def generators(model: Model) -> list[Generator]:
     """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
     things = [part for module in modules_of(model) for part in module.modules()]

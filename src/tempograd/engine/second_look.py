@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tempograd.engine.modules import Model, is_compiled
 from tempograd.engine.prediction import raw
+from tempograd.engine.realisation import random_state
 from tempograd.engine.touched import Touch, watching
 
 FEW = 4  # series that are asked again
@@ -26,11 +27,12 @@ class SecondLook(NamedTuple):
     answer: Tensor  # raw
     sigmoid: bool  # whether the model ends with a sigmoid
     touched: list[Touch]
+    drew: bool  # whether random numbers were drawn
 
 
 def second_look(model: Model, x: Tensor) -> SecondLook | None:
-    """Ask about series again, in reverse order; None if the model fails there, which is no reason to fail."""
-    z = x[:FEW].detach().flip(0)
+    """Ask about series again; None if the model fails there, which is no reason to fail."""
+    z, state = x[:FEW].detach(), random_state(model)
     noting = _unseen if is_compiled(model) else watching  # a hook would be compiled as well
     for differentiable in (True, False):  # a model that leaves torch can be asked without a gradient only
         try:
@@ -38,7 +40,7 @@ def second_look(model: Model, x: Tensor) -> SecondLook | None:
                 answer = raw(model, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue
-        return SecondLook(z, answer.detach().flip(0), _sigmoid(answer), touched)
+        return SecondLook(z, answer.detach(), _sigmoid(answer), touched, random_state(model) != state)
     return None
 
 
@@ -65,7 +67,8 @@ def answers_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
     """Tell whether the model answers the same series differently: it draws, or remembers.
 
     Only what rounding in another batch cannot explain counts; if in doubt, it is asked twice under the same
-    circumstances.
+    circumstances. A model that draws and still answers the same seeds itself: then a series is asked about at two
+    places of a batch, which may meet other numbers.
 
     Parameters
     ----------
@@ -77,14 +80,18 @@ def answers_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
     count = min(len(first), len(look.answer))
     again = look.answer[:count].cpu()
     gap, size = _gap(first[:count].to(again), again), _size(again)
-    if not gap > ROUNDED * _precision(again) * size:
+    same = not gap > ROUNDED * _precision(again) * size
+    if same and not look.drew:
         return False
     try:
         with torch.no_grad():
-            pair = [raw(model, look.x.clone()) for _ in range(2)]
+            twice = raw(model, torch.cat([look.x, look.x])) if same else raw(model, look.x)
+            other = twice[len(look.x) :] if same else raw(model, look.x)
     except Exception:  # no look is no harm
         return False
-    return _gap(*pair) > ROUNDED * _precision(pair[0]) * size or gap > COARSE * size
+    if same:
+        return _gap(twice[: len(look.x)], other) > ROUNDED * _precision(other) * size
+    return _gap(twice, other) > ROUNDED * _precision(other) * size or gap > COARSE * size
 
 
 def asked_twice(model: Model, x: Tensor) -> tuple[Tensor, bool] | None:
