@@ -48,17 +48,19 @@ class Explanation:
         Numbers of points at which the error was looked at, and the estimated relative error there; NaN after a
         series had stopped.
     target : Tensor, optional
-        Explained class, (series,) or (series, time); None if a function picked the score.
+        Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
+        that of class 1, and 0 is its complement.
+    n_outputs : int, optional
+        How many outputs, or classes, the model has; a single probability stands for two classes. None in files
+        of versions that did not know: there, 0 was the name of a single probability.
     output : str
         ``"probability"`` or ``"raw"``: what was differentiated and is measured.
     steps : Tensor or "own", optional
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
-    draws, varies : int and bool
-        Realisations that were averaged, and whether the model answers differently each time it is asked.
-    columns : int, optional
-        Numbers per series, or per step, that the model returns.
+    draws, varies, columns : int, bool and int
+        Realisations that were averaged, whether the model answers otherwise when asked again, and its columns.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
@@ -90,6 +92,7 @@ class Explanation:
     draws: int = 1
     varies: bool = False
     columns: int | None = None
+    n_outputs: int | None = None
 
     def __post_init__(self) -> None:
         if (self.curve_points is None) != (self.curve_error is None):

@@ -67,6 +67,21 @@ def test_playback_agrees_with_the_pass(method, target):
     assert recordings(model) == 1
 
 
+@pytest.mark.parametrize("target", [None, 0, 1, [1, 0, 0, 1]])
+def test_a_single_logit_is_played_back_for_either_class(target):
+    model, x = Recurrent(classes=1).eval(), series(4, 12, 3)
+    target = torch.tensor(target) if isinstance(target, list) else target
+    slow = METHOD(model, x, target=target)
+    model, x = model.cuda(), x.cuda()
+    for _ in range(3):
+        found = METHOD(model, x, target=target)
+        torch.testing.assert_close(found.values.cpu(), slow.values, rtol=1e-3, atol=1e-6)
+        assert torch.equal(found.target.cpu(), slow.target)
+    assert recordings(model) == 1
+    with pytest.raises(InputError, match="out of range: the model's only output"):
+        METHOD(model, x, target=2)
+
+
 def test_a_target_out_of_range_is_refused_with_a_recording_too():
     model, x = Recurrent().cuda(), series(4, 12, 3).cuda()
     for _ in range(3):

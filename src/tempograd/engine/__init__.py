@@ -18,7 +18,19 @@ from tempograd.engine.later import Later
 from tempograd.engine.modules import Model, modules_of, owner, place
 from tempograd.engine.mutation import mutable_if_needed
 from tempograd.engine.precision import computing
-from tempograd.engine.prediction import LAST_STEP, WHERE_PER_STEP, Target, link, pick, predict
+from tempograd.engine.prediction import (
+    LAST_STEP,
+    WHERE_PER_STEP,
+    Target,
+    both_logits,
+    by_class,
+    class_count,
+    default_class,
+    link,
+    one_logit,
+    pick,
+    predict,
+)
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import quiet, spare
@@ -42,7 +54,11 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "at_every_step",
+    "both_logits",
+    "by_class",
+    "class_count",
     "computing",
+    "default_class",
     "differentiate",
     "differentiate_each",
     "fingerprint",
@@ -50,6 +66,7 @@ __all__ = [
     "link",
     "modules_of",
     "mutable_if_needed",
+    "one_logit",
     "owner",
     "pick",
     "pieces",

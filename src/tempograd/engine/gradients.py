@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tempograd.engine.differentiate import NO_GRAPH, differentiate, own_steps, require_graph
 from tempograd.engine.passes import played
-from tempograd.engine.prediction import link, raw
+from tempograd.engine.prediction import raw
 from tempograd.engine.question import Block, Question
 from tempograd.errors import ModelError
 
@@ -46,7 +46,7 @@ def gradients(question: Question, z: Tensor, block: Block, start: Tensor | None 
         answer = answer[series * len(extra) :]
     else:
         answer = raw(question.model, flat)
-    score = question.score(link(answer, question.output), block, points)
+    score = question.score(question.linked(answer), block, points)
     require_graph(score)
     here = score.detach().view(series, points, *score.shape[1:])
     if isinstance(block.steps, str):
@@ -84,7 +84,7 @@ def _read_both(question: Question, block: Block, answer: Tensor) -> tuple[Block,
     block = question.read(block, answer[:series])
     if len(answer) == series:
         return block, None
-    return block, question.score(link(answer[series:].detach(), question.output), block, 1)
+    return block, question.score(question.linked(answer[series:].detach()), block, 1)
 
 
 def _plain_target(question: Question, rows: slice) -> Tensor | None:

@@ -26,7 +26,7 @@ SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IG
 
 def predict(model: Model, z: Tensor, output: str) -> Tensor:
     """Return the model's output for ``z``: (batch, class), or (batch, time, class) for one output per step."""
-    return link(raw(model, z), output)
+    return by_class(raw(model, z), output)
 
 
 def link(answer: Tensor, output: str) -> Tensor:
@@ -34,6 +34,42 @@ def link(answer: Tensor, output: str) -> Tensor:
     if output == "raw":
         return answer
     return answer.sigmoid() if answer.shape[-1] == 1 else answer.softmax(-1)
+
+
+def by_class(answer: Tensor, output: str) -> Tensor:
+    """Turn a raw answer into one output per class; a single probability p means 1 - p and p.
+
+    Examples
+    --------
+    >>> by_class(torch.tensor([[0.0], [-1.0986123]]), "probability")
+    tensor([[0.5000, 0.5000],
+            [0.7500, 0.2500]])
+    >>> by_class(torch.tensor([[3.0]]), "raw")
+    tensor([[3.]])
+    """
+    linked = link(answer, output)
+    return torch.cat([1 - linked, linked], -1) if one_logit(answer.shape[-1], output) else linked
+
+
+def both_logits(answer: Tensor, output: str) -> Tensor:
+    """Return a raw answer with one logit per class: a single one, l, is worth the two (0, l)."""
+    return torch.cat([torch.zeros_like(answer), answer], -1) if one_logit(answer.shape[-1], output) else answer
+
+
+def one_logit(columns: int, output: str) -> bool:
+    """Tell whether the model answers with a single column that stands for two classes."""
+    return columns == 1 and output == "probability"
+
+
+def class_count(columns: int, output: str) -> int:
+    """Return how many classes, or raw outputs, a model with so many columns has."""
+    return 2 if one_logit(columns, output) else columns
+
+
+def default_class(answer: Tensor, output: str) -> Tensor:
+    """Return the class that is explained by default: the predicted one, and class 1 of a single logit."""
+    chosen = answer.argmax(-1)
+    return torch.ones_like(chosen) if one_logit(answer.shape[-1], output) else chosen
 
 
 def raw(model: Model, z: Tensor) -> Tensor:
@@ -110,7 +146,7 @@ def pick(answer: Tensor, target: Target) -> Tensor:
     return score
 
 
-def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target | None:
+def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Target | None:
     """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
@@ -123,13 +159,22 @@ def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target 
         tensor = tensor[:, None]
     if tensor.ndim not in {0, len(shape)} or (tensor.ndim and len(tensor) != shape[0]):
         raise InputError(f"target must be an integer or have shape {shape}, got {tuple(tensor.shape)}.")
+    classes = class_count(columns, output)
     if bool(((tensor < 0) | (tensor >= classes)).any()):
         worst = int(tensor.max()) if int(tensor.max()) >= classes else int(tensor.min())
-        raise InputError(f"target {worst} is out of range: the model has {classes} outputs, 0 to {classes - 1}.")
+        raise InputError(f"target {worst} is out of range: {_range(columns, output)}.")
     try:
         return tensor.to(torch.int64).expand(shape)
     except RuntimeError:
         raise InputError(f"target must have shape {shape}, got {tuple(tensor.shape)}.") from None
+
+
+def _range(columns: int, output: str) -> str:
+    if one_logit(columns, output):
+        return "the model's only output is the logit of class 1, and class 0 is its complement"
+    if columns == 1:
+        return "the model has one output, which as output='raw' is target 0"
+    return f"the model has {columns} outputs, 0 to {columns - 1}"
 
 
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:

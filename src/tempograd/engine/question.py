@@ -20,6 +20,9 @@ from tempograd.engine.modules import Model, owner, place
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
+    by_class,
+    class_count,
+    default_class,
     link,
     misfit,
     pick,
@@ -81,6 +84,7 @@ class Question:
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
+    n_outputs: int | None = None  # of the model, one probability counted as two classes; known as early
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     landing: Landing = field(default_factory=Landing)
     _findings: Findings = field(default_factory=Findings)
@@ -168,7 +172,7 @@ class Question:
         self._findings.add(answer, block.rows.start)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
-            chosen = answer.argmax(-1)
+            chosen = default_class(answer, self.output)
             self.landing.put(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
@@ -176,7 +180,7 @@ class Question:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        return block._replace(clean=self.score(link(answer.detach(), self.output), block, 1))
+        return block._replace(clean=self.score(self.linked(answer.detach()), block, 1))
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""
@@ -213,7 +217,11 @@ class Question:
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        return link(self.raw_answers(z), self.output)
+        return self.linked(self.raw_answers(z))
+
+    def linked(self, answer: Tensor) -> Tensor:
+        """Return one output per class from raw answers; a function gets the model's own columns to pick from."""
+        return (link if callable(self.asked_target) else by_class)(answer, self.output)
 
     def raw_answers(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
@@ -263,7 +271,8 @@ class Question:
         self.columns = answer.shape[-1]
         self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
         shape = (len(self.x), *answer.shape[1:-1])
-        chosen = resolve_target(self.asked_target, shape, answer.shape[-1])
+        self.n_outputs = class_count(answer.shape[-1], self.output)
+        chosen = resolve_target(self.asked_target, shape, answer.shape[-1], self.output)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):
             self.steps = resolve_steps(self.asked_steps, self.lengths, answer)

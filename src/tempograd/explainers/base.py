@@ -8,7 +8,16 @@ import numpy as np
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, computing, fingerprint, mutable_if_needed, quiet
+from tempograd.engine import (
+    Model,
+    Question,
+    class_count,
+    computing,
+    fingerprint,
+    mutable_if_needed,
+    one_logit,
+    quiet,
+)
 from tempograd.engine.guess import PROBABILITY
 from tempograd.engine.realisation import generators_kept
 from tempograd.engine.second_look import FEW, asked_twice, second_look
@@ -129,7 +138,8 @@ class Explainer(ABC):
         x : Tensor or array of shape (batch, time, channel)
         target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
             Class or output to explain, by default the predicted one; a function picks one score per series
-            from the output.
+            from the output. A single probability is that of class 1, which is the default for every series, and 0
+            is its complement.
         baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
             What "absent" means, by default zero.
         mask : Tensor like ``x``, optional
@@ -183,9 +193,11 @@ class Explainer(ABC):
             put_buffers_back()
         if varies and draws == 1:
             warn_of_noise()
+        target, n_outputs = _explained(question, output)
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
-            target=question.target if isinstance(question.target, Tensor) else None,
+            target=target,
+            n_outputs=n_outputs,
             output=str(output),
             steps=question.steps,
             baseline=question.baseline,
@@ -238,3 +250,21 @@ def _few(question: Question) -> Tensor:
 def _varies(question: Question) -> bool:
     seen = asked_twice(question.model, _few(question))
     return seen is not None and seen[1]
+
+
+def _explained(question: Question, output: str) -> tuple[Tensor | None, int | None]:
+    """Return the explained class in the terms of the asked ``output``, and how many there are.
+
+    Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
+    """
+    target = question.target if isinstance(question.target, Tensor) else None
+    if question.n_outputs is None or question.output == output:
+        return target, question.n_outputs
+    if one_logit(question.n_outputs, output) and target is not None:
+        if question.asked_target is not None:
+            raise InputError(
+                "As the released code does it (A6) the model's only output is read as it is, so no class of two "
+                "can be asked for: leave target out."
+            )
+        target = target + 1
+    return target, class_count(question.n_outputs, output)

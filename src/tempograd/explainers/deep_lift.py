@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
-from tempograd.engine.prediction import link, raw
+from tempograd.engine.prediction import raw
 from tempograd.errors import MissingExtraError, ModelError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import REAL, SYNTHETIC
@@ -129,7 +129,7 @@ class DeepLift(Explainer):
             raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            picked = pick(link(output, question.output), target)
+            picked = pick(question.linked(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 

@@ -29,7 +29,8 @@ def explain(
         Hyper-parameters of the method (``points=200``, see ``help(tempograd.Timing)`` and so on) and arguments of
         the call, which :meth:`Explainer.__call__` describes in full:
 
-        - ``target``: class or output to explain, or a function of the output; by default the predicted class
+        - ``target``: class or output to explain, or a function of the output; by default the predicted class, and
+          class 1 of a model with a single logit
         - ``baseline``: ``"zero"``, ``"average"`` or a tensor, what "absent" means
         - ``mask``: like ``x``, 1 where a value was observed, 0 where not (``x`` holds a number there all the same)
         - ``steps``: for one output per step, which of them are explained, or ``"own"``
