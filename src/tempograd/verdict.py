@@ -51,7 +51,9 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
     part = explanation if i is None else explanation[i : i + 1]
     if len(part) == 0:
         return "nothing was explained"
-    if part.standard_error is None:
+    if part.varies and part.draws == 1:
+        return f"noisy: the model answers the same series differently each time; pass {option}draws=32"
+    if part.standard_error is None or (part.draws > 1 and _incomplete(part)):
         return _without_draws(part, option)
     found = errors(part)
     text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
@@ -62,9 +64,13 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
 
 def poor(explanation: Explanation) -> bool:
     """Tell whether the scores are too rough to rely on: too few series reach the goal, or their sum is wrong."""
+    if explanation.varies and explanation.draws == 1:
+        return True
     if explanation.standard_error is None:
         gap = completeness_gap(explanation)
         return gap is not None and gap > GOAL
+    if explanation.draws > 1 and _incomplete(explanation):
+        return True
     return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
 
 
@@ -84,6 +90,8 @@ def errors(explanation: Explanation) -> Errors:
     points = [asked] * len(explanation) if isinstance(asked, int) else []
     if explanation.passes is not None:
         points = explanation.passes.tolist()
+    if explanation.draws > 1:
+        unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top, missed = goal(explanation), _by_top(explanation), relative.tolist()
     good = [value <= SLACK * aim for value in missed]
@@ -94,7 +102,8 @@ def errors(explanation: Explanation) -> Errors:
 
 def _by_top(explanation: Explanation) -> bool:
     given = explanation.parameters
-    return given.get("tolerance") is not None and given.get("until") == "top"
+    by_top = given.get("tolerance") is not None and given.get("until") == "top"
+    return by_top and explanation.draws == 1
 
 
 def curve(explanation: Explanation) -> Curve | None:
@@ -146,6 +155,11 @@ def completeness_gap(explanation: Explanation) -> float | None:
         return None
     total = float(change.double().abs().sum())
     return float(residual.double().abs().sum()) / total if total else None
+
+
+def _incomplete(explanation: Explanation) -> bool:
+    gap = completeness_gap(explanation)
+    return gap is not None and gap > GOAL
 
 
 def percent(share: float) -> str:
@@ -204,6 +218,8 @@ def needs(found: Errors) -> list[int]:
 
 def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option: str) -> str:
     """Say what to type: more points, or a tolerance where the method takes one and has none."""
+    if found.unit == "draws":
+        return f"; pass {option}draws={enough[0]} for {percent(found.goal)}" if enough else ""
     asked = parameters.get("tolerance") is not None
     takes = "tolerance" in parameters and parameters.get("segments") != 0 and parameters.get("controls", True)
     for_goal = "" if found.top else f" for {percent(found.goal)}"

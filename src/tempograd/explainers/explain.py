@@ -38,6 +38,7 @@ def explain(
         - ``seed``: of the random draws
         - ``ids``: distinct integers that name the series
         - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
+        - ``draws``: realisations of a model that draws random numbers to average over, 32 say
         - ``chunk``: sequences per pass of the model
         - ``precision``: ``"full"``, ``"tf32"`` or ``"bf16"``, how exactly the model multiplies
         - ``channels``, ``times``, ``names``: what people call channels, steps and series, for tables and reports
