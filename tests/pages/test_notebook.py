@@ -202,7 +202,7 @@ def test_it_says_what_was_explained_of_other_models():
     raw = tg.explain(binary, x, output="raw")
     assert "Explained: the model's only output, as the model returns it.\n" in shown(raw).text
     # a file of an earlier version does not say whether 0 is the first class or a single probability, of class 1
-    older = replace(one, n_outputs=None, target=torch.zeros(6, dtype=torch.int64))
+    older = replace(one, columns=None, target=torch.zeros(6, dtype=torch.int64))
     assert "Explained: output 0, as a probability.\n" in shown(older).text
     many = tg.explain(lambda z: z[:, 0].repeat(1, 2) * 3, x, target=torch.arange(6))
     assert "Explained: 6 different classes, as a probability.\n" in shown(many).text

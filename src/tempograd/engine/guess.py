@@ -62,7 +62,7 @@ def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | Non
 
     Examples
     --------
-    >>> objection(torch.tensor([[150.0], [148.0]]), torch.zeros(2, 4, 1))[:62]
+    >>> objection(torch.tensor([[150.0], [148.0]]), torch.zeros(2, 4, 1))[:63]
     "The model's one output is 148 to 150, where its sigmoid is flat"
     >>> objection(torch.tensor([[1.0, -2.0, 0.5], [0.1, 0.3, -0.2]]), torch.zeros(2, 4, 1)) is None
     True

@@ -21,7 +21,6 @@ from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
     by_class,
-    class_count,
     default_class,
     link,
     misfit,
@@ -84,7 +83,6 @@ class Question:
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
-    n_outputs: int | None = None  # of the model, one probability counted as two classes; known as early
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     landing: Landing = field(default_factory=Landing)
     _findings: Findings = field(default_factory=Findings)
@@ -271,7 +269,6 @@ class Question:
         self.columns = answer.shape[-1]
         self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
         shape = (len(self.x), *answer.shape[1:-1])
-        self.n_outputs = class_count(answer.shape[-1], self.output)
         chosen = resolve_target(self.asked_target, shape, answer.shape[-1], self.output)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):

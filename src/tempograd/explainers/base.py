@@ -11,7 +11,6 @@ from tempograd import checks
 from tempograd.engine import (
     Model,
     Question,
-    class_count,
     computing,
     fingerprint,
     mutable_if_needed,
@@ -193,11 +192,9 @@ class Explainer(ABC):
             put_buffers_back()
         if varies and draws == 1:
             warn_of_noise()
-        target, n_outputs = _explained(question, output)
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
-            target=target,
-            n_outputs=n_outputs,
+            target=_explained(question, output),
             output=str(output),
             steps=question.steps,
             baseline=question.baseline,
@@ -242,6 +239,24 @@ class Explainer(ABC):
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
 
+def _explained(question: Question, output: str) -> Tensor | None:
+    """Return the explained class in the terms of the asked ``output``; None if a function picked the score.
+
+    Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
+    """
+    target = question.target if isinstance(question.target, Tensor) else None
+    if target is None or question.columns is None or question.output == output:
+        return target
+    if not one_logit(question.columns, output):
+        return target
+    if question.asked_target is not None:
+        raise InputError(
+            "As the released code does it (A6) the model's only output is read as it is, so no class of two "
+            "can be asked for: leave target out."
+        )
+    return target + 1
+
+
 def _few(question: Question) -> Tensor:
     """Return some series that go through the model at once."""
     return question.block(slice(0, min(FEW, question.chunk or FEW))).x
@@ -250,21 +265,3 @@ def _few(question: Question) -> Tensor:
 def _varies(question: Question) -> bool:
     seen = asked_twice(question.model, _few(question))
     return seen is not None and seen[1]
-
-
-def _explained(question: Question, output: str) -> tuple[Tensor | None, int | None]:
-    """Return the explained class in the terms of the asked ``output``, and how many there are.
-
-    Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
-    """
-    target = question.target if isinstance(question.target, Tensor) else None
-    if question.n_outputs is None or question.output == output:
-        return target, question.n_outputs
-    if one_logit(question.n_outputs, output) and target is not None:
-        if question.asked_target is not None:
-            raise InputError(
-                "As the released code does it (A6) the model's only output is read as it is, so no class of two "
-                "can be asked for: leave target out."
-            )
-        target = target + 1
-    return target, class_count(question.n_outputs, output)
