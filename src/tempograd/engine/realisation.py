@@ -4,13 +4,15 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.engine.modules import Model, _reached, modules_of, owner
+from tempograd.engine.holding import Hold
+from tempograd.engine.modules import Model, modules_of, owner, reached
 from tempograd.engine.prediction import raw
 from tempograd.errors import InputError
 
@@ -21,16 +23,16 @@ Generator = torch.Generator | np.random.Generator | np.random.RandomState | rand
 @contextmanager
 def generators_kept(model: Model) -> Iterator[None]:
     """Leave numpy's and Python's generators as they were, and those of the model; torch's are kept elsewhere."""
-    own = generators(model)
+    hold = Hold()
     legacy = np.random.mtrand._rand  # numpy's global one, which models use
-    plain, python, states = legacy.get_state(), random.getstate(), [_state(each) for each in own]
+    hold.take("numpy's generator", lambda: partial(legacy.set_state, legacy.get_state()))
+    hold.take("Python's generator", lambda: partial(random.setstate, random.getstate()))
+    for each in generators(model):
+        hold.take(("generator", id(each)), partial(_kept, each))
     try:
         yield
     finally:
-        legacy.set_state(plain)
-        random.setstate(python)
-        for each, state in zip(own, states, strict=True):
-            _put_back(each, state)
+        hold.release()
 
 
 def random_state(model: Model) -> list[Any]:
@@ -49,7 +51,7 @@ def generators(model: Model) -> list[Generator]:
     """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
     things = [part for module in modules_of(model) for part in module.modules()]
     inside = [value for part in things for value in vars(part).values()]
-    found = [*inside, *([] if owner(model) is not None else _reached(model))]
+    found = [*inside, *([] if owner(model) is not None else reached(model))]
     return list({id(each): each for each in found if isinstance(each, Generator)}.values())
 
 
@@ -59,6 +61,10 @@ def _state(generator: Generator) -> Any:
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()
+
+
+def _kept(generator: Generator) -> Callable[[], None]:
+    return partial(_put_back, generator, _state(generator))
 
 
 def _put_back(generator: Generator, state: Any) -> None:
