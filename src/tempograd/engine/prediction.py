@@ -18,8 +18,8 @@ WHERE_PER_STEP = "own where there is one output per step"  # what the released c
 LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
-    r"tensors to be on the same device|not at the same device|same dtype|expected scalar type|Input type \(.*\) and (weight|bias) type"
-    r"|not on the expected device"
+    r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
+    r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
