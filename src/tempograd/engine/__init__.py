@@ -2,6 +2,7 @@
 
 from tempograd.engine.ahead import Ahead, Landing
 from tempograd.engine.average import Estimate, WeightedMean
+from tempograd.engine.change import change
 from tempograd.engine.chunks import Chunks, pieces
 from tempograd.engine.controlled import ControlledMean
 from tempograd.engine.differentiate import (
@@ -12,12 +13,14 @@ from tempograd.engine.differentiate import (
     require_path,
 )
 from tempograd.engine.error import relative_error
+from tempograd.engine.evidence import Evidence, hidden
 from tempograd.engine.fingerprint import fingerprint
+from tempograd.engine.gradient_check import Found, GradientCheck, judge
 from tempograd.engine.gradients import Gradients, gradients
 from tempograd.engine.later import Later
 from tempograd.engine.modules import Model, modules_of, owner, place
 from tempograd.engine.mutation import mutable_if_needed
-from tempograd.engine.precision import computing
+from tempograd.engine.precision import computing, resolution
 from tempograd.engine.prediction import (
     LAST_STEP,
     WHERE_PER_STEP,
@@ -44,6 +47,9 @@ __all__ = [
     "Chunks",
     "ControlledMean",
     "Estimate",
+    "Evidence",
+    "Found",
+    "GradientCheck",
     "Gradients",
     "Landing",
     "Later",
@@ -56,6 +62,7 @@ __all__ = [
     "at_every_step",
     "both_logits",
     "by_class",
+    "change",
     "class_count",
     "computing",
     "default_class",
@@ -63,6 +70,8 @@ __all__ = [
     "differentiate_each",
     "fingerprint",
     "gradients",
+    "hidden",
+    "judge",
     "link",
     "modules_of",
     "mutable_if_needed",
@@ -77,6 +86,7 @@ __all__ = [
     "require_graph",
     "require_path",
     "require_prefixes",
+    "resolution",
     "spare",
     "wrap",
 ]

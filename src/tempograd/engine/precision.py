@@ -68,6 +68,18 @@ def rounding() -> tuple[Any, ...]:
     return tuple(getattr(place, name) for place, name in _places())
 
 
+def resolution(device: torch.device, dtype: torch.dtype) -> float:
+    """Return how exactly a model computes at best: the relative distance of its numbers, products included."""
+    if torch.is_autocast_enabled(device.type):
+        dtype = torch.get_autocast_dtype(device.type)
+    rounded = device.type == "cuda" and dtype == torch.float32 and any(map(_rounds, rounding()))
+    return 2.0**-10 if rounded else torch.finfo(dtype).eps
+
+
+def _rounds(setting: Any) -> bool:
+    return setting is True or setting == "tf32"
+
+
 def _places() -> tuple[tuple[Any, str], ...]:
     backends: Any = torch.backends
     if hasattr(backends.cudnn, "rnn"):  # since torch 2.9, where reading the older names may fail

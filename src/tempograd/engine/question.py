@@ -80,6 +80,7 @@ class Question:
     layout: str = "BTD"  # of the series as the user has them
     guessed: bool = False  # whether nobody said what the output is
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
+    checked: bool = False  # whether the gradient is compared with differences of the score
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read

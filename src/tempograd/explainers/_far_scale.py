@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -25,7 +26,9 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
         return found
     unit = 2.0 ** round(math.log2(size))
     part = attribute(question.but(model=_in_units(question.model, unit)))
+    check = part.gradient_check
     return part._replace(
+        gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
         values=part.values * unit,
         standard_error=None if part.standard_error is None else part.standard_error * unit,
         change=None if part.change is None else part.change * unit,

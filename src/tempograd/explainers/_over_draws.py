@@ -89,6 +89,7 @@ def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
         signed=first.signed,
         passes=first.passes,
         change=change,
+        gradient_check=first.gradient_check,
     )
 
 

@@ -11,6 +11,7 @@ from tempograd import checks
 from tempograd.engine import (
     Model,
     Question,
+    change,
     computing,
     fingerprint,
     mutable_if_needed,
@@ -127,6 +128,7 @@ class Explainer(ABC):
         draws: int = 1,
         chunk: int | None = None,
         precision: str = "full",
+        gradient_check: bool = True,
     ) -> Explanation:
         """Explain ``model(x)``.
 
@@ -162,6 +164,9 @@ class Explainer(ABC):
         precision : {"full", "tf32", "bf16"}
             How exactly the model multiplies: as torch's settings say, or faster for this call, in float32 rounded
             to 10 bits (on a GPU) or under bfloat16 autocast, 8 bits.
+        gradient_check : bool, default=True
+            Whether methods that follow a path compare the gradient with differences of the score, three forward
+            passes a series; see :attr:`Explanation.gradient_check`.
         """
         self._check_call(target, chunk)
         draws = checks.whole(draws, "draws", 1)
@@ -179,6 +184,7 @@ class Explainer(ABC):
                 layout=layout,
                 chunk=chunk,
             )
+            question.checked = gradient_check and not self.quirks and not isinstance(steps, str)
             if self.quirks:
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
@@ -221,7 +227,10 @@ class Explainer(ABC):
         return self._attribution(question), question, 1
 
     def _attribution(self, question: Question) -> Attribution:
-        return at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
+        found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
+        if found.change is None and self.targeted and not self.quirks:
+            return found._replace(change=change(question))
+        return found
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:

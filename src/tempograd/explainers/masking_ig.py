@@ -70,8 +70,8 @@ class MaskingIG(Explainer):
 
             def at(piece: slice) -> Points:
                 z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None].to(block.x))
-                return Points(z, weight[piece].to(block.x))
+                return Points(z, weight[piece].to(block.x), position=alpha[piece].to(block.x))
 
-            return Path(block.x - start, at, start=start)
+            return Path(block.x - start, at, start=start, straight=True)
 
         return integrate(question, Plan((self.points,), random=False), path, label="explain with masking IG")
