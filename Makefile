@@ -6,7 +6,7 @@ AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user g
 DRAWN := tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
@@ -17,12 +17,15 @@ test: .venv/test
 test-draws: .venv/test  # what is learnt or drawn, with other seeds, other rounding and two threads
 	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest $(DRAWN)
 
-test-slow: .venv/test  # the same for several seeds, and for the arithmetic of other processors: half an hour
+test-many-draws: .venv/test  # the same for several seeds, and for the arithmetic of other processors: half an hour
 	for seed in 2 3 4; do TEMPOGRAD_TEST_SEED=$$seed $(BIN)/python -m pytest $(DRAWN) || exit 1; done
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest $(DRAWN)
 
 test-browser: .venv/browser
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-slow: .venv/others  # models of other libraries, and what else takes long; once per change
+	$(BIN)/python -m pytest -m slow
 
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
 	$(BIN)/python tests/browser/pictures.py demo/report.html docs/pictures
@@ -70,6 +73,10 @@ clean:
 	$(PIP) --group browser
 	@command -v npm >/dev/null || { echo "npm is not installed: apt-get install npm"; exit 1; }
 	npm install --loglevel=error --no-save --no-audit --no-fund --ignore-scripts --prefix .venv/axe $(AXE)
+	touch $@
+
+.venv/others: .venv/test
+	$(PIP) --group others
 	touch $@
 
 .venv/peers: .venv/test

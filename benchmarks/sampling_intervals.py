@@ -3,7 +3,7 @@
     python benchmarks/sampling_intervals.py --out intervals.json [--device cuda]
 
 Models with known answers (a quadratic form, sigmoids of a sum of growing steepness) and the trained LSTM of
-``coverage.py``, 200 seeds, cells with two draws or more.
+``interval_coverage.py``, 200 seeds, cells with two draws or more.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-import coverage
+import interval_coverage
 import sampling_estimates as estimates
 import sampling_points as designs
 from sampling_case import Case, Points, case
@@ -173,8 +173,8 @@ def models(device: str) -> dict[str, tuple[nn.Module, Tensor, Tensor, str, tuple
         target = torch.full((6,), 1 if steepness else 0, device=device)
         made[name] = (Sum(weights, steepness).to(device), x, target, output, (3, 2, 7))
     generator = torch.Generator().manual_seed(1)
-    lstm = coverage.trained(generator)
-    x, y = coverage.series(200, generator)
+    lstm = interval_coverage.trained(generator)
+    x, y = interval_coverage.series(200, generator)
     rows = torch.cat([(y == kind).nonzero()[:3, 0] for kind in range(3)])
     for output in ("probability", "raw"):
         made[f"LSTM, {output}"] = (lstm.to(device), x[rows].to(device), y[rows].to(device), output, (None,) * 3)

@@ -7,6 +7,7 @@ True
 
 from tempograd import plots
 from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
+from tempograd.engine import wrap
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
@@ -80,4 +81,5 @@ __all__ = [
     "save_model",
     "summarise",
     "train",
+    "wrap",
 ]

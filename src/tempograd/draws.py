@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     LATENTS = 5
     PERTURBATIONS = 6
     GATES = 7
+    SIGNS = 8
     TIES = 10
 
 

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.engine import Model, fingerprint, relative_error
+from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
+from tempograd.engine.guess import written
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.tensor_files import read_tensors, shrunk
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
 ROWS = ("target", "steps", "ids", "passes", "change", "curve_error")  # one entry, or one row, per series
 TENSORS = (*CELLS, *ROWS, "curve_points")
+CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +45,26 @@ class Explanation:
         Path points that each series got.
     change : Tensor of shape (series,), optional
         Explained score of the series minus that of its baseline; None where it was not read.
+    gradient_check : GradientCheck, optional
+        Whether the gradient is that of the score that the model computes, for methods that follow a path; None
+        for others, and where it was switched off. :meth:`verdict` begins with it where it is not.
     curve_points, curve_error : Tensor of shape (looks,) and (series, looks), optional
         Numbers of points at which the error was looked at, and the estimated relative error there; NaN after a
         series had stopped.
     target : Tensor, optional
-        Explained class, (series,) or (series, time); None if a function picked the score.
+        Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
+        that of class 1, and 0 is its complement.
+    columns : int, optional
+        Numbers that the model answers with per series, or per step. None in files of versions that did not know:
+        there, 0 was the name of a single probability.
     output : str
         ``"probability"`` or ``"raw"``: what was differentiated and is measured.
     steps : Tensor or "own", optional
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
+    draws, varies : int and bool
+        Realisations that were averaged, and whether the model answers differently each time it is asked.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
@@ -82,6 +93,10 @@ class Explanation:
     change: Tensor | None = None
     curve_points: Tensor | None = None
     curve_error: Tensor | None = None
+    draws: int = 1
+    varies: bool = False
+    columns: int | None = None
+    gradient_check: GradientCheck | None = None
 
     def __post_init__(self) -> None:
         if (self.curve_points is None) != (self.curve_error is None):
@@ -92,6 +107,9 @@ class Explanation:
             part = getattr(self, name)
             if part is not None and part.shape != shape:
                 raise InputError(f"{name} must have shape {shape}, got {tuple(part.shape)}.")
+        check = self.gradient_check
+        if check is not None and len(check) != len(self):
+            raise InputError(f"gradient_check must be of {len(self)} series, got {len(check)}.")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -100,9 +118,10 @@ class Explanation:
         shape = " × ".join(str(size) for size in self.values.shape)
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = checks.filled_with(self.baseline, self.x, self.mask)
+        output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={self.output!r}, baseline={baseline!r}, "
-            f"seed={self.seed}, {settings})"
+            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"seed={self.seed}, {draws}{settings})"
         )
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
@@ -113,6 +132,8 @@ class Explanation:
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
+        if self.gradient_check is not None:
+            picked["gradient_check"] = self.gradient_check[rows]
         return replace(self, **picked)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
@@ -130,6 +151,11 @@ class Explanation:
         half = torch.where(self.standard_error == 0, 0, student.quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Return how many outputs, or classes, the model has: a single probability stands for two classes."""
+        return None if self.columns is None else class_count(self.columns, self.output)
 
     @property
     def relative_error(self) -> Tensor | None:
@@ -247,7 +273,10 @@ class Explanation:
             tensor = getattr(self, name)
             if isinstance(tensor, Tensor) and (series or name != "x"):
                 tensors[name], expanded[name] = shrunk(tensor)
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in TENSORS}
+        if self.gradient_check is not None:
+            for name in CHECKS:
+                tensors[f"{CHECK}.{name}"] = getattr(self.gradient_check, name).cpu().contiguous()
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
         plain["own_steps"] = isinstance(self.steps, str)
         header = {"tempograd": json.dumps(plain), "shapes": json.dumps(expanded)}
         return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
@@ -264,6 +293,8 @@ class Explanation:
         shapes = json.loads(header["shapes"])
         content: dict[str, Any] = dict.fromkeys(TENSORS)
         content |= {name: tensors[name].expand(shapes[name]) for name in TENSORS if name in tensors}
+        if all(f"{CHECK}.{name}" in tensors for name in CHECKS):  # older files have none
+            content[CHECK] = GradientCheck(**{name: tensors[f"{CHECK}.{name}"] for name in CHECKS})
         if plain.pop("own_steps"):
             content["steps"] = "own"
         for name in ("channels", "times", "names"):

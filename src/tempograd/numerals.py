@@ -93,3 +93,16 @@ def _fixed(value: float, places: int) -> str:
 
 def _times(power: int) -> str:
     return f" × 10{str(power).translate(RAISED)}"
+
+
+def percent(share: float) -> str:
+    """Write an error with two digits.
+
+    Examples
+    --------
+    >>> percent(0.0183), percent(0.224), percent(0.0002), percent(1.5)
+    ('1.8 %', '22 %', 'under 0.1 %', 'over 100 %')
+    """
+    if share > 1:
+        return "over 100 %"
+    return f"{float(f'{100 * share:.2g}'):g} %" if share >= 0.001 else "under 0.1 %"

@@ -1,6 +1,7 @@
 """What plots and reports share: explanations by name, as plain arrays, and the size of the full colour."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.engine import Model, one_logit, place, predict, quiet
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 
@@ -58,6 +60,52 @@ def _range(ids: Tensor) -> str:
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
     """Return the channels' names, or their numbers."""
     return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
+
+
+def sizes(explanation: Explanation) -> Tensor:
+    """Return what counts wherever cells are added up, as for the order of channels, (series, time, channel).
+
+    That is the size of a signed score. FIT and WinIT give scores below 0 to values that matter less than nothing:
+    these count as nothing, else a channel that does not matter at all could come first.
+    """
+    return explanation.strength.clamp(min=0)
+
+
+def explained_class(explanation: Explanation, columns: int) -> Tensor | None:
+    """Return the target, given with how many columns the model answers.
+
+    Explanations that do not know ``n_outputs`` are of earlier versions, which called a single probability 0: it is
+    that of class 1 of two.
+    """
+    known = explanation.n_outputs is not None or not one_logit(columns, explanation.output)
+    return explanation.target if known or explanation.target is None else explanation.target + 1
+
+
+def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
+    """Ask the model how many outputs it has if the explanation, of an earlier version, does not know."""
+    if explanation.n_outputs is not None:
+        return explanation
+    with quiet(model), torch.no_grad():
+        columns = predict(model, x[:1].to(*place(model, x)), "raw").shape[-1]
+    return replace(explanation, target=explained_class(explanation, columns), columns=columns)
+
+
+def tells_class(explanation: Explanation) -> bool:
+    """Tell whether targets are classes for certain.
+
+    In an explanation that does not know how many outputs the model has, 0 may be the first class or a single
+    probability, which is that of class 1.
+    """
+    if explanation.output != "probability" or explanation.target is None:
+        return False
+    return explanation.n_outputs is not None or bool((explanation.target > 0).any())
+
+
+def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:
+    """Refuse another number of names than there are outputs, where that number is known."""
+    count = explanation.n_outputs
+    if classes is not None and count is not None and len(classes) != count:
+        raise InputError(f"classes must hold one name per output of the model, {count}, got {len(classes)}.")
 
 
 def plain(tensor: Tensor) -> NDArray[np.float32]:

@@ -4,12 +4,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from tempograd import checks
+from tempograd import checks, objections
+from tempograd.engine import Found, hidden
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
+from tempograd.numerals import percent
 
 GOAL = 0.1  # relative error that is good enough where no tolerance was asked for
 SLACK = 1.05  # an estimate of an error is rough itself
@@ -22,12 +25,13 @@ class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
-    good: list[bool]  # whether each is good enough: below the goal, or with a stable top
+    good: list[bool]  # whether each is good enough: below the goal or stable, and undisputed
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: int  # observed cells with fewer than two draws
     goal: float
     top: bool  # whether the run stopped by the top tenth of the cells and not by the error
+    missed: tuple[bool, ...] = ()  # whether no draw saw a change of the prediction that could be this large
 
 
 class Curve(NamedTuple):
@@ -49,22 +53,43 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
     if i is not None and checks.whole(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
-    if len(part) == 0:
-        return "nothing was explained"
-    if part.standard_error is None:
-        return _without_draws(part, option)
+    asked = objections.asked(part)
+    if len(part) == 0 or not asked.any():
+        why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
+        return f"nothing was explained{why}"
+    rest = ""
+    if not asked.all():
+        part, rest = part[asked], f"; nothing was explained in {int((~asked).sum()):,} series"
+    return (_noise(part, option) or objections.objection(part) or _judged(part, option)) + rest
+
+
+def _noise(part: Explanation, option: str) -> str:
+    if not part.varies or part.draws > 1:
+        return ""
+    return f"noisy: the model answers the same series differently each time; pass {option}draws=32"
+
+
+def _judged(part: Explanation, option: str) -> str:
+    if part.standard_error is None or (part.draws > 1 and _incomplete(part)):
+        return _without_draws(part, option) + objections.few(part)
     found = errors(part)
     text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
     if found.unseen:
         text += f"; {found.unseen:,} {'cell was' if found.unseen == 1 else 'cells were'} seen less than twice"
-    return text
+    return text + objections.few(part)
 
 
 def poor(explanation: Explanation) -> bool:
-    """Tell whether the scores are too rough to rely on: too few series reach the goal, or their sum is wrong."""
+    """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
+    asked = objections.asked(explanation)
+    explanation = explanation if asked.all() else explanation[asked]
+    if len(explanation) == 0 or _noise(explanation, "") or objections.objection(explanation):
+        return len(explanation) > 0
     if explanation.standard_error is None:
         gap = completeness_gap(explanation)
         return gap is not None and gap > GOAL
+    if explanation.draws > 1 and _incomplete(explanation):
+        return True
     return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
 
 
@@ -84,17 +109,46 @@ def errors(explanation: Explanation) -> Errors:
     points = [asked] * len(explanation) if isinstance(asked, int) else []
     if explanation.passes is not None:
         points = explanation.passes.tolist()
+    unmet = _unmet(explanation, points)
+    if explanation.draws > 1:
+        unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
-    aim, top, missed = goal(explanation), _by_top(explanation), relative.tolist()
-    good = [value <= SLACK * aim for value in missed]
+    aim, top = goal(explanation), _by_top(explanation)
+    missed = [value > SLACK * aim for value in unmet]
+    relative = torch.maximum(relative.cpu(), _steep(explanation))
+    good = [value <= SLACK * aim for value in relative.tolist()]
     if top:  # a run that was not stopped by its top had all the points there were
         good = [count < explanation.parameters["max_points"] for count in points]
-    return Errors(missed, good, points, unit, int(unseen.sum()), aim, top)
+    against = (objections.wrong(explanation) | objections.empty(explanation)).tolist()
+    good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against, missed, strict=True)]
+    worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
+    return Errors(worst, good, points, unit, int(unseen.sum()), aim, top, tuple(missed))
+
+
+def _unmet(explanation: Explanation, points: list[int]) -> list[float]:
+    """Return what a change that no draw has met may add to each map, as a share of it."""
+    check, change = explanation.gradient_check, explanation.change
+    if check is None or change is None or not points:
+        return [0.0] * len(explanation)
+    rest = change.double().abs() - check.seen.to(change.device)
+    share = hidden(
+        explanation.values, change, check.seen.to(change.device), torch.tensor(points, device=change.device)
+    )
+    return torch.where(rest > objections.rounding(explanation), share, 0).tolist()
+
+
+def _steep(explanation: Explanation) -> torch.Tensor:
+    """Return the share of the change that slopes miss, where steep places were met, (series,)."""
+    check = explanation.gradient_check
+    if check is None:
+        return torch.zeros(len(explanation))
+    return torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu()
 
 
 def _by_top(explanation: Explanation) -> bool:
     given = explanation.parameters
-    return given.get("tolerance") is not None and given.get("until") == "top"
+    by_top = given.get("tolerance") is not None and given.get("until") == "top"
+    return by_top and explanation.draws == 1
 
 
 def curve(explanation: Explanation) -> Curve | None:
@@ -148,21 +202,15 @@ def completeness_gap(explanation: Explanation) -> float | None:
     return float(residual.double().abs().sum()) / total if total else None
 
 
-def percent(share: float) -> str:
-    """Write an error with two digits.
-
-    Examples
-    --------
-    >>> percent(0.0183), percent(0.224), percent(0.0002), percent(1.5)
-    ('1.8 %', '22 %', 'under 0.1 %', 'over 100 %')
-    """
-    if share > 1:
-        return "over 100 %"
-    return f"{float(f'{100 * share:.2g}'):g} %" if share >= 0.001 else "under 0.1 %"
+def _incomplete(explanation: Explanation) -> bool:
+    gap = completeness_gap(explanation)
+    return gap is not None and gap > GOAL
 
 
 def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
     (error,) = found.error
+    if any(found.missed):
+        return _missed(explanation)
     if all(found.good):
         return f"{_reached(found)}: {_about(error)}{_in_brackets(found)}"
     advice = _advice(found, needs(found), explanation.parameters, option)
@@ -175,6 +223,8 @@ def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
     if not bad:
         return f"{_reached(found)}: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
     few, given = bad <= (1 - MOST) * count, explanation.parameters
+    if 2 * sum(found.missed) > bad:
+        return _missed(explanation, sum(found.missed))
     enough = sorted(needs(found))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
     if few and given.get("tolerance") is None:
         enough = []  # a few hard series are no reason to pay for more points of all
@@ -187,6 +237,20 @@ def _of_many(found: Errors, explanation: Explanation, option: str) -> str:
         )
     what = "" if found.top else f"above {percent(found.goal)} "
     return f"not {_reached(found)}: {_about(middle)}{_with(found)}, {what}in {bad:,} of {count:,} series{advice}"
+
+
+def _missed(explanation: Explanation, bad: int = 1) -> str:
+    """Say that the change of the prediction was met by no draw."""
+    check, change = explanation.gradient_check, explanation.change
+    if len(explanation) == 1 and check is not None and change is not None:
+        return (
+            f"not converged: the prediction changes by {float(change):.2g} from the baseline to the series, and "
+            f"no point saw more than {float(check.seen):.2g} of it; try another baseline"
+        )
+    return (
+        f"not converged: in {bad:,} of {len(explanation):,} series no point saw more than a part of the change of "
+        "the prediction from the baseline to the series; try another baseline"
+    )
 
 
 def _reached(found: Errors) -> str:
@@ -204,6 +268,8 @@ def needs(found: Errors) -> list[int]:
 
 def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option: str) -> str:
     """Say what to type: more points, or a tolerance where the method takes one and has none."""
+    if found.unit == "draws":
+        return f"; pass {option}draws={enough[0]} for {percent(found.goal)}" if enough else ""
     asked = parameters.get("tolerance") is not None
     takes = "tolerance" in parameters and parameters.get("segments") != 0 and parameters.get("controls", True)
     for_goal = "" if found.top else f" for {percent(found.goal)}"

@@ -1,5 +1,7 @@
 """``tempograd bench`` from a plan file to records, and every way it can end."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,18 @@ hidden = 4
 @pytest.fixture
 def plan(tmp_path, monkeypatch):
     monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy"})
-    path = tmp_path / "plan.toml"
+    path = tmp_path / "my plan.toml"
     path.write_text(PLAN)
     return path
+
+
+def proposed(printed, capsys):
+    """Run what is printed under "Next:" as it stands, and return its words."""
+    (line,) = re.findall(r"^Next: (.*)$", printed, re.MULTILINE)
+    program, *words = shlex.split(line)
+    assert (program, main(words)) == ("tempograd", 0)
+    assert "CPD" in capsys.readouterr().out
+    return words
 
 
 def cells(folder):
@@ -47,13 +58,27 @@ def test_a_plan_runs_and_goes_on_where_it_was(plan, tmp_path, capsys):
     assert cells(out) == [("occlusion", 1)]
     captured = capsys.readouterr()
     assert "1 cell: 0 there before, 1 done, 0 failed." in captured.out
+    proposed(captured.out, capsys)
     assert captured.err == ""  # bars are for terminals
     assert main(["bench", str(plan), "--out", str(out), "--device", "cpu"]) == 0
     methods = ("integrated_gradients", "occlusion", "random")
     assert cells(out) == [(method, fold) for method in methods for fold in (0, 1)]
     printed = capsys.readouterr().out
     assert "6 cells: 1 there before, 5 done, 0 failed." in printed
-    assert f"Next: tempograd table {plan} --results {out} --protocol fair" in printed
+    assert proposed(printed, capsys) == ["table", str(plan), "--results", str(out), "--protocol", "fair"]
+
+
+def test_the_run_that_a_table_without_results_asks_for(plan, tmp_path, capsys):
+    empty = tmp_path / "no results"
+    empty.mkdir()
+    assert main(["table", str(plan), "--results", str(empty)]) == 1
+    (line,) = re.findall(r": run tempograd (.*) first\.", capsys.readouterr().err)
+    assert main([*shlex.split(line), "--methods", "random", "--folds", "0", "--device", "cpu"]) == 0
+    assert main(["table", str(plan), "--results", str(empty)]) == 0
+    (line,) = re.findall(r"are not there .*: run tempograd (.*)$", capsys.readouterr().out, re.MULTILINE)
+    words = shlex.split(line.replace("RESULTS", shlex.quote(str(empty))))
+    assert main([*words, "--device", "cpu"]) == 0
+    assert "1 there before, 5 done, 0 failed." in capsys.readouterr().out
 
 
 def test_the_protocol_of_the_command_wins(plan, tmp_path, monkeypatch):

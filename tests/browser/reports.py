@@ -63,7 +63,8 @@ class Case:
         with torch.no_grad():
             found = self.model(series)
         if self.first.output == "probability":
-            found = found.sigmoid() if found.shape[-1] == 1 else found.softmax(-1)
+            both = torch.cat([0 * found, found], -1) if found.shape[-1] == 1 else found  # of class 1 of two
+            found = both.softmax(-1)
         return found if found.ndim == 2 else found.mean(1)
 
     def order(self, method: str, row: int) -> list[tuple[int, int]]:
@@ -157,11 +158,13 @@ def binary(path: Path) -> Case:
 
 
 def one_column(path: Path) -> Case:
-    """A classifier with one output, which gets a sigmoid; its series have names."""
+    """A classifier with one logit, series with names, and a method that scores what matters least far below 0."""
     model, x = network(12, 2, 1), series(8, 12, 2)
     y = wrong_now_and_then((model(x)[:, 0] > 0).long())
     names = (*"7654321", HOSTILE[0])  # most of them are the number of another series
-    return write(path, model, [tg.explain(model, x).named(names=names)], tg.Split(x, y))
+    found = [tg.explain(model, x, method).named(names=names) for method in ("timing", "random")]
+    found[1] = replace(found[1], values=found[1].values * torch.tensor([-9.0, 1.0]), method="fit")
+    return write(path, model, found, tg.Split(x, y), classes=("alive", "died"))
 
 
 def per_step(path: Path) -> Case:

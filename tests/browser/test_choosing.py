@@ -20,8 +20,7 @@ def explained(case):
 
 def predicted(case):
     answer = case.answer(case.x)
-    found = answer.argmax(-1) if answer.shape[1] > 1 else (answer[:, 0] >= 0.5).long()
-    return dict(zip(case.ids, found.tolist(), strict=True))
+    return dict(zip(case.ids, answer.argmax(-1).tolist(), strict=True))
 
 
 def labels(case):
@@ -94,6 +93,28 @@ def test_the_class_filter_keeps_what_was_explained(visit, name):
         assert matching(sheet)[0] == len(expected)
     sheet.set("filter-class", "all")
     assert set(shown(sheet)) == set(target)
+
+
+def test_where_one_class_is_explained_the_filter_goes_by_the_predicted_one(visit):
+    sheet = visit("one_column")
+    guess, label = predicted(sheet.case), labels(sheet.case)
+    assert set(explained(sheet.case).values()) == {1}
+    assert sheet.find("label:has(#filter-class)").inner_text().startswith("Predicted class")
+    for kind in (0, 1):
+        sheet.set("filter-class", kind)
+        assert set(shown(sheet)) == {number for number in guess if guess[number] == kind} != set()
+    sheet.set("filter-class", "all")
+    names = ("alive", "died")
+    for number, row in zip(sheet.case.ids, sheet.case.answer(sheet.case.x).tolist(), strict=True):
+        sheet.choose(number)
+        facts = sheet.text("#facts").split("; ")
+        assert facts[0].startswith(f"Explained: died (probability {row[1]:.1f}"[:-2])
+        assert (f"predicted: {names[0]}" in facts) == (guess[number] == 0)
+        assert f"true label: {names[label[number]]}" in facts
+        assert f"(said {names[guess[number]]}, is {names[label[number]]})" in facts[-1]
+        top = sheet.find("#probabilities tbody tr").first.inner_text()
+        assert top.startswith("died (explained)")
+        assert sheet.text("#key-up") == "pushed “died” up"  # also where it said "alive"
 
 
 def test_the_outcome_filter_knows_right_and_wrong(visit):

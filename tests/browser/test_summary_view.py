@@ -15,7 +15,7 @@ def mean_and_error(numbers):
     return mean, math.sqrt(square / len(numbers))
 
 
-@pytest.mark.parametrize("name", ["classifier", "binary", "per_step", "bare"])
+@pytest.mark.parametrize("name", ["classifier", "binary", "one_column", "per_step", "bare"])
 def test_means_of_each_channel(visit, name):
     sheet = visit(name).view("summary")
     case = sheet.case
@@ -33,6 +33,8 @@ def test_means_of_each_channel(visit, name):
             for line in found:
                 channel = int(line["channel"])
                 maps = [explanation.values[row, :, channel].double() for row in rows]
+                if not explanation.signed:  # below 0 is less than nothing
+                    maps = [values.clamp(min=0) for values in maps]
                 push, error = mean_and_error([float(values.sum()) for values in maps])
                 size, _ = mean_and_error([float(values.abs().sum()) for values in maps])
                 assert float(line["mean"]) == pytest.approx(push, rel=1e-5, abs=1e-7)
@@ -43,3 +45,15 @@ def test_means_of_each_channel(visit, name):
                     assert not line.get("error")
             sizes = [float(line["size"]) for line in found]
             assert sizes == sorted(sizes, reverse=True)
+            assert sheet.find("#summary-table thead th").last.is_visible() == explanation.signed
+
+
+def test_a_channel_that_matters_less_than_nothing_comes_last(visit):
+    """The second method of this report gives its first channel the largest numbers, below 0."""
+    sheet = visit("one_column").view("summary")
+    sheet.by("fit", "summary-method")
+    found = sheet.rows("#summary-table tr[data-channel]")
+    assert [int(line["channel"]) for line in found] == [1, 0]
+    assert float(found[1]["size"]) == 0
+    sheet.view("series").by("fit")
+    assert [int(line["channel"]) for line in sheet.rows("#readout tr[data-channel]")] == [1, 0]

@@ -92,7 +92,8 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
     assert lines[4] == f"  {sentence(expected, option='--set ')}"
     assert lines[5].startswith("  sign certain for ")
-    assert lines[6] == "Wrote e.safetensors."
+    assert lines[6].startswith("  explained: the probability of a class by softmax over 2 outputs")
+    assert lines[7] == "Wrote e.safetensors."
 
 
 @pytest.mark.usefixtures("net")
@@ -120,12 +121,14 @@ def test_the_summary_as_json(net, capsys):
     assert shares == pytest.approx(dict(zip(("pulse", "sodium"), (size / size.sum()).tolist(), strict=True)))
 
 
-def test_the_only_output_is_no_class(folder, capsys):
+def test_the_only_output_is_a_class_as_a_probability_and_none_as_it_is(folder, capsys):
     model = tg.models.build("gru", 2, 1, hidden=3)
     tg.save_model(model, folder / "m.safetensors")
     argv = ["explain", "--model", "m.safetensors", *DATA, "--device", "cpu", "--method", "random"]
     assert main(argv) == 0
-    assert "predicted classes" not in capsys.readouterr().out
+    assert "predicted classes" in capsys.readouterr().out
+    assert main([*argv, "--output", "raw"]) == 0
+    assert "predicted" not in capsys.readouterr().out
 
 
 def test_exported_programs_in_every_command(folder, net, capsys):

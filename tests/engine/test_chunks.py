@@ -106,7 +106,7 @@ def test_backs_off_from_every_kind_of_lacking_memory(error):
 @pytest.mark.parametrize("name", sorted(EXPLAINERS))
 @pytest.mark.parametrize("chunk", [1, 4, 120, 400])
 def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
-    """Clean series and baselines ride along with the first path points; the last block may be 5 % larger."""
+    """Clean series, baselines and three rows of the check ride along; the last block may be 5 % larger."""
     model, sizes = linear(6, 2), []
 
     def forward(z):
@@ -117,7 +117,8 @@ def test_passes_are_as_large_as_asked_and_not_much_larger(name, chunk):
     explainer = fitted(quick(name), model, x)
     explained(explainer, usable(forward, explainer, 6), x, chunk=chunk)
     points = getattr(explainer, "points", len(getattr(explainer, "areas", "1")))  # sequences per series
-    assert max(sizes) <= 1.05 * chunk + 2 * max(1, chunk // points)
+    riding = 5 if chunk > 100 else 2
+    assert max(sizes) <= 1.05 * chunk + riding * max(1, chunk // points)
     assert max(sizes) >= min(chunk, 12 * points) / 2
 
 

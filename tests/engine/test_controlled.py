@@ -163,8 +163,8 @@ def runs(steepness, seeds, model=0, **options):
     weights = torch.randn(20, 2, generator=generator)
     x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
     model, law = Sum(weights, steepness), (3, 2, 7)
-    converged = tg.Timing(40_000, *law)(model, x, chunk=20_000).values
-    return tg.Timing(50, *law, **options)(model, x.repeat(seeds, 1, 1)), converged
+    converged = tg.Timing(40_000, *law)(model, x, chunk=20_000, output="probability").values
+    return tg.Timing(50, *law, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
 
 
 def test_the_error_is_two_thirds_or_less_of_the_plain_mean_and_the_answer_the_same():

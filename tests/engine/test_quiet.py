@@ -103,3 +103,16 @@ def test_tiny_numbers_are_zero_inside_and_as_before_outside(before):
         assert bool(tiny * 1 == 0) == before
     finally:
         torch.set_flush_denormal(False)
+
+
+def test_a_default_of_half_precision_does_not_leave_denormal_numbers_flushed():
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16)
+    try:
+        with quiet(Recurrent()):
+            pass
+    finally:
+        torch.set_default_dtype(before)
+    assert torch.tensor(1e-40) * 1 != 0

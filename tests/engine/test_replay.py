@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from conftest import Recurrent
+from conftest import Recurrent, series, smooth
+from tempograd.engine import Question, gradients, passes
 from tempograd.engine.replay import UnrecordableError, _state
 from tempograd.models import build
 
@@ -71,3 +72,36 @@ def test_new_numbers_at_old_addresses_are_the_same_model(name):
         for parameter in model.parameters():
             parameter.mul_(2)
     assert _state(model) == before
+
+
+TARGETS = (None, 0, 1, [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("columns", "output", "target"),
+    [
+        *((1, "raw", target) for target in TARGETS[:2]),  # which has no second class
+        *((1, "probability", target) for target in TARGETS),
+        *((2, output, target) for target in TARGETS for output in ("probability", "raw")),
+    ],
+)
+def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, output, target):
+    """Where there is no GPU nothing is recorded, but the pass itself runs anywhere."""
+    model, x = smooth(4, 2, columns), series(3, 4, 2, dtype=torch.float64)
+    z = torch.stack([0.3 * x, 0.9 * x], 1)
+    target = torch.tensor(target) if isinstance(target, list) else target
+    question = Question.ask(model, x, target=target, output=output)
+    expected = gradients(question, z.clone(), question.block(slice(0, 3)))
+    asked = () if target is None else (torch.as_tensor(target).expand(3),)
+    first, score, gradient = passes._pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
+    torch.testing.assert_close(first, model(x).detach())
+    torch.testing.assert_close(score.view(3, 2), expected.score)
+    torch.testing.assert_close(gradient.view_as(z), expected.gradient)
+
+
+def test_the_pass_that_is_recorded_cuts_targets_at_the_last_class():
+    """The caller refuses what is out of range, but only once the answer is there."""
+    model, x = smooth(4, 2, 1), series(3, 4, 2, dtype=torch.float64)
+    work = passes._pass(model, "probability", 1, clean=True)
+    cut, last = (work(x, x, torch.full((3,), target)) for target in (7, 1))
+    assert torch.equal(cut[1], last[1])

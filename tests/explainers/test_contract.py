@@ -10,6 +10,7 @@ from settings import UNDECIDED, quick, run, thorough
 from torch import nn
 
 from conftest import Recurrent, linear, series, smooth
+from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, Explainer, GradientShap, IntegratedGradients, Random
 
 PATHS = ("timing", "rand_ig", "integrated_gradients", "gradient_shap", "occlusion")  # exact for sums of cells
@@ -213,18 +214,27 @@ def test_masks_follow_the_layout_of_the_series(explainer):
     torch.testing.assert_close(turned.values, plain.values)
 
 
-def test_a_model_that_ignores_its_input_in_a_way_autograd_cannot_follow_scores_zero(explainer):
-    """The output depends on parameters only, so there is a graph but no gradient for the input."""
+def test_no_gradient_is_an_error_and_no_gradient_needed_gives_zero(explainer):
+    """The output depends on weights only, so there is a graph, but none that leads to the input."""
     weight = torch.ones(3, requires_grad=True)
-    found = run(explainer, lambda z: weight.expand(len(z), 3) * 1.0, series(4, 6, 2))
-    if explainer.zero_if_ignored:
-        assert (found.values == 0).all()
+    model = lambda z: weight.expand(len(z), 3) * 1.0  # noqa: E731
+    if explainer.needs_gradient:
+        with pytest.raises(ModelError, match="in a way autograd can see"):
+            run(explainer, model, series(4, 6, 2))
+    else:
+        found = run(explainer, model, series(4, 6, 2))
+        assert not explainer.zero_if_ignored or (found.values == 0).all()
 
 
-def test_own_steps_of_outputs_that_do_not_see_the_input_score_zero(explainer):
+def test_the_same_holds_for_own_steps(explainer):
     weight = torch.ones(3, requires_grad=True)
-    if explainer.targeted:  # others say that they explain all steps together
-        model = lambda z: weight.expand(len(z), z.shape[1], 3) * 1.0  # noqa: E731
+    if not explainer.targeted:  # these say that they explain all steps together
+        return
+    model = lambda z: weight.expand(len(z), z.shape[1], 3) * 1.0  # noqa: E731
+    if explainer.needs_gradient:
+        with pytest.raises(ModelError, match="in a way autograd can see"):
+            run(explainer, model, series(4, 6, 2), steps="own")
+    else:
         found = run(explainer, model, series(4, 6, 2), steps="own").values
         assert isinstance(explainer, Random) or (found == 0).all()
 

@@ -48,7 +48,7 @@ def test_scores_sum_to_the_change_where_all_is_rescaled(output, classes):
     def score(z):
         answer = model(z)
         if output == "probability":
-            answer = answer.sigmoid() if classes == 1 else answer.softmax(-1)
+            answer = (torch.cat([0 * answer, answer], -1) if classes == 1 else answer).softmax(-1)
         return answer.gather(1, found.target[:, None])[:, 0]
 
     change = (score(x) - score(baseline)).detach()

@@ -1,5 +1,6 @@
 """What must hold on a GPU; skipped where there is none."""
 
+import threading
 import warnings
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import torch
 from settings import explained, fitted, quick
 from torch import nn
 
+import tempograd as tg
 from conftest import Recurrent, linear, series
 from tempograd import captum
 from tempograd.draws import keys, split, words
@@ -149,3 +151,93 @@ def test_captum_users_need_no_flag_for_recurrent_models():
     assert there.device.type == "cuda"
     assert not model.gru.training
     torch.testing.assert_close(there.cpu(), here, rtol=1e-6, atol=1e-9)
+
+
+class Lstm(nn.Module):
+    """Channels first, so that a function has to stand around it, in training mode with much that disturbs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm, self.drop = nn.LSTM(3, 8, 2, dropout=0.5, batch_first=True), nn.Dropout(0.5)
+        self.norm, self.head = nn.BatchNorm1d(8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(self.drop(self.norm(self.lstm(x.transpose(1, 2))[0][:, -1])))
+
+
+@pytest.mark.parametrize("kind", ["lambda", "hidden", "wrapped"])
+def test_a_function_around_a_recurrent_model_needs_no_flag(kind):
+    net, x = Lstm().double(), series(5, 12, 3, dtype=torch.float64)
+
+    class Hidden:
+        __slots__ = ()
+
+        def __call__(self, z):
+            return globals()["_net"](z.transpose(1, 2))
+
+    globals()["_net"] = net
+    models = {
+        "lambda": lambda z: net(z.transpose(1, 2)),
+        "hidden": Hidden(),
+        "wrapped": tg.wrap(net, call=lambda z: net(z.transpose(1, 2))),
+    }
+    here = Timing()(models[kind], x)
+    net.cuda()
+    buffers = {name: value.clone() for name, value in net.state_dict().items()}
+    series_there = x.cuda() if kind == "hidden" else x  # where its module is cannot be seen from outside
+    there = Timing()(models[kind], series_there)
+    torch.testing.assert_close(there.values.cpu(), here.values, rtol=1e-5, atol=1e-8)
+    assert all(part.training for part in net.modules())
+    assert net.lstm.dropout == 0.5
+    assert all(torch.equal(buffers[name], value) for name, value in net.state_dict().items())
+
+
+def test_a_hidden_module_on_another_device_gets_a_sentence():
+    class Hidden:
+        __slots__ = ()
+
+        def __call__(self, z):
+            return globals()["_net"](z.transpose(1, 2))
+
+    globals()["_net"] = Lstm().cuda()
+    with pytest.raises(tg.TempogradError, match=r"tempograd\.wrap"):
+        Timing()(Hidden(), series(5, 12, 3))
+
+
+def test_threads_that_play_one_recording_do_not_mix_it_up():
+    model, several = Recurrent().double().cuda(), [series(2, 12, 3, seed=s, dtype=torch.float64) for s in range(4)]
+    expected = [Timing(20)(model, x).values for x in several]
+    found = [None] * len(several)
+
+    def explain(place):
+        for _ in range(5):
+            found[place] = Timing(20)(model, several[place]).values
+
+    threads = [threading.Thread(target=explain, args=(place,)) for place in range(len(several))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for values, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(values, right, rtol=1e-6, atol=1e-9)
+    assert all(weight.requires_grad for weight in model.parameters())
+    assert not model.gru.training or model.gru.dropout == 0.4
+
+
+def test_a_forward_that_changes_its_weights_is_told_and_undone():
+    class Learning(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = linear(6, 2)
+
+        def forward(self, x):
+            self.head[1].weight.data.mul_(0.9)
+            return self.head(x)
+
+    model, x = Learning().cuda(), series(3, 6, 2)
+    before = model.head[1].weight.detach().clone()
+    for _ in range(3):  # the third could be played from a recording
+        with pytest.raises(tg.TempogradError, match="weights of Learning changed"):
+            Timing(20)(model, x)
+    assert torch.equal(before, model.head[1].weight.detach())

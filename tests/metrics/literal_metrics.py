@@ -32,7 +32,7 @@ def randn(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def by_hand(values, x, target=None, mask=None, steps=None, output="probability", ids=None):
+def by_hand(values, x, target=None, mask=None, steps=None, output="probability", ids=None, columns=None):
     return Explanation(
         values=values,
         target=target,
@@ -46,6 +46,7 @@ def by_hand(values, x, target=None, mask=None, steps=None, output="probability",
         method="hand",
         parameters={},
         fingerprint="",
+        columns=columns,
     )
 
 
@@ -57,7 +58,7 @@ def outputs(model, z, output):
     if output == "raw":
         return rows
     if len(rows[0]) == 1:
-        return [[1 / (1 + math.exp(-row[0]))] for row in rows]
+        rows = [[0.0, row[0]] for row in rows]  # a single logit is that of class 1 of two
     powers = [[math.exp(value) for value in row] for row in rows]
     return [[power / sum(row) for power in row] for row in powers]
 
@@ -105,14 +106,7 @@ def faithfulness(model, x, values, mask, target, substitute, count, *, output, s
     def mean(function):
         return steps_mean([function(s, c) for s, c in enumerate(target)], steps)
 
-    def label_probability(rows, s, c):
-        if len(rows[s]) > 1:
-            return rows[s][c]
-        return rows[s][0] if clean[s][0] >= 0.5 else 1 - rows[s][0]
-
     def same_class(s, c):
-        if len(last[s]) == 1:
-            return float((last[s][0] >= 0.5) == (clean[s][0] >= 0.5))
         return float(max(range(len(last[s])), key=lambda i: last[s][i]) == c)
 
     return {
@@ -120,11 +114,9 @@ def faithfulness(model, x, values, mask, target, substitute, count, *, output, s
         "cpp": cumulative(model, x, order[::-1], substitute, count, output, steps, published),
         "prediction_difference": mean(lambda s, c: abs(clean[s][c] - last[s][c])),
         "accuracy": mean(same_class),
-        "accuracy_half": mean(lambda s, c: float(label_probability(last, s, c) >= 0.5)),
-        "cross_entropy": mean(lambda s, c: -math.log(label_probability(last, s, c))),
-        "log_odds": mean(
-            lambda s, c: math.log(label_probability(last, s, c)) - math.log(label_probability(clean, s, c))
-        ),
+        "accuracy_half": mean(lambda s, c: float(last[s][c] >= 0.5)),
+        "cross_entropy": mean(lambda s, c: -math.log(last[s][c])),
+        "log_odds": mean(lambda s, c: math.log(last[s][c]) - math.log(clean[s][c])),
         "comprehensiveness": mean(lambda s, c: clean[s][c] - last[s][c]),
         "sufficiency": mean(lambda s, c: clean[s][c] - kept[s][c]),
     }

@@ -6,9 +6,9 @@ from literal_metrics import Net, by_hand, faithfulness, randn
 from torch import nn
 
 from conftest import first_seed
-from tempograd.errors import InputError
+from tempograd.errors import InputError, ModelError, TempogradWarning
 from tempograd.explainers import IntegratedGradients, Random
-from tempograd.metrics import METRICS, evaluate
+from tempograd.metrics import METRICS, evaluate, removal_curve
 
 NAMES = [
     "cpd",
@@ -131,12 +131,16 @@ def test_published_scale_is_the_mean_over_classes(per_step):
     assert_equal_scores(ours, {name: expected[name] for name in ("cpd", "cpp")})
 
 
+@pytest.mark.parametrize("kind", ["class 1", "class 0", "both"])
 @pytest.mark.parametrize("per_step", [False, True])
-def test_a_model_with_one_column_has_two_classes(per_step):
+def test_a_single_logit_has_two_classes(per_step, kind):
+    """The explained one counts, whatever the model says about the clean series; its twin scores the same."""
 
     def made(seed):
         model, x, values, _, target = problem(classes=1, per_step=per_step, seed=seed)
-        explanation = by_hand(values, x, target, steps="own" if per_step else None)
+        mixed = (torch.arange(target.numel()) % 2).view(target.shape)
+        target = {"class 1": torch.ones_like(target), "class 0": torch.zeros_like(target), "both": mixed}[kind]
+        explanation = by_hand(values, x, target, steps="own" if per_step else None, columns=1)
         return model, x, explanation, literal(model, explanation, torch.zeros_like(x), [4] * SERIES)
 
     def suits(seed):
@@ -148,6 +152,48 @@ def test_a_model_with_one_column_has_two_classes(per_step):
     model, _, explanation, expected = made(first_seed(suits))
     ours = evaluate(model, explanation, metrics=metrics(), k=4)
     assert_equal_scores(ours, expected)
+
+    def twin(z):
+        return torch.cat([torch.zeros_like(model(z)), model(z)], -1)
+
+    assert_equal_scores(ours, evaluate(twin, explanation, metrics=metrics(), k=4))
+    pair = [METRICS[name](scale="published") for name in ("cpd", "cpp")]
+    mean = evaluate(model, explanation, metrics=pair, k=4)
+    assert_equal_scores(mean, {name: ours[name] / 2 for name in mean})  # over two classes that move alike
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_an_explanation_that_knows_nothing_of_classes_called_the_single_probability_0(per_step):
+    """Files of earlier versions, which meant class 1, still mean it."""
+    model, x, values, _, target = problem(classes=1, per_step=per_step)
+    assert target.unique().tolist() == [0]
+    steps = "own" if per_step else None
+    ours = evaluate(model, by_hand(values, x, target, steps=steps), metrics=metrics(), k=4)
+    assert_equal_scores(
+        ours, evaluate(model, by_hand(values, x, target + 1, steps=steps, columns=1), metrics=metrics(), k=4)
+    )
+    with pytest.raises(ModelError, match="out of range"):
+        evaluate(model, by_hand(values, x, target + 1, steps=steps), metrics="cpd", k=4)
+
+
+def test_raw_output_of_one_column_counts_once():
+    model, x, values, _, target = problem(classes=1)
+    explanation = by_hand(values, x, target, output="raw", columns=1)
+    names = ["cpd", "cpp", "prediction_difference", "comprehensiveness", "sufficiency"]
+    ours = evaluate(model, explanation, metrics=names, k=4)
+    expected = literal(lambda z: model(z) + 100, explanation, torch.zeros_like(x), [4] * SERIES)
+    assert_equal_scores(ours, {name: expected[name] for name in names})
+
+
+def test_a_curve_follows_the_explained_class_and_holds_both():
+    model, x, values, _, target = problem(classes=1)
+    of = [removal_curve(model, by_hand(values, x, target + k, columns=1), k=3) for k in (0, 1)]
+    for k, curve in enumerate(of):
+        torch.testing.assert_close(curve.score, curve.predictions[..., k])
+    torch.testing.assert_close(of[0].score, 1 - of[1].score)
+    assert torch.equal(of[0].predictions, of[1].predictions)
+    clean = model(x).sigmoid().detach().float()
+    torch.testing.assert_close(of[0].predictions[:, 0], torch.cat([1 - clean, clean], 1))
 
 
 def test_raw_output_that_is_a_probability_is_taken_as_one():
@@ -162,7 +208,8 @@ def test_raw_logits_serve_the_metrics_that_need_no_probability():
     model, x, values, _, target = problem()
     explanation = by_hand(values, x, target, output="raw")
     names = ["cpd", "cpp", "prediction_difference", "comprehensiveness", "sufficiency"]
-    ours = evaluate(model, explanation, metrics=names, k=4)
+    with pytest.warns(TempogradWarning, match="cpd and cpp count the change of all 3 outputs"):
+        ours = evaluate(model, explanation, metrics=names, k=4)
     shifted = by_hand(values, x, target, output="raw")
     # every logarithm of the loop needs positive numbers; these metrics do not feel a constant
     expected = literal(lambda z: model(z) + 100, shifted, torch.zeros_like(x), [4] * SERIES)

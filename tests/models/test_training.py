@@ -312,3 +312,42 @@ def test_predictions_are_one_row_per_label_in_order(per_step):
     rows = [row for series in expected for row in (series if per_step else [series])]
     torch.testing.assert_close(logits, torch.stack(rows), rtol=1e-5, atol=1e-6)
     assert y.tolist() == [label for labels in split.y.tolist() for label in (labels if per_step else [labels])]
+
+
+class OneLogit(nn.Module):
+    """A logit per series or per step, with an axis of its own or without."""
+
+    def __init__(self, axis, per_step):
+        super().__init__()
+        self.axis, self.per_step = axis, per_step
+        self.layer = nn.Linear(2, 1)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.tensor([[2.0, -1.0]]))
+            self.layer.bias.zero_()
+
+    def forward(self, x):
+        logit = self.layer(x if self.per_step else x[:, -1])
+        return logit if self.axis else logit[..., 0]
+
+
+@pytest.mark.parametrize("axis", [True, False])
+@pytest.mark.parametrize("per_step", [True, False])
+def test_a_single_logit_is_that_of_class_one(axis, per_step):
+    x = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(0))
+    model = OneLogit(axis, per_step)
+    chance = torch.sigmoid(2 * x[..., 0] - x[..., 1])
+    chance = chance if per_step else chance[:, -1]
+    y = (torch.rand(chance.shape, generator=torch.Generator().manual_seed(1)) < chance).long()
+    split = Split(x, y)
+    right = ((chance > 0.5).long() == y).double().mean()
+    assert 0.5 < right < 1
+    assert accuracy(model, split) == pytest.approx(float(right))
+    expected = -torch.where(y == 1, chance, 1 - chance).log().double().mean()
+    assert mean_loss(model, split) == pytest.approx(float(expected), rel=1e-5)
+    logits, labels = predictions(model, split)
+    torch.testing.assert_close(logits.softmax(-1)[:, 1], chance.flatten())
+    assert torch.equal(labels, y.flatten())
+    data = Dataset("toy", split, None, split, classes=2, channels=("a", "b"))
+    nn.init.zeros_(model.layer.weight)  # a loss of ln 2
+    train(model, data, epochs=30, learning_rate=0.1, seed=0)
+    assert mean_loss(model, split) < 0.6

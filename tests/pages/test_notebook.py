@@ -177,7 +177,8 @@ EXPLAINED = {
         "class 2 for 2 series, class 0 for 1 series, as a probability",
     ),
     "one class": ({"target": 1}, "class 1, as a probability"),
-    "the first class": ({"target": 0}, "output 0, as a probability"),
+    "the first class": ({"target": 0}, "class 0, as a probability"),
+    "the first raw output": ({"target": 0, "output": "raw"}, "output 0, as the model returns it"),
     "raw": ({"target": 1, "output": "raw"}, "output 1, as the model returns it"),
     "a function": (
         {"target": lambda answer: answer.sum(1)},
@@ -194,13 +195,25 @@ def test_it_says_what_was_explained(options, text):
 def test_it_says_what_was_explained_of_other_models():
     x = series(6, 9, 3)
     one = tg.explain(binary, x)
-    assert "Explained: output 0, as a probability.\n" in shown(one).text  # the only one: it is of the second class
+    assert "Explained: class 1, as a probability.\n" in shown(one).text
+    assert "Explained: class 0, as a probability.\n" in shown(tg.explain(binary, x, target=0)).text
+    told = "Explained: class 0 for 4 series, class 1 for 2 series, as a probability.\n"
+    assert told in shown(tg.explain(binary, x, target=torch.tensor([0, 0, 1, 0, 1, 0]))).text
+    raw = tg.explain(binary, x, output="raw")
+    assert "Explained: the model's only output, as the model returns it.\n" in shown(raw).text
+    # a file of an earlier version does not say whether 0 is the first class or a single probability, of class 1
+    older = replace(one, columns=None, target=torch.zeros(6, dtype=torch.int64))
+    assert "Explained: output 0, as a probability.\n" in shown(older).text
     many = tg.explain(lambda z: z[:, 0].repeat(1, 2) * 3, x, target=torch.arange(6))
     assert "Explained: 6 different classes, as a probability.\n" in shown(many).text
     steps = Recurrent(per_step=True).eval()
     told = "Explained: one output per step, its probabilities, "
-    assert f"{told}summed over the steps.\n" in shown(tg.explain(steps, x)).text
-    assert f"{told}each cell's effect on its own step.\n" in shown(tg.explain(steps, x, steps="own")).text
+    mixed = {"target": torch.arange(6) % 3}
+    assert f"{told}summed over the steps.\n" in shown(tg.explain(steps, x, **mixed)).text
+    assert f"{told}each cell's effect on its own step.\n" in shown(tg.explain(steps, x, steps="own", **mixed)).text
+    alarm = Recurrent(classes=1, per_step=True).eval()
+    told = "Explained: one output per step, the probability of class 1, summed over the steps.\n"
+    assert told in shown(tg.explain(alarm, x)).text
 
 
 def test_scores_without_sign_or_error_say_so():

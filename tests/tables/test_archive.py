@@ -128,8 +128,8 @@ def test_only_the_cells_of_the_plan_are_read(tmp_path):
 def test_what_is_no_result(tmp_path):
     plan = toy_plan()
     sentence = (
-        f"{tmp_path} holds no results, neither records/ of a run nor cells.json of an archive: make some with "
-        f"tempograd bench toy --out {tmp_path}."
+        f"{tmp_path} holds no results, neither records/ of a run nor cells.json of an archive: run "
+        f"tempograd bench toy --protocol published --out {tmp_path} first."
     )
     with pytest.raises(DataError, match=sentence):
         load_records(tmp_path, plan)

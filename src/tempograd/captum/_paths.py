@@ -135,7 +135,8 @@ class Job:
             else part
             for part in self.extra
         ]
-        answer = predict(lambda first: self.forward(first, *flat[1:], *extra), flat[0], "raw")
+        others = [part.clone() for part in flat[1:]]  # which the model may work on in place
+        answer = predict(lambda first: self.forward(first, *others, *extra), flat[0], "raw")
         target = self.target
         if target is not None and len(target) == batch:
             target = target[rows].repeat_interleave(points, 0)

@@ -8,7 +8,7 @@ from torch import Tensor
 from tempograd import checks, explainers
 from tempograd.captum import _arguments as arguments
 from tempograd.captum._paths import Forward, Job
-from tempograd.engine import quiet
+from tempograd.engine import mutable_if_needed, quiet
 from tempograd.errors import MissingExtraError
 
 try:
@@ -38,7 +38,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
     ----------
     forward_func : nn.Module or callable
         Called with the inputs and the additional arguments. A module in training mode is run in evaluation mode
-        and put back; recurrent layers on a GPU need no flag, if the module itself (or a method of it) is given.
+        and put back, also inside a function; recurrent layers on a GPU need no flag.
     segments, min_length, max_length : int, optional
         Segments held per mask and the bounds of their length, by default chosen so that about half of the cells
         are free. ``segments=0`` holds nothing: captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
@@ -143,7 +143,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             else checks.whole(internal_batch_size, "internal_batch_size", 1),
         )
         with quiet(self.forward_func):
-            scores = job.run()
+            scores = mutable_if_needed(job.run)
             found: Attributions = scores[0] if single else scores
             if not return_convergence_delta:
                 return found

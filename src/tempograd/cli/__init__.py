@@ -19,6 +19,7 @@ from tempograd.cli.listing import add_list
 from tempograd.cli.report import add_report
 from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
+from tempograd.cli.words import as_typed
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.version import __version__
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.run(args)
             sys.stdout.flush()
     except TempogradError as error:
-        print(f"tempograd: {error}", file=sys.stderr)
+        print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         left = str(error) or "nothing half-written was left behind."
@@ -129,7 +130,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
             if issubclass(category, TempogradWarning):
-                print(f"tempograd: warning: {message}", file=sys.stderr)
+                print(f"tempograd: warning: {as_typed(str(message))}", file=sys.stderr)
             else:
                 usual(message, category, *rest, **named)
 

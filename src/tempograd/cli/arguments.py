@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,22 @@ def steps(text: str) -> str | list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {text!r}") from None
+
+
+def command(*words: str, **options: Any) -> str:
+    """Return a command as people can type it; lists are joined by commas, and options that are None left out.
+
+    Examples
+    --------
+    >>> command("report", "my E.safetensors", data="a.csv", classes=["-1", "1"], root=None)
+    "tempograd report 'my E.safetensors' --data a.csv --classes=-1,1"
+    """
+    line = ["tempograd", *(f"./{word}" if word.startswith("-") else word for word in words)]
+    for name, value in options.items():
+        text = ",".join(value) if isinstance(value, list) else str(value)
+        if value is not None:  # a value that begins with a dash would be taken for an option
+            line += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+    return shlex.join(line)
 
 
 def names(text: str) -> list[str]:

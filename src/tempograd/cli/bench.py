@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tempograd.cli.arguments import Commands, add_command, add_device, names
+from tempograd.cli.arguments import Commands, add_command, add_device, command, names
 
 if TYPE_CHECKING:
     from tempograd.benchmark import Cell, Plan
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"  {cell}: {reason}")
     if outcome.failed:
         raise TempogradError(f"Some cells failed; their tracebacks are in {args.out / 'failures'}.")
-    print(f"Next: tempograd table {args.plan} --results {args.out} --protocol {plan.protocol}")
+    print("Next:", command("table", args.plan, results=args.out, protocol=plan.protocol))
 
 
 def _check_filters(plan: "Plan", args: argparse.Namespace) -> None:

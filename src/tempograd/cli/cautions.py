@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tempograd.errors import warn
@@ -54,6 +54,33 @@ def warn_of_far_zero(series: "Series") -> None:
             f"0 is far from every observed value of {named}{more} ({name} {low:.3g} to {high:.3g}): scores "
             "compare with 0. For data in natural units pass --baseline average."
         )
+
+
+def fitting_classes(
+    named: Sequence[str] | None, outputs: int | None, output: str, *, given: bool
+) -> Sequence[str]:
+    """Return the names of the classes if there is one for each output of the model; else warn, and return none.
+
+    Parameters
+    ----------
+    named : sequence of str, optional
+    outputs : int, optional
+        How many the model has; None where that is not known.
+    output : {"probability", "raw"}
+        Labels need not be the names of raw outputs.
+    given : bool
+        Whether the names were given, and not found in the data.
+    """
+    if not named or outputs is None or len(named) == outputs:
+        return named or ()
+    if given or output == "probability":
+        who = "--classes names" if given else "The labels name"
+        what, gone = ("classes", "names and labels") if output == "probability" else ("outputs", "the names")
+        warn(
+            f"{who} {len(named)} classes, but the model has {outputs} {what}: {gone} are left out. Pass --classes "
+            "with one name for each, in the model's order."
+        )
+    return ()
 
 
 def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tempograd.data import Series
 
+
 USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
 NOTES = FORMS + FILES + "\n"
 EXAMPLES = (
@@ -61,7 +62,11 @@ def _add_method(group: Any) -> None:
         metavar="DATASET_OR_FILE",
         help="series for methods that learn from some (default: the training series, where --data is a data set)",
     )
-    group.add_argument("--target", type=int, help="class or output to explain (default: the predicted one)")
+    group.add_argument(
+        "--target",
+        type=int,
+        help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
+    )
     group.add_argument(
         "--baseline",
         default="zero",
@@ -71,7 +76,6 @@ def _add_method(group: Any) -> None:
     )
     group.add_argument(
         "--output",
-        default="probability",
         choices=("probability", "raw"),
         help="raw: the model's output as it is, for regression or probabilities (default: probability)",
     )
@@ -85,36 +89,39 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.cli.summary import show
     from tempograd.explainers import explain
 
-    model, series = read_model(args), _labelled(args)
+    model, (series, faulty) = read_model(args), _labelled(args)
     if args.limit is not None:
         series = series.take(slice(whole(args.limit, "--limit", 1)))
     options: dict[str, Any] = {
         "target": args.target,
         "baseline": args.baseline,
-        "output": args.output,
         "steps": args.steps,
         "seed": args.seed,
         **series.options,
     }
+    options |= {} if args.output is None else {"output": args.output}
     options |= dict(args.settings)
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
     explanation = explain(model, series.x, args.method, train=_pool(args), **options)
     explanation.save(args.out)
-    show(explanation, model, series, args)
+    show(explanation, model, series, args, faulty=faulty)
 
 
-def _labelled(args: argparse.Namespace) -> "Series":
-    """Read the series with their labels, which only tell how good the model is: faults in them are warnings."""
+def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
+    """Read the series with their labels, and tell whether these are faulty.
+
+    They only tell how good the model is: faults in them are warnings.
+    """
     from tempograd.errors import TempogradError, warn
 
     try:
-        return read(args.data, args)
+        return read(args.data, args), False
     except TempogradError as error:
         series = read(args.data, args, labels=False)  # fails again if the labels are not the reason
         warn(f"The labels are left out. {error}")
-        return series
+        return series, True
 
 
 def _pool(args: argparse.Namespace) -> "Tensor | None":

@@ -21,12 +21,11 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
     A channel's share is its part of the sum of all sizes of scores, :math:`\sum_{n,t} |A_{ntd}|`; scores below
     0 of methods without a sign count as 0.
     """
-    import torch
-
     from tempograd.checks import filled_with
+    from tempograd.shown import sizes
     from tempograd.verdict import completeness_gap, sentence
 
-    size = explanation.strength.clamp(min=0).sum((0, 1)).double()
+    size = sizes(explanation).sum((0, 1)).double()
     share = size / size.sum() if float(size.sum()) else size
     names = explanation.channels or tuple(f"channel {number}" for number in range(len(share)))
     order = share.argsort(descending=True, stable=True)[:STRONGEST].tolist()
@@ -42,6 +41,9 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
         "channels": explanation.values.shape[2],
         "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": answers.shape[-1],
+        "predicted": None,
+        "output": explanation.output,
+        "what": what(explanation),
         "explained": {},
         "accuracy": accuracy(answers, explanation, series),
         "verdict": sentence(explanation, option="--set "),
@@ -51,9 +53,34 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
         "strongest_channels": [{"channel": names[place], "share": float(share[place])} for place in order],
     }
     if explanation.target is not None:
-        numbers, counts = torch.unique(explanation.target, return_counts=True)
-        found["explained"] = {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
+        found["explained"] = _counts(explanation.target)
+        found["predicted"] = _counts(answers.argmax(-1)) if explanation.output == "probability" else None
     return found
+
+
+def _counts(classes: "Tensor") -> dict[str, int]:
+    """Return how often each class occurs; as text, since JSON has no other keys."""
+    import torch
+
+    numbers, counts = torch.unique(classes, return_counts=True)
+    return {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
+
+
+def what(explanation: "Explanation") -> str:
+    """Say what was explained: what was made of the model's outputs, and how to have it otherwise."""
+    outputs, one = explanation.columns, explanation.columns == 1
+    if explanation.output == "raw":
+        return "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is"
+    if one:
+        asked = explanation.target
+        which = 0 if asked is not None and not bool(asked.any()) else 1
+        return f"the probability of class {which} by a sigmoid of the one output (--output raw for a regression)"
+    whose = (
+        "a score of your own from the probabilities"
+        if explanation.target is None
+        else "the probability of a class"
+    )
+    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
 
 
 def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") -> float | None:
@@ -62,11 +89,10 @@ def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") ->
 
     from tempograd.checks import lengths
 
-    only = answers.shape[-1] == 1
-    values = series.y.is_floating_point() or (only and explanation.output == "raw")
+    values = series.y.is_floating_point() or answers.shape[-1] == 1  # one raw output says no class
     if not series.labelled or values or answers.shape[:-1] != series.y.shape:
         return None
-    right = (answers[..., 0] > 0.5 if only else answers.argmax(-1)) == series.y
+    right = answers.argmax(-1) == series.y
     if right.ndim == 2:  # steps of the padding have no label
         right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, series.x)[:, None]]
     return float(right.double().mean())

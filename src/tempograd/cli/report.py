@@ -42,21 +42,26 @@ def add_report(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from tempograd.cli.cautions import fitting_classes
     from tempograd.cli.stored import load
     from tempograd.pages import report
 
     explanations = load(args.explanations)
     model = None if args.model is None else read_model(args)
     found, data = (None, None) if args.data is None else find(args.data, args)
+    named = args.classes or (None if found is None else found.classes)
+    first = next(iter(explanations.values()))
+    classes = fitting_classes(named, first.n_outputs, first.output, given=args.classes is not None)
+    unknown = bool(named) and not classes and first.output == "probability"  # which class a label is
     report(
         args.out,
         model,
         explanations,
-        found if found is not None and found.labelled else None,
+        found if found is not None and found.labelled and not unknown else None,
         series=args.series,
-        raw=_measured(next(iter(explanations.values())), found, data, args),
+        raw=_measured(first, found, data, args),
         units=args.units or (None if data is None else data.units),
-        classes=args.classes or (None if found is None else found.classes),
+        classes=classes or None,
         **({} if args.title is None else {"title": args.title}),
     )
     print(f"Wrote {args.out}: open it in a browser.")

@@ -2,11 +2,11 @@
 
 import argparse
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tempograd.cli.cautions import compares, warn_of_low_accuracy
+from tempograd.cli.arguments import command
+from tempograd.cli.cautions import compares, fitting_classes, warn_of_low_accuracy
 from tempograd.cli.facts import CELLS, summary
 from tempograd.cli.series import COLUMNS
 
@@ -19,14 +19,22 @@ if TYPE_CHECKING:
 NAMED = 6  # classes whose numbers are told
 
 
-def show(explanation: "Explanation", model: "nn.Module", series: "Series", args: argparse.Namespace) -> None:
-    """Print the summary, for people or as JSON, and warn where the model seems to be the wrong one."""
+def show(
+    explanation: "Explanation", model: "nn.Module", series: "Series", args: argparse.Namespace, *, faulty: bool
+) -> None:
+    """Print the summary, for people or as JSON, and warn where the model seems to be the wrong one.
+
+    Where labels are ``faulty``, a report takes the series from the explanation.
+    """
     facts = summary(explanation, model, series)
-    classes = args.classes or series.classes or ()
-    command = _report_command(args)
+    named = args.classes or series.classes
+    classes = fitting_classes(named, facts["outputs"], facts["output"], given=args.classes is not None)
+    if named and not classes:
+        facts["accuracy"] = None  # nobody knows which class a label is
+    following = _report_command(args, fits=bool(classes) or not named, faulty=faulty)
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
     if args.json:
-        facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": command}
+        facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": following}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     size = f"{facts['steps']} steps × {_count(facts['channels'], 'channel')}"
@@ -37,7 +45,7 @@ def show(explanation: "Explanation", model: "nn.Module", series: "Series", args:
     for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts)):
         print(f"  {line}")
     print(f"Wrote {args.out}.")
-    print(f"Next: {command}")
+    print(f"Next: {following}")
 
 
 def _model_lines(
@@ -45,9 +53,14 @@ def _model_lines(
 ) -> Iterator[str]:
     """Say what the model predicts and how often it is right."""
     if facts["outputs"] > 1:
-        kind = "predicted" if args.target is None else "explained"
-        counts = [f"{_name(classes, number)} ({count} {unit})" for number, count in facts["explained"].items()]
-        yield f"{kind} {'classes' if args.output == 'probability' else 'outputs'}: {', '.join(counts)}"
+        predicted, explained = facts["predicted"], facts["explained"]
+        if predicted is not None:
+            yield f"predicted classes: {_counted(classes, predicted, unit)}"
+        if predicted is None:
+            kind = "predicted" if args.target is None else "explained"
+            yield f"{kind} outputs: {_counted(classes, explained, unit)}"
+        elif args.target is not None or explained != predicted:
+            yield f"explained class: {_counted(classes, explained, unit)}"
     if facts["accuracy"] is not None:
         numbers = [f"{number} = {name}" for number, name in enumerate(classes[:NAMED])]
         numbers += ["…"] if len(classes) > NAMED else []
@@ -65,10 +78,15 @@ def _score_lines(facts: dict[str, Any]) -> Iterator[str]:
     if facts["sign_certain"] is not None:
         which = "the ten strongest values" if facts["steps"] * facts["channels"] > CELLS else "the values"
         yield f"sign certain for {_percent(facts['sign_certain'])} of {which} of each series"
+    yield f"explained: {facts['what']}"
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _counted(classes: Sequence[str], counts: dict[str, int], unit: str) -> str:
+    return ", ".join(f"{_name(classes, number)} ({count} {unit})" for number, count in counts.items())
 
 
 def _name(known: Sequence[str], number: str) -> str:
@@ -88,13 +106,11 @@ def _percent(share: float) -> str:
     return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
-def _report_command(args: argparse.Namespace) -> str:
-    """Return the command that shows what was explained."""
-    words = ["tempograd", "report", str(args.out), "--model", str(args.model)]
-    words += [] if args.weights is None else ["--weights", str(args.weights)]
-    words += ["--data", args.data]
-    for name in ("split", "root", "variant", *COLUMNS):
-        value = getattr(args, name)
-        if value is not None and (name, value) != ("split", "test"):
-            words += [f"--{name}", ",".join(value) if isinstance(value, list) else str(value)]
-    return shlex.join(words)
+def _report_command(args: argparse.Namespace, *, fits: bool, faulty: bool) -> str:
+    """Return the command that shows what was explained, without what would make it fail."""
+    source = () if faulty else ("data", "split", "root", "variant", *COLUMNS)
+    options = {name: getattr(args, name) for name in ("model", "weights", *source)}
+    if not faulty:
+        options["split"] = None if args.split == "test" else args.split
+        options["classes"] = args.classes if fits else None
+    return command("report", str(args.out), **options)

@@ -2,10 +2,9 @@
 
 import argparse
 import json
-import shlex
 from pathlib import Path
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source
+from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source, command
 
 EXAMPLES = (
     "state --out model.safetensors",
@@ -52,4 +51,5 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(about | facts, indent=2))
     else:
         print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
-        print("Next:", shlex.join(["tempograd", "explain", "--model", str(args.out), "--data", args.dataset]))
+        place = {"root": args.root, "variant": args.variant}
+        print("Next:", command("explain", model=args.out, data=args.dataset, **place))

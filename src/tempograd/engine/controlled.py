@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.average import Estimate
+from tempograd.engine.modules import Model
 from tempograd.engine.precision import exact
-from tempograd.engine.quiet import Model
 from tempograd.engine.replay import CELLS, Tensors, replay
 
 RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not

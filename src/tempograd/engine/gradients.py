@@ -5,10 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine.differentiate import differentiate, own_steps, require_graph
+from tempograd.engine.differentiate import NO_GRAPH, differentiate, own_steps, require_graph
 from tempograd.engine.passes import played
-from tempograd.engine.prediction import link, raw
+from tempograd.engine.prediction import raw
 from tempograd.engine.question import Block, Question
+from tempograd.errors import ModelError
 
 
 class Gradients(NamedTuple):
@@ -16,11 +17,11 @@ class Gradients(NamedTuple):
 
     gradient: Tensor  # (series, points, time, channel)
     score: Tensor  # (series, points); for ``steps="own"`` that of each step, (series, points, time)
-    first: Tensor | None  # (series, …): score where the paths start, if it was asked for and just read
+    beside: Tensor | None  # (series, rows, …): scores of what was read beside the points
     block: Block  # its target now known
 
 
-def gradients(question: Question, z: Tensor, block: Block, start: Tensor | None = None) -> Gradients:
+def gradients(question: Question, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
     """Differentiate the explained score.
 
     Parameters
@@ -29,59 +30,71 @@ def gradients(question: Question, z: Tensor, block: Block, start: Tensor | None 
     z : Tensor of shape (series, points, time, channel)
     block : Block
         If its target is not known yet, the clean series are read in the same pass.
-    start : Tensor of shape (series, time, channel), optional
-        Read with the clean series.
+    beside : Tensor of shape (series, rows, time, channel), optional
+        What else is read in the same pass, without a gradient.
     """
     series, points = z.shape[:2]
-    known = _played(question, z, block, start)
+    known = _played(question, z, block, beside)
     if known is not None:
         return known
     flat = z.flatten(0, 1).requires_grad_()
-    first: Tensor | None = None
-    if block.target is None:
-        extra = [block.x] if start is None else [block.x, start]
-        answer = question.call(torch.cat([*extra, flat]))
-        block, first = _read_both(question, block, answer[: series * len(extra)])
-        answer = answer[series * len(extra) :]
+    read: Tensor | None = None
+    extra = _extra(block, beside)
+    if extra is not None:
+        answer = question.call(torch.cat([extra, flat]))
+        block, read = _read_both(question, block, answer[: len(extra)])
+        answer = answer[len(extra) :]
     else:
         answer = raw(question.model, flat)
-    score = question.score(link(answer, question.output), block, points)
+    score = question.score(question.linked(answer), block, points)
     require_graph(score)
     here = score.detach().view(series, points, *score.shape[1:])
     if isinstance(block.steps, str):
-        return Gradients(own_steps(score, flat).view_as(z), here, first, block)
+        return Gradients(own_steps(score, flat).view_as(z), here, read, block)
     gradient = differentiate(score.sum(), flat)
-    return Gradients(torch.zeros_like(z) if gradient is None else gradient.reshape(z.shape), here, first, block)
+    if gradient is None:  # it reached the weights of the model, and not the series
+        raise ModelError(NO_GRAPH)
+    return Gradients(gradient.reshape(z.shape), here, read, block)
 
 
-def _played(question: Question, z: Tensor, block: Block, start: Tensor | None) -> Gradients | None:
+def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
+    """Return what is read beside the path points: the clean series if nobody has, and behind them the rest."""
+    rows = [block.x] if block.target is None else []
+    rows += [] if beside is None else [beside.flatten(0, 1)]
+    return torch.cat(rows) if rows else None
+
+
+def _played(question: Question, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
     """Do the same with the recording of an earlier pass, where there is one."""
     if not z.is_cuda or question.asked_steps is not None or block.steps is not None:
         return None
-    target, clean = block.target, None
+    target = block.target
     if target is None:
         target = _plain_target(question, block.rows)
-        clean = block.x if start is None else torch.cat([block.x, start])
     chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and (clean is None or question.asked_target is not None):
+    if chosen is None and (block.target is not None or question.asked_target is not None):
         return None
-    found = played(question.model, question.output, z, clean, chosen)
+    found = played(question.model, question.output, z, _extra(block, beside), chosen)
     if found is None:
         return None
     answer, score, gradient = found
     if answer is None:
         return Gradients(gradient, score, None, block)
-    block, first = _read_both(question, block, answer)
-    return Gradients(gradient, score, first, block)
+    block, read = _read_both(question, block, answer)
+    return Gradients(gradient, score, read, block)
 
 
 def _read_both(question: Question, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
-    """Take the answers to the clean series and, if they were asked for, to where the paths start."""
+    """Take the answers to the clean series, if their target is not known yet, and to what was read with them."""
     series = len(block.x)
-    block = question.read(block, answer[:series])
-    if len(answer) == series:
+    if block.target is None:
+        block = question.read(block, answer[:series])
+        answer = answer[series:]
+    if len(answer) == 0:
         return block, None
-    return block, question.score(link(answer[series:].detach(), question.output), block, 1)
+    rows = len(answer) // series
+    score = question.score(question.linked(answer.detach()), block, rows)
+    return block, score.view(series, rows, *score.shape[1:])
 
 
 def _plain_target(question: Question, rows: slice) -> Tensor | None:

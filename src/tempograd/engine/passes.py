@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.differentiate import differentiate
-from tempograd.engine.prediction import link, pick, raw
-from tempograd.engine.quiet import Model
+from tempograd.engine.modules import Model
+from tempograd.engine.prediction import by_class, class_count, default_class, pick, raw
 from tempograd.engine.replay import CELLS, Tensors, UnrecordableError, replay
 
 
@@ -46,11 +46,14 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
             raise UnrecordableError
         first, answer = answer.tensor_split([len(answer) - len(z)])
         asked = len(given) > clean
-        target = (
-            given[-1].clamp(max=answer.shape[1] - 1) if asked else first[: len(z) // points].detach().argmax(-1)
-        )
-        score = pick(link(answer, output), target.repeat_interleave(points))
+        if asked:
+            target = given[-1].clamp(max=class_count(answer.shape[1], output) - 1)
+        else:
+            target = default_class(first[: len(z) // points].detach(), output)
+        score = pick(by_class(answer, output), target.repeat_interleave(points))
         gradient = differentiate(score.sum(), z)
-        return first.detach(), score.detach(), torch.zeros_like(z) if gradient is None else gradient
+        if gradient is None:
+            raise UnrecordableError
+        return first.detach(), score.detach(), gradient
 
     return work

@@ -1,11 +1,13 @@
 """How exactly the model computes: as torch's own settings say, or faster and less exactly for one call."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
+from tempograd.engine.holding import Hold
 from tempograd.errors import InputError
 
 PRECISIONS = ("full", "tf32", "bf16")
@@ -25,16 +27,11 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
         with torch.autocast(device.type, torch.bfloat16):
             yield
         return
-    before = rounding()
-    if precision == "tf32":
-        for place, name in _places():
-            setattr(place, name, "tf32" if name == "fp32_precision" else True)
-    try:
+    if precision == "full":
         yield
-    finally:
-        if precision == "tf32":
-            for (place, name), value in zip(_places(), before, strict=True):
-                setattr(place, name, value)
+        return
+    with _set(_places(), "tf32", older=True):
+        yield
 
 
 @contextmanager
@@ -43,21 +40,44 @@ def exact(device: torch.device) -> Iterator[None]:
 
     For the library's own sums, whose differences would be lost in the few bits that are enough for a model.
     """
-    places = _products()
-    before = [getattr(place, name) for place, name in places]
+    with _set(_products(), "ieee", older=False), torch.autocast(device.type, enabled=False):
+        yield
+
+
+@contextmanager
+def _set(places: tuple[tuple[Any, str], ...], precision: str, *, older: bool) -> Iterator[None]:
+    """Change settings for the block; another thread may be doing so too, and what both found is put back."""
+    every = (*_places(), *_products())
+    hold, before = Hold(), [getattr(place, name) for place, name in places]
+    hold.take("precision", lambda: partial(_put, every, [getattr(place, name) for place, name in every]))
     try:
-        for place, name in places:
-            setattr(place, name, "ieee" if name == "fp32_precision" else False)
-        with torch.autocast(device.type, enabled=False):
-            yield
+        _put(places, [precision if name == "fp32_precision" else older for _, name in places])
+        yield
     finally:
-        for (place, name), value in zip(places, before, strict=True):
-            setattr(place, name, value)
+        _put(places, before)
+        hold.release()
+
+
+def _put(places: tuple[tuple[Any, str], ...], values: Sequence[Any]) -> None:
+    for (place, name), value in zip(places, values, strict=True):
+        setattr(place, name, value)
 
 
 def rounding() -> tuple[Any, ...]:
     """Return torch's settings of the precision of matrix products."""
     return tuple(getattr(place, name) for place, name in _places())
+
+
+def resolution(device: torch.device, dtype: torch.dtype) -> float:
+    """Return how exactly a model computes at best: the relative distance of its numbers, products included."""
+    if torch.is_autocast_enabled(device.type):
+        dtype = torch.get_autocast_dtype(device.type)
+    rounded = device.type == "cuda" and dtype == torch.float32 and any(map(_rounds, rounding()))
+    return 2.0**-10 if rounded else torch.finfo(dtype).eps
+
+
+def _rounds(setting: Any) -> bool:
+    return setting is True or setting == "tf32"
 
 
 def _places() -> tuple[tuple[Any, str], ...]:

@@ -9,19 +9,24 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.engine.chunks import out_of_memory
-from tempograd.engine.quiet import Model
+from tempograd.engine.modules import Model
+from tempograd.engine.quiet import running
 from tempograd.errors import InputError, ModelError, TempogradError
 
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
 LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
+ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
+    r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
+    r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
+)
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
 
 def predict(model: Model, z: Tensor, output: str) -> Tensor:
     """Return the model's output for ``z``: (batch, class), or (batch, time, class) for one output per step."""
-    return link(raw(model, z), output)
+    return by_class(raw(model, z), output)
 
 
 def link(answer: Tensor, output: str) -> Tensor:
@@ -31,17 +36,55 @@ def link(answer: Tensor, output: str) -> Tensor:
     return answer.sigmoid() if answer.shape[-1] == 1 else answer.softmax(-1)
 
 
+def by_class(answer: Tensor, output: str) -> Tensor:
+    """Turn a raw answer into one output per class; a single probability p means 1 - p and p.
+
+    Examples
+    --------
+    >>> by_class(torch.tensor([[0.0], [-1.0986123]]), "probability")
+    tensor([[0.5000, 0.5000],
+            [0.7500, 0.2500]])
+    >>> by_class(torch.tensor([[3.0]]), "raw")
+    tensor([[3.]])
+    """
+    linked = link(answer, output)
+    return torch.cat([1 - linked, linked], -1) if one_logit(answer.shape[-1], output) else linked
+
+
+def both_logits(answer: Tensor, output: str) -> Tensor:
+    """Return a raw answer with one logit per class: a single one, l, is worth the two (0, l)."""
+    return torch.cat([torch.zeros_like(answer), answer], -1) if one_logit(answer.shape[-1], output) else answer
+
+
+def one_logit(columns: int, output: str) -> bool:
+    """Tell whether the model answers with a single column that stands for two classes."""
+    return columns == 1 and output == "probability"
+
+
+def class_count(columns: int, output: str) -> int:
+    """Return how many classes, or raw outputs, a model with so many columns has."""
+    return 2 if one_logit(columns, output) else columns
+
+
+def default_class(answer: Tensor, output: str) -> Tensor:
+    """Return the class that is explained by default: the predicted one, and class 1 of a single logit."""
+    chosen = answer.argmax(-1)
+    return torch.ones_like(chosen) if one_logit(answer.shape[-1], output) else chosen
+
+
 def raw(model: Model, z: Tensor) -> Tensor:
-    """Call the model and check that it answered with one row per series."""
+    """Call the model and check that it answered with one row per series.
+
+    It gets a copy, which it may work on in place, and never the memory of the caller.
+    """
     try:
-        answer = model(z)
+        with running():
+            answer = model(z.clone())
     except RuntimeError as error:
-        if "numpy() on Tensor that requires grad" not in str(error):
+        message = _plain(str(error), z)
+        if message is None:
             raise
-        raise ModelError(
-            "The model turns its input into a numpy array, which has no gradient: use a method that needs none, "
-            "such as occlusion or lime."
-        ) from error
+        raise ModelError(message) from error
     if not isinstance(answer, Tensor):
         raise ModelError(
             f"The model must return a tensor, got {type(answer).__name__}: "
@@ -54,28 +97,42 @@ def raw(model: Model, z: Tensor) -> Tensor:
     return answer[:, None] if answer.ndim == 1 else answer
 
 
-def misfit(error: Exception, shape: Sequence[int], layout: str) -> str | None:
+def _plain(said: str, z: Tensor) -> str | None:
+    """Return one sentence for what torch says of a model that leaves torch or computes elsewhere; else None."""
+    if "numpy() on Tensor that requires grad" in said:
+        return (
+            "The model turns its input into a numpy array, which has no gradient: use a method that needs none, "
+            "such as occlusion or lime."
+        )
+    if ELSEWHERE.search(said):
+        return (
+            f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
+            f"({said.strip().splitlines()[0].rstrip('.')}): if a function hides its module, pass "
+            "tempograd.wrap(module, call=function), so that series are sent to where its weights are."
+        )
+    return None
+
+
+def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable[[], str]) -> str | None:
     r"""Return one sentence if a model failed because series (batch, time, channel) do not fit it.
 
     Whatever else goes wrong inside a model is for its author, who needs the error as it is: None.
 
     Examples
     --------
-    >>> print(*misfit(RuntimeError("Wrong size."), (5, 4, 9), "BTD").split(": "), sep="\n")
+    >>> said = misfit(RuntimeError("Wrong size."), (5, 4, 9), "BTD", lambda: "; pass layout='BDT'")
+    >>> print(*said.split(": "), sep="\n")
     The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
-    Wrong size; if time and channel are swapped, pass layout='BDT'.
+    Wrong size; pass layout='BDT'.
     """
     if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
         return None
     batch, time, channels = shape
-    given, names, other = (batch, time, channels), "(batch, time, channel)", "BDT"
+    given, names = (batch, time, channels), "(batch, time, channel)"
     if layout == "BDT":
-        given, names, other = (batch, channels, time), "(batch, channel, time)", "BTD"
+        given, names = (batch, channels, time), "(batch, channel, time)"
     said = str(error).strip().split("\n")[0].rstrip(".")
-    return (
-        f"The model cannot take x of shape {given}, read as {names}: {said}; if time and channel are swapped, "
-        f"pass layout={other!r}."
-    )
+    return f"The model cannot take x of shape {given}, read as {names}: {said}{advice()}."
 
 
 def pick(answer: Tensor, target: Target) -> Tensor:
@@ -89,7 +146,7 @@ def pick(answer: Tensor, target: Target) -> Tensor:
     return score
 
 
-def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target | None:
+def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Target | None:
     """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
@@ -102,13 +159,22 @@ def resolve_target(target: Any, shape: tuple[int, ...], classes: int) -> Target 
         tensor = tensor[:, None]
     if tensor.ndim not in {0, len(shape)} or (tensor.ndim and len(tensor) != shape[0]):
         raise InputError(f"target must be an integer or have shape {shape}, got {tuple(tensor.shape)}.")
+    classes = class_count(columns, output)
     if bool(((tensor < 0) | (tensor >= classes)).any()):
         worst = int(tensor.max()) if int(tensor.max()) >= classes else int(tensor.min())
-        raise InputError(f"target {worst} is out of range: the model has {classes} outputs, 0 to {classes - 1}.")
+        raise InputError(f"target {worst} is out of range: {_range(columns, output)}.")
     try:
         return tensor.to(torch.int64).expand(shape)
     except RuntimeError:
         raise InputError(f"target must have shape {shape}, got {tuple(tensor.shape)}.") from None
+
+
+def _range(columns: int, output: str) -> str:
+    if one_logit(columns, output):
+        return "the model's only output is the logit of class 1, and class 0 is its complement"
+    if columns == 1:
+        return "the model has one output, which as output='raw' is target 0"
+    return f"the model has {columns} outputs, 0 to {columns - 1}"
 
 
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from tempograd.engine.prediction import link, raw
+from tempograd.engine.modules import Model, place
+from tempograd.engine.prediction import default_class, raw
 from tempograd.engine.question import Block, Question
-from tempograd.engine.quiet import Model, place, quiet
+from tempograd.engine.quiet import quiet
 from tempograd.engine.stepping import State, Stepper, stepper
 from tempograd.errors import ModelError
 
@@ -37,6 +38,10 @@ class Prefixes:
     ----------
     outputs : Tensor of shape (series, time, class)
         The prediction at every step.
+    default : Tensor of shape (series, time)
+        The class that is explained at every step where nobody asked for one.
+    columns : int
+        How many the model answers with; one may stand for two classes.
     """
 
     def __init__(self, question: Question, block: Block, size: int, *, fast: bool = True) -> None:
@@ -45,7 +50,10 @@ class Prefixes:
         self._stepper = _find_stepper(question, block) if fast else None
         self._states: State = []
         with torch.no_grad():
-            self.outputs = link(self._read(), question.output)
+            answer = self._read()
+            self.outputs, self.columns = question.linked(answer), answer.shape[-1]
+        picked = callable(question.asked_target)  # from the model's own columns
+        self.default = answer.argmax(-1) if picked else default_class(answer, question.output)
 
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
@@ -78,7 +86,7 @@ class Prefixes:
             answer = self._whole(starts, windows)
         else:
             answer = self._prefix_by_prefix(starts, windows)
-        answer = link(answer.reshape(*shape, -1), self.question.output)
+        answer = self.question.linked(answer.reshape(*shape, -1))
         reached = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(shape[3])
         inside = (reached < self.block.x.shape[1]).to(answer.device)
         return answer * inside[:, None, :, None]
@@ -136,7 +144,7 @@ class Prefixes:
     def _prefix_by_prefix(self, starts: slice, windows: Tensor) -> Tensor:
         series, count, candidates, length, _ = windows.shape
         x, time = self.block.x, self.block.x.shape[1]
-        answers = torch.zeros(series, count, candidates, length, self.outputs.shape[-1]).to(self.outputs)
+        answers = torch.zeros(series, count, candidates, length, self.columns).to(self.outputs)
         for i, start in enumerate(range(starts.start, starts.stop)):
             past = x[:, None, :start].expand(-1, candidates, -1, -1)
             for step in range(min(length, time - start)):
@@ -147,15 +155,13 @@ class Prefixes:
 
 @torch.no_grad()
 def at_every_step(question: Question, block: Block, z: Tensor) -> Tensor:
-    """Return the prediction at every step of ``z``, (rows, time, class), series in the manner of the block's."""
+    """Return the raw prediction at every step of series like the block's, (rows, time, column)."""
     found = _find_stepper(question, block)
     if found is not None:
-        answer = found.answers(z)
-    elif question.per_step:
-        answer = raw(question.model, z)
-    else:
-        answer = torch.stack([_last(question, z[:, : t + 1]) for t in range(z.shape[1])], 1)
-    return link(answer, question.output)
+        return found.answers(z)
+    if question.per_step:
+        return raw(question.model, z)
+    return torch.stack([_last(question, z[:, : t + 1]) for t in range(z.shape[1])], 1)
 
 
 def _last(question: Question, z: Tensor) -> Tensor:

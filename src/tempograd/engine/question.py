@@ -15,17 +15,21 @@ from tempograd import checks
 from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
+from tempograd.engine.guess import PROBABILITY, Guess
+from tempograd.engine.modules import Model, owner, place
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
+    by_class,
+    default_class,
     link,
     misfit,
     pick,
     resolve_steps,
     resolve_target,
 )
-from tempograd.engine.quiet import Model, owner, place
 from tempograd.engine.resuming import answered
+from tempograd.engine.touched import advice
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -74,6 +78,9 @@ class Question:
     dtype: torch.dtype
     chunk: int | None = None
     layout: str = "BTD"  # of the series as the user has them
+    guessed: bool = False  # whether nobody said what the output is
+    columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
+    checked: bool = False  # whether the gradient is compared with differences of the score
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
@@ -91,7 +98,7 @@ class Question:
         baseline: Any = None,
         mask: Any = None,
         steps: Any = None,
-        output: str = "probability",
+        output: str = PROBABILITY,
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
@@ -119,7 +126,8 @@ class Question:
             ids=checks.identifiers(ids, len(x)),
             asked_target=target,
             asked_steps=steps,
-            output=output,
+            output=str(output),
+            guessed=isinstance(output, Guess),
             seed=_seed(seed),
             device=device,
             dtype=dtype,
@@ -160,10 +168,10 @@ class Question:
         if self.target is None:
             self._learn(answer)
         answer = answer.detach()
-        self._findings.add(answer)
+        self._findings.add(answer, block.rows.start)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
-            chosen = answer.argmax(-1)
+            chosen = default_class(answer, self.output)
             self.landing.put(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
@@ -171,7 +179,7 @@ class Question:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        return block._replace(clean=self.score(link(answer.detach(), self.output), block, 1))
+        return block._replace(clean=self.score(self.linked(answer.detach()), block, 1))
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""
@@ -186,6 +194,10 @@ class Question:
         """Read the clean series of a block in a pass of their own."""
         with torch.no_grad():
             return self.read(block, self.call(block.x))
+
+    def answered(self) -> Tensor | None:
+        """Return the model's raw answers to the first of the clean series, on the host; None if there are none."""
+        return self._findings.kept()
 
     def verify_once(self) -> None:
         """Verify the first block's answers, so that a long run fails early; waits for no later work."""
@@ -204,7 +216,11 @@ class Question:
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        return link(self.raw_answers(z), self.output)
+        return self.linked(self.raw_answers(z))
+
+    def linked(self, answer: Tensor) -> Tensor:
+        """Return one output per class from raw answers; a function gets the model's own columns to pick from."""
+        return (link if callable(self.asked_target) else by_class)(answer, self.output)
 
     def raw_answers(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
@@ -237,10 +253,13 @@ class Question:
         try:
             return answered(self.model, z, alike)
         except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
-            message = misfit(error, self.x.shape, self.layout) if self.target is None else None
+            message = self._misfit(error, z) if self.target is None else None
             if message is None:
                 raise
             raise ModelError(message) from error
+
+    def _misfit(self, error: Exception, z: Tensor) -> str | None:
+        return misfit(error, self.x.shape, self.layout, lambda: advice(self.model, z, self.layout))
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""
@@ -251,9 +270,10 @@ class Question:
                 f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
                 f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
             )
+        self.columns = answer.shape[-1]
         self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
         shape = (len(self.x), *answer.shape[1:-1])
-        chosen = resolve_target(self.asked_target, shape, answer.shape[-1])
+        chosen = resolve_target(self.asked_target, shape, answer.shape[-1], self.output)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):
             self.steps = resolve_steps(self.asked_steps, self.lengths, answer)

@@ -15,6 +15,7 @@ by the playback. Recordings go with the model.
 """
 
 import gc
+import threading
 import types
 import warnings
 import weakref
@@ -30,8 +31,9 @@ from torch.nn.modules import module as nn_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from tempograd.engine.modules import Model, owner
 from tempograd.engine.precision import rounding
-from tempograd.engine.quiet import Model, owner
+from tempograd.engine.quiet import undisturbed_by_others
 
 Tensors = tuple[Tensor, ...]
 CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
@@ -45,6 +47,7 @@ SYNC = "called a synchronizing CUDA operation"
 
 _known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _Recording | bool]]"
 _known = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
 
 
 class UnrecordableError(Exception):
@@ -83,6 +86,13 @@ def replay(model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: T
     module = owner(model)
     if module is None or not inputs[0].is_cuda or not _undisturbed():
         return None
+    with _lock:  # a recording has one place for its inputs, and two threads may play it
+        return _replay(model, module, kind, work, inputs)
+
+
+def _replay(
+    model: Model, module: nn.Module, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors
+) -> Tensors | None:
     try:
         state = _state(module)
         shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
@@ -149,9 +159,13 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
 
 def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _Recording | None:
     free = torch.cuda.mem_get_info(stream.device)
+    if free[0] < 2 * SHARE * free[1]:  # what torch keeps for later cannot be used or freed while it records
+        torch.cuda.empty_cache()
+        free = torch.cuda.mem_get_info(stream.device)
     graph = torch.cuda.CUDAGraph()
     try:
-        with _own_generator(stream.device), _no_collection():
+        with _own_generator(stream.device), _no_collection(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # where the pass fails at once
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 outputs = work(*static)
@@ -194,9 +208,9 @@ def _alike(found: Tensor, expected: Tensor) -> bool:
 
 def _undisturbed() -> bool:
     """Tell whether nothing but the model decides what a pass does."""
-    hooks = (nn_module._global_forward_hooks, nn_module._global_forward_pre_hooks)
     modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
-    watched = modes > 0 or any(hooks) or bool(nn_module._global_backward_hooks)
+    hooked = nn_module._global_forward_hooks or nn_module._global_backward_hooks or not undisturbed_by_others()
+    watched = modes > 0 or bool(hooked)
     casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
     return not (watched or casts or torch.cuda.is_current_stream_capturing())
 

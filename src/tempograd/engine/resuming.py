@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine.chunks import Chunks
+from tempograd.engine.modules import Model
 from tempograd.engine.prediction import raw
-from tempograd.engine.quiet import Model
+from tempograd.engine.quiet import undisturbed_by_others
 
 SPAN = 25  # steps that go through the model at once
 WIDER = 4  # times as many series at once as of a model that needs all their steps
@@ -44,6 +45,7 @@ def resumes(model: Model) -> TypeGuard[Resumable]:
     if not isinstance(model, nn.Module) or "resume" not in type(model).__dict__ or model.training:
         return False
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+    hooked = hooked or not undisturbed_by_others()
     return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
 
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
+from tempograd.engine.modules import Model, owner
 from tempograd.engine.prediction import raw
-from tempograd.engine.quiet import Model, owner
 
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
 State = list[Parts]

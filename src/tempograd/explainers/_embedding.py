@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Model, owner, predict
+from tempograd.engine import Model, owner, predict, spare
 from tempograd.errors import InputError, ModelError
 
 
@@ -28,6 +28,7 @@ def copied(model: Model) -> Model:
     for part in twin.modules():
         if isinstance(part, nn.RNNBase):
             part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do
+    spare(twin)
     return MethodType(model.__func__, twin) if isinstance(model, MethodType) else twin
 
 

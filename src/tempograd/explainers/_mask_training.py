@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Question, accumulate, link, pieces, require_graph
+from tempograd.engine import Block, Question, accumulate, both_logits, link, pieces, require_path
 from tempograd.errors import InputError
 from tempograd.progress import Advance, progress
 
@@ -59,8 +59,9 @@ def read(question: Question, rows: slice, *, hard: bool = False, empty: bool = F
 
     def error(z: Tensor) -> Tensor:
         answers = question.raw_answers(z.to(question.dtype))
-        if torch.is_grad_enabled():
-            require_graph(answers)
+        if torch.is_grad_enabled() and "differentiable" not in question.shortcuts:
+            require_path(answers, z)
+            question.shortcuts["differentiable"] = True
         return apart(answers.to(precision(question)))
 
     return Piece(block, error)
@@ -73,23 +74,19 @@ def distance(clean: Tensor, output: str, steps: Tensor | None, *, hard: bool) ->
     and which is 0 for equal answers; raw outputs by the mean squared difference. Steps are averaged. ``hard``
     is what the released code does (0.3.6): softmax of the probabilities, against the most likely class.
     """
-    clean = clean[:, None]
-    single = clean.shape[-1] == 1 and output != "raw"  # one probability is that of two classes, of which one is 0
-
-    def logarithm(answer: Tensor) -> Tensor:
-        return (torch.cat([answer, torch.zeros_like(answer)], -1) if single else answer).log_softmax(-1)
-
-    winner, log_clean = clean.argmax(-1, keepdim=True), logarithm(clean)
+    clean = both_logits(clean[:, None], output)
+    winner, log_clean = clean.argmax(-1, keepdim=True), clean.log_softmax(-1)
     chance = log_clean.exp()
 
     def apart(answer: Tensor) -> Tensor:
+        answer = both_logits(answer, output)
         if hard:
             wanted = winner.expand(*answer.shape[:-1], 1)
             each = -link(answer, output).log_softmax(-1).gather(-1, wanted)[..., 0]
         elif output == "raw":
             each = (answer - clean).square().mean(-1)
         else:
-            each = (chance * (log_clean - logarithm(answer))).sum(-1)
+            each = (chance * (log_clean - answer.log_softmax(-1))).sum(-1)
         if steps is not None:
             return (each * steps[:, None]).sum(-1) / steps.sum(-1, keepdim=True).clamp(min=1)
         return each.flatten(2).mean(-1) if each.ndim > 2 else each

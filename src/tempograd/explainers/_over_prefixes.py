@@ -63,8 +63,8 @@ def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
 
 
 def distributions(outputs: Tensor) -> Tensor:
-    """Return probabilities that sum to 1; one column p means (p, 1 - p)."""
-    return torch.cat([outputs, 1 - outputs], -1) if outputs.shape[-1] == 1 else outputs
+    """Return probabilities that sum to 1; one column p, of class 1, means (1 - p, p)."""
+    return torch.cat([1 - outputs, outputs], -1) if outputs.shape[-1] == 1 else outputs
 
 
 def require_probabilities(prefixes: Prefixes, method: str) -> None:

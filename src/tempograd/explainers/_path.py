@@ -12,13 +12,19 @@ from tempograd.engine import (
     Block,
     ControlledMean,
     Estimate,
+    Evidence,
+    GradientCheck,
     Question,
     WeightedMean,
     gradients,
+    judge,
     pieces,
     relative_error,
+    resolution,
 )
 from tempograd.explainers._stages import Plan
+
+ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
 
 
 class Points(NamedTuple):
@@ -38,6 +44,7 @@ class Path(NamedTuple):
     at: Callable[[slice], Points]  # points in path order
     mend: Callable[[], "Path | None"] = lambda: None  # better paths, if the device finds these wanting
     start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
+    straight: bool = False  # whether all points of a series lie on one way from there to x
     controlled: bool = False  # whether positions and scores take noise out of the mean
 
 
@@ -53,6 +60,7 @@ class Attribution(NamedTuple):
     change: Tensor | None = None  # (series,)
     curve_points: Tensor | None = None  # (looks,)
     curve_error: Tensor | None = None  # (series, looks)
+    gradient_check: GradientCheck | None = None
 
 
 def integrate(question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str) -> Attribution:
@@ -103,6 +111,9 @@ class Whole:
         self._passes = torch.zeros(series, dtype=torch.int32, device=device)
         self._curve = torch.full((series, len(plan.stages)), torch.nan, device=device)
         self._change: Tensor | None = None
+        self._evidence: Tensor | None = None
+        self._straight = False
+        self._unit = resolution(question.device, question.dtype)
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
@@ -120,10 +131,25 @@ class Whole:
             self._landing.put(whole, rows, part)
         self._passes[rows] = passes
 
+    def evidence(self, rows: slice | Tensor, table: Tensor, *, straight: bool) -> None:
+        """Note what the passes of some series told about their gradient."""
+        self._straight = straight
+        if self._evidence is None:
+            kind, device = torch.float64, self._passes.device
+            self._evidence = torch.empty(len(self._passes), table.shape[1], dtype=kind, device=device)
+        self._landing.put(self._evidence, rows, table)
+
+    def _check(self) -> GradientCheck | None:
+        if self._evidence is None:
+            return None
+        return judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
+
     def attribution(self) -> Attribution:
         """Return everything, once it has landed."""
         if not self._plan.random:
-            return Attribution(self._parts[0], passes=self._passes, change=self._change)
+            return Attribution(
+                self._parts[0], passes=self._passes, change=self._change, gradient_check=self._check()
+            )
         looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
         if self._plan.tolerance is not None:  # nobody may have needed all stages
             looks = looks[looks <= self._passes.max().cpu()]
@@ -137,6 +163,7 @@ class Whole:
             change=self._change,
             curve_points=looks,
             curve_error=self._curve[:, : len(looks)],
+            gradient_check=self._check(),
         )
 
 
@@ -152,7 +179,8 @@ class Run:
 
     def through(self, block: Block, paths: Path) -> None:
         """Go through the stages; series that are good enough stay behind."""
-        block = self._read(block, paths)
+        evidence = Evidence(self.question, self.plan.stages[0]) if self.question.checked else None
+        block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
         precision = torch.promote_types(self.question.dtype, torch.float32)
         mean = (
             ControlledMean(paths.scale.to(precision), self.question.model)
@@ -163,7 +191,7 @@ class Run:
         passes, before = 0, None
         for stage, points in enumerate(self.plan.stages):
             paths = paths if stage == 0 else self.path(block, stage)
-            block = self._add(mean, block, paths, points)
+            block = self._add(mean, evidence, block, paths, stage)
             passes += points
             observed = None if self.question.mask is None else block.observed
             parts = _finish(mean.result(), None if paths.controlled else paths.scale, observed)
@@ -172,38 +200,63 @@ class Run:
                 error = relative_error(parts[0], parts[1], observed)
                 self.whole.look(rows, stage, error)
                 done = self.plan.enough(error, parts[0], before, block.observed)  # None if all go on
+                if done is not None and evidence is not None and self.plan.tolerance is not None:
+                    done = done & (evidence.hidden(parts[0], passes) <= self.plan.tolerance)
             if passes == self.plan.points or (done is not None and bool(done.all())):
-                self.whole.finish(rows, parts, passes)
+                self._finish(rows, parts, passes, evidence, straight=paths.straight)
                 return
             before = parts[0]
             if done is not None and isinstance(mean, ControlledMean) and bool(done.any()):
                 everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                self.whole.finish(everyone[ready.cpu()], tuple(part[ready] for part in parts), passes)
+                self._finish(everyone[ready.cpu()], tuple(part[ready] for part in parts), passes, evidence, ready)
                 rows, block, before = everyone[others.cpu()], block.take(others), before[others]
                 mean.take(others)
+                if evidence is not None:
+                    evidence.take(others)
 
-    def _read(self, block: Block, paths: Path) -> Block:
-        """Read the clean series by themselves where there is no place for them beside a path point."""
-        if self.size // len(block.x) > 1:
-            return block
-        block = self.question.settled(block)
-        if paths.start is not None:
-            self._note_change(block, self.question.scores(paths.start[:, None], block)[:, 0])
-        return block
+    def _finish(
+        self,
+        rows: slice | Tensor,
+        parts: tuple[Tensor, ...],
+        passes: int,
+        evidence: Evidence | None,
+        ready: Tensor | None = None,
+        *,
+        straight: bool = False,
+    ) -> None:
+        self.whole.finish(rows, parts, passes)
+        if evidence is not None:
+            table = evidence.table()
+            self.whole.evidence(rows, table if ready is None else table[ready], straight=straight)
 
-    def _note_change(self, block: Block, first: Tensor) -> None:
+    def _room(self, block: Block) -> int:
+        """Return how many sequences of each series go through the model at once."""
+        return self.size // len(block.x)
+
+    def _note_change(self, block: Block, first: Tensor, evidence: Evidence | None) -> None:
         if block.clean is not None and first.ndim == 1:
-            self.whole.change(block.rows, block.clean - first)
+            change = block.clean - first
+            self.whole.change(block.rows, change)
+            if evidence is not None:
+                evidence.change = change
 
-    def _add(self, mean: ControlledMean | WeightedMean, block: Block, paths: Path, points: int) -> Block:
+    def _add(
+        self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
+    ) -> Block:
         """Add the points of a stage, and return the block, its target now known."""
         precision = torch.promote_types(self.question.dtype, torch.float32)
-        for piece in pieces(points, max(1, self.size // len(block.x))):
+        for piece in pieces(self.plan.stages[stage], max(1, self._room(block))):
             at = paths.at(piece)
-            gradient, score, first, block = gradients(self.question, at.z, block, paths.start)
-            if first is not None:
-                self._note_change(block, first)
+            start = paths.start if stage == 0 and piece.start == 0 else None
+            rows = [] if start is None else [start]
+            if evidence is not None:
+                rows += evidence.rows(block, at.z, piece, start, stage=stage)
+            gradient, score, beside, block = self._differentiate(at.z, block, rows)
+            if start is not None:
+                self._note_change(block, beside[0], evidence)
+            if evidence is not None:
+                evidence.add(block, piece, at.z, gradient, score, at.position, beside)
             gradient = gradient.to(precision)
             free = None if at.free is None else at.free.to(precision)
             if isinstance(mean, WeightedMean):
@@ -214,6 +267,21 @@ class Run:
             gap = None if score.ndim > 2 else (block.clean[:, None] - score).to(precision)
             mean.add(gradient, at.weight, free, at.position, gap)
         return block
+
+    def _differentiate(
+        self, z: Tensor, block: Block, rows: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], Block]:
+        """Return gradients and scores of path points, and the scores of some more rows per series.
+
+        They ride along where there is room for them.
+        """
+        room = self._room(block)
+        riding = rows if room >= ROOM else rows[: 1 if room > 1 and block.target is None else 0]
+        together = torch.stack(riding, 1) if riding else None
+        gradient, score, read, block = gradients(self.question, z, block, together)
+        scores = [] if read is None else list(read.unbind(1))
+        scores += [self.question.scores(row[:, None], block)[:, 0] for row in rows[len(riding) :]]
+        return gradient, score, scores, block
 
 
 def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Prefixes, Question, link, pieces, spans, wider
+from tempograd.engine import Block, Prefixes, Question, one_logit, pieces, spans, wider
 from tempograd.errors import InputError, ModelError
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
@@ -126,10 +126,18 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
     return alike
 
 
+def _own_target(question: Question, block: Block, prefixes: Prefixes) -> Tensor:
+    """Return the class that each step is judged by, (series, time)."""
+    target, single = block.target, one_logit(prefixes.columns, question.output)
+    if not isinstance(target, Tensor) or not (single or isinstance(block.steps, str)):
+        return prefixes.default
+    return target if target.ndim == 2 else target[:, None].expand(prefixes.default.shape)
+
+
 @torch.no_grad()
 def _read(question: Question, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
-    answer = link(question.call(z, alike), question.output)
+    answer = question.linked(question.call(z, alike))
     if not every:
         return question.score(answer, block, 1)[:, None]
     if isinstance(block.steps, Tensor):
@@ -141,9 +149,7 @@ def _at_own_steps(question: Question, block: Block, size: int, values: Tensor, e
     """Read the prediction at each cell's own step, from the series up to it."""
     series, time, channels, draws = values.shape
     prefixes = Prefixes(question, block, size)
-    target = prefixes.outputs.argmax(-1)
-    if isinstance(block.steps, str) and isinstance(block.target, Tensor):
-        target = block.target
+    target = _own_target(question, block, prefixes)
     values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
     channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
     falls = prefixes.outputs.new_zeros(series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1)

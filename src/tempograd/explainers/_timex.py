@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, owner, place, quiet
+from tempograd.engine import Model, Question, mutable_if_needed, owner, place, quiet
 from tempograd.engine.findings import is_probability
 from tempograd.errors import InputError, SettingError, UnknownNameError
 from tempograd.explainers._embedding import copied
@@ -93,6 +93,9 @@ class MaskNetwork(Explainer):
         seed = checks.whole(seed, "seed", -(2**63)) % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
+        return mutable_if_needed(lambda: self._learnt_from(model, x, seed))
+
+    def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
         restless = "7.3" in self.quirks
         box = copied(model) if restless else model  # before the model comes to rest, for its dropout
         module = owner(box)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Chunks, Model, differentiate, predict, require_graph
+from tempograd.engine import Chunks, Model, both_logits, differentiate, predict, require_path
 from tempograd.errors import ModelError
 from tempograd.explainers._embedding import one_vector
 from tempograd.explainers._timex_losses import connect, gsat
@@ -67,10 +67,8 @@ class Learnt(NamedTuple):
 
 
 def probabilities(answer: Tensor) -> Tensor:
-    """Turn raw answers into probabilities that sum to 1: softmax, or for one column a yes and a no."""
-    if answer.shape[-1] == 1:
-        return torch.cat([(-answer).sigmoid(), answer.sigmoid()], -1)
-    return answer.softmax(-1)
+    """Turn raw answers into probabilities that sum to 1: softmax, or for one logit a no and a yes."""
+    return both_logits(answer, "probability").softmax(-1)
 
 
 class TrainingSet:
@@ -137,7 +135,7 @@ def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input."""
     z = x.clone().requires_grad_()
     answer = predict(model, z, "raw")
-    require_graph(answer)
+    require_path(answer, z)
     differentiate(answer.sum(), z)
 
 

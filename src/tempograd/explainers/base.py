@@ -8,12 +8,29 @@ import numpy as np
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, Question, computing, fingerprint, quiet
+from tempograd.engine import (
+    Model,
+    Question,
+    change,
+    computing,
+    fingerprint,
+    mutable_if_needed,
+    one_logit,
+    quiet,
+)
+from tempograd.engine.guess import PROBABILITY
+from tempograd.engine.realisation import generators_kept
+from tempograd.engine.second_look import FEW, asked_twice, second_look
 from tempograd.errors import InputError, UnknownNameError, warn
+from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
+from tempograd.explainers._far_scale import at_any_scale
+from tempograd.explainers._over_draws import over_draws
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
 from tempograd.explanation import Explanation
 from tempograd.registry import Registry
+
+TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
 EXPLAINERS: Registry[type["Explainer"]] = Registry("explainer")
 
@@ -104,12 +121,14 @@ class Explainer(ABC):
         baseline: Any = None,
         mask: Any = None,
         steps: Any = None,
-        output: str = "probability",
+        output: str = PROBABILITY,
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
+        draws: int = 1,
         chunk: int | None = None,
         precision: str = "full",
+        gradient_check: bool = True,
     ) -> Explanation:
         """Explain ``model(x)``.
 
@@ -120,7 +139,8 @@ class Explainer(ABC):
         x : Tensor or array of shape (batch, time, channel)
         target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
             Class or output to explain, by default the predicted one; a function picks one score per series
-            from the output.
+            from the output. A single probability is that of class 1, which is the default for every series, and 0
+            is its complement.
         baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
             What "absent" means, by default zero.
         mask : Tensor like ``x``, optional
@@ -136,14 +156,21 @@ class Explainer(ABC):
             By default 0, 1, …
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+        draws : int
+            For a model that draws random numbers: how many realisations of it are explained and averaged, each
+            with random numbers that all series and all their perturbations share.
         chunk : int, optional
             Sequences per pass of the model; found automatically by default.
         precision : {"full", "tf32", "bf16"}
             How exactly the model multiplies: as torch's settings say, or faster for this call, in float32 rounded
             to 10 bits (on a GPU) or under bfloat16 autocast, 8 bits.
+        gradient_check : bool, default=True
+            Whether methods that follow a path compare the gradient with differences of the score, three forward
+            passes a series; see :attr:`Explanation.gradient_check`.
         """
         self._check_call(target, chunk)
-        with quiet(model) as put_buffers_back:
+        draws = checks.whole(draws, "draws", 1)
+        with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
                 x,
@@ -157,17 +184,24 @@ class Explainer(ABC):
                 layout=layout,
                 chunk=chunk,
             )
+            question.checked = gradient_check and not self.quirks and not isinstance(steps, str)
             if self.quirks:
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
-                result = self.attribute(question)
-            put_buffers_back()  # where a forward keeps state
-            mark = fingerprint(model)  # while the device is busy
-            question.verify(result.values)
+                result, question, draws = self._over_draws(question, draws)
+                look = second_look(model, _few(question))
+                put_buffers_back()  # where a forward keeps state
+                mark = fingerprint(model)  # while the device is busy
+                question.verify(result.values)
+                varies = draws > 1 or varied(question, look)
+                warn_of_doubts(question, look)
+            put_buffers_back()
+        if varies and draws == 1:
+            warn_of_noise()
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
-            target=question.target if isinstance(question.target, Tensor) else None,
-            output=output,
+            target=_explained(question, output),
+            output=str(output),
             steps=question.steps,
             baseline=question.baseline,
             mask=question.mask,
@@ -177,7 +211,26 @@ class Explainer(ABC):
             method=self.name,
             parameters=self.parameters,
             fingerprint=mark(),
+            draws=draws,
+            varies=varies,
+            columns=question.columns,
         )
+
+    def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
+        """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
+        if draws > 1:
+            if self.needs_module:
+                raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
+            if any(_varies(question) for _ in range(TRIES)):
+                return *over_draws(question, self._attribution, draws), draws
+            warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
+        return self._attribution(question), question, 1
+
+    def _attribution(self, question: Question) -> Attribution:
+        found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
+        if found.change is None and self.targeted and not self.quirks:
+            return found._replace(change=change(question))
+        return found
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:
@@ -193,3 +246,31 @@ class Explainer(ABC):
     @abstractmethod
     def attribute(self, question: Question) -> Attribution:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
+
+
+def _explained(question: Question, output: str) -> Tensor | None:
+    """Return the explained class in the terms of the asked ``output``; None if a function picked the score.
+
+    Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
+    """
+    target = question.target if isinstance(question.target, Tensor) else None
+    if target is None or question.columns is None or question.output == output:
+        return target
+    if not one_logit(question.columns, output):
+        return target
+    if question.asked_target is not None:
+        raise InputError(
+            "As the released code does it (A6) the model's only output is read as it is, so no class of two "
+            "can be asked for: leave target out."
+        )
+    return target + 1
+
+
+def _few(question: Question) -> Tensor:
+    """Return some series that go through the model at once."""
+    return question.block(slice(0, min(FEW, question.chunk or FEW))).x
+
+
+def _varies(question: Question) -> bool:
+    seen = asked_twice(question.model, _few(question))
+    return seen is not None and seen[1]

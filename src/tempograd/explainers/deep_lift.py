@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_graph
-from tempograd.engine.prediction import link, raw
+from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
+from tempograd.engine.prediction import raw
 from tempograd.errors import MissingExtraError, ModelError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import REAL, SYNTHETIC
@@ -129,7 +129,7 @@ class DeepLift(Explainer):
             raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            picked = pick(link(output, question.output), target)
+            picked = pick(question.linked(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 
@@ -157,7 +157,7 @@ class _Explained(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         answer = raw(self.call[0], z)
-        require_graph(answer)
+        require_path(answer, z)
         weighted = answer * torch.cat([self.slopes, self.slopes])
         return weighted.flatten(1).sum(1) + 0 * z.flatten(1).sum(1)  # a model may ignore its input
 

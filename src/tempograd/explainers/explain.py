@@ -29,7 +29,8 @@ def explain(
         Hyper-parameters of the method (``points=200``, see ``help(tempograd.Timing)`` and so on) and arguments of
         the call, which :meth:`Explainer.__call__` describes in full:
 
-        - ``target``: class or output to explain, or a function of the output; by default the predicted class
+        - ``target``: class or output to explain, or a function of the output; by default the predicted class, and
+          class 1 of a model with a single logit
         - ``baseline``: ``"zero"``, ``"average"`` or a tensor, what "absent" means
         - ``mask``: like ``x``, 1 where a value was observed, 0 where not (``x`` holds a number there all the same)
         - ``steps``: for one output per step, which of them are explained, or ``"own"``
@@ -37,6 +38,7 @@ def explain(
         - ``seed``: of the random draws
         - ``ids``: distinct integers that name the series
         - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
+        - ``draws``: realisations of a model that draws random numbers to average over, 32 say
         - ``chunk``: sequences per pass of the model
         - ``precision``: ``"full"``, ``"tf32"`` or ``"bf16"``, how exactly the model multiplies
         - ``channels``, ``times``, ``names``: what people call channels, steps and series, for tables and reports

@@ -123,9 +123,16 @@ class GradientShap(Explainer):
             step = (block.x[:, None] - start).expand(-1, piece.stop - piece.start, -1, -1)
             if self.noise:
                 step = step + self.noise * _gaussian(noise, piece, block)
-            return Points(start + alpha[:, piece, None, None] * step, step=step)
+            # with noise the paths do not end at x
+            position = None if self.noise else alpha[:, piece]
+            return Points(start + alpha[:, piece, None, None] * step, step=step, position=position)
 
-        return Path(torch.ones_like(block.x), at)
+        return Path(
+            torch.ones_like(block.x),
+            at,
+            start=block.baseline if rows is None else None,
+            straight=rows is None and not self.noise,
+        )
 
     def _positions(self, block: Block, stream: Tensor) -> Tensor:
         """Return the positions between baseline and series, (series or 1, points)."""

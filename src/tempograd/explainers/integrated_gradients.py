@@ -80,9 +80,9 @@ class IntegratedGradients(Explainer):
 
         def at(piece: slice) -> Points:
             z = torch.lerp(block.baseline[:, None], block.x[:, None], alpha[piece, None, None])
-            return Points(z, weight[piece])
+            return Points(z, weight[piece], position=alpha[piece])
 
-        return Path(block.x - block.baseline, at, start=block.baseline)
+        return Path(block.x - block.baseline, at, start=block.baseline, straight=True)
 
 
 def check_rule(rule: object) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.draws import Purpose, keys, per_point, words
-from tempograd.engine import Block, Chunks, Question, at_every_step, pick, pieces
+from tempograd.engine import Block, Chunks, Question, at_every_step, default_class, pick, pieces
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers._lasso import lasso
 from tempograd.explainers._path import Attribution
@@ -167,13 +167,13 @@ class Lime(Explainer):
     def _prefix_scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
         """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
         answer = at_every_step(question, block, torch.cat([block.x, z.flatten(0, 1)]))
-        clean, answer = answer[: len(block.x)], answer[len(block.x) :]
+        clean, answer = answer[: len(block.x)], question.linked(answer[len(block.x) :])
         target = block.target
         if isinstance(target, Tensor):
             asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
-            target = (clean.argmax(-1) if question.asked_target is None else asked).repeat_interleave(
-                z.shape[1], 0
-            )
+            if question.asked_target is None:
+                asked = default_class(clean, question.output)
+            target = asked.repeat_interleave(z.shape[1], 0)
             return pick(answer, target).view(*z.shape[:2], -1).double()
         ends = [pick(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
         return torch.stack(ends, -1).double()

@@ -55,7 +55,7 @@ class MaskingIG(Explainer):
         check_rule(self.rule)
 
     def attribute(self, question: Question) -> Attribution:
-        moving = torch.as_tensor(self.moving, device=question.x.device).bool()
+        moving = checks.numbers(self.moving, "moving").to(question.x.device).bool()
         try:
             moving = moving.expand_as(question.x)
         except RuntimeError:
@@ -70,8 +70,8 @@ class MaskingIG(Explainer):
 
             def at(piece: slice) -> Points:
                 z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None].to(block.x))
-                return Points(z, weight[piece].to(block.x))
+                return Points(z, weight[piece].to(block.x), position=alpha[piece].to(block.x))
 
-            return Path(block.x - start, at, start=start)
+            return Path(block.x - start, at, start=start, straight=True)
 
         return integrate(question, Plan((self.points,), random=False), path, label="explain with masking IG")

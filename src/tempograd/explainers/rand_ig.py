@@ -90,6 +90,6 @@ class RandIG(Explainer):
             )
             x = block.x[:, None]
             z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
-            return Points(z, free=free.to(x.dtype))
+            return Points(z, free=free.to(x.dtype), position=alpha[piece])
 
         return Path(block.x - block.baseline, at, start=block.baseline)

@@ -273,7 +273,7 @@ class Timing(Explainer):
         if "A5" in self.quirks:
             count = drawn.masks.sum(1)
             scale = scale * count / (count + torch.finfo(torch.float16).eps)
-        return Path(scale, at, start=block.baseline, controlled=self.controlled)
+        return Path(scale, at, start=block.baseline, straight=self.segments == 0, controlled=self.controlled)
 
 
 @lru_cache(maxsize=8)

@@ -5,9 +5,8 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
-from tempograd.engine import pick
+from tempograd.engine import both_logits, by_class, pick
 from tempograd.errors import InputError
 
 
@@ -16,22 +15,18 @@ class Reading:
     """Raw outputs along a route; state 0 is the clean series.
 
     With one output per step, everything has a further axis, time, that :meth:`over_steps` averages.
-    A model with one column has, as a classifier, the two classes "not" and "yes" (above one half); the
-    explained class is then the one of the clean series.
+    A single probability p is that of class 1 of two, and 1 - p that of class 0.
     """
 
-    raw: Tensor  # (series, state, class) or (series, state, time, class)
+    raw: Tensor  # (series, state, column) or (series, state, time, column)
     output: str
     target: Tensor | None  # (series,) or (series, time)
     steps: Tensor | None  # (series, time), which are averaged over
 
     @cached_property
     def predictions(self) -> Tensor:
-        """The output that was explained, like ``raw``; an output of another shape is one long vector."""
-        if self.output == "raw":
-            answer = self.raw
-        else:
-            answer = self.raw.sigmoid() if self._one_column else self.raw.softmax(-1)
+        """The output that was explained, one per class; an output of another shape is one long vector."""
+        answer = by_class(self.raw, self.output)
         return answer.flatten(2) if self.steps is None else answer
 
     @cached_property
@@ -42,24 +37,18 @@ class Reading:
     @property
     def probability(self) -> Tensor:
         """Probability of the explained class, like ``score``."""
-        if self._one_column:
-            return (self._sign * self.raw).sigmoid().squeeze(-1)
         return self.score
 
     @property
     def log_probability(self) -> Tensor:
         """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
-        if self._one_column:
-            return logsigmoid(self._sign * self.raw).squeeze(-1)
-        every = self.raw.log() if self.output == "raw" else self.raw.log_softmax(-1)
+        every = self.raw.log() if self.output == "raw" else both_logits(self.raw, self.output).log_softmax(-1)
         return pick(every, self._expanded_target)
 
     @property
     def retained(self) -> Tensor:
         """Whether the predicted class is the explained one, like ``score``."""
-        if self._one_column:
-            return ((self.raw >= 0) == (self.raw[:, :1] >= 0)).squeeze(-1)
-        return self.raw.argmax(-1) == self._expanded_target
+        return both_logits(self.raw, self.output).argmax(-1) == self._expanded_target
 
     @property
     def change(self) -> Tensor:
@@ -79,20 +68,11 @@ class Reading:
             return
         clean = self.raw[:, 0]
         sums = (clean.sum(-1) - 1).abs() < 1e-4
-        if self._one_column or not bool(((clean >= 0).all(-1) & sums).all()):
+        if self.raw.shape[-1] == 1 or not bool(((clean >= 0).all(-1) & sums).all()):
             raise InputError(
                 f"{metric} needs probabilities, and the raw output the explanation is about is none: "
                 "explain with output='probability', or a model whose rows are non-negative and sum to 1."
             )
-
-    @property
-    def _one_column(self) -> bool:
-        return self.raw.shape[-1] == 1
-
-    @property
-    def _sign(self) -> Tensor:
-        """1 where the clean series is a "yes", else -1."""
-        return torch.where(self.raw[:, :1] >= 0, 1.0, -1.0).to(self.raw)
 
     @property
     def _expanded_target(self) -> Tensor:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, place
+from tempograd.engine import Model, class_count, place
 from tempograd.errors import InputError, ModelError
 from tempograd.explanation import Explanation
+from tempograd.shown import explained_class
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,10 @@ class Subject:
 
     def target(self, rows: slice, answer: Tensor, steps: Tensor | None) -> Tensor | None:
         """Return the explained class, (series,) or (series, time); None if a function picked the score."""
-        if self.explanation.target is None:
+        explained = explained_class(self.explanation, answer.shape[-1])
+        if explained is None:
             return None
-        target, classes = self.explanation.target[rows].to(self.device), answer.shape[-1]
+        target, classes = explained[rows].to(self.device), class_count(answer.shape[-1], self.explanation.output)
         if target.ndim == 2 and steps is None:
             raise ModelError(
                 f"The explanation has one target per step, but the model returned shape {tuple(answer.shape)}: "

@@ -28,7 +28,7 @@ class RemovalCurve(NamedTuple):
         L1 distance of consecutive predictions, averaged over the explained steps. Its sum over the
         removals is the CPD (least important first: the CPP).
     predictions : Tensor of shape (series, K + 1, outputs), optional
-        Every output; None for models with one output per step.
+        Every output, both classes of a single probability; None for models with one output per step.
     """
 
     removed: Tensor

@@ -73,8 +73,8 @@ class CumulativePredictionDifference(Faithfulness):
 
     .. math:: \mathrm{CPD}(x) = \sum_{k=0}^{K-1} \lVert F(x^\uparrow_k) - F(x^\uparrow_{k+1}) \rVert_1
 
-    Unlike the difference from start to end, effects of opposite sign cannot cancel. A model with one column
-    counts that column only.
+    Unlike the difference from start to end, effects of opposite sign cannot cancel. A single probability stands
+    for two classes, and both count, as they do for a model that has a column for each.
 
     Parameters
     ----------

@@ -70,7 +70,20 @@ def predictions(model: nn.Module, split: Split) -> tuple[Tensor, Tensor]:
 
 def cross_entropy(logits: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
     """Cross-entropy of logits (…, C) and labels (…)."""
-    return functional.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction=reduction)
+    return functional.cross_entropy(one_per_class(logits, y).flatten(0, -2), y.flatten(), reduction=reduction)
+
+
+def one_per_class(logits: Tensor, y: Tensor) -> Tensor:
+    """Return logits (…, C) for labels (…): a single logit l, with or without an axis of its own, means (0, l).
+
+    Examples
+    --------
+    >>> one_per_class(torch.tensor([2.0, -1.0]), torch.tensor([1, 1]))
+    tensor([[ 0.,  2.],
+            [ 0., -1.]])
+    """
+    logits = logits[..., None] if logits.ndim == y.ndim else logits
+    return torch.cat([torch.zeros_like(logits), logits], -1) if logits.shape[-1] == 1 else logits
 
 
 def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
@@ -80,4 +93,4 @@ def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tenso
         raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
     device, dtype = place(model)
     for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
-        yield model(x.to(device, dtype)), y.to(device)
+        yield one_per_class(model(x.to(device, dtype)), y), y.to(device)

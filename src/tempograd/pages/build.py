@@ -21,7 +21,7 @@ from tempograd.pages import selection, text
 from tempograd.pages.content import collect, packed
 from tempograd.pages.predictions import Removal
 from tempograd.pages.scores import Scores, compute_scores, score_table
-from tempograd.shown import Explanations, labelled
+from tempograd.shown import Explanations, check_classes, completed, labelled
 from tempograd.version import __version__
 
 SCRIPTS = (  # one scope, in this order
@@ -67,7 +67,8 @@ def report(
     units : sequence of str, optional
         The unit of each channel, for instance ``["mmol/L", "bpm"]``; an empty text for none.
     classes : sequence of str, optional
-        What the model's outputs are called, for instance ``["survived", "died"]``.
+        What the model's outputs are called, for instance ``["survived", "died"]``, also where its only output is
+        the probability of the second.
     title : str, optional
         The heading of the page.
     removals : mutable mapping, optional
@@ -78,6 +79,10 @@ def report(
     first = next(iter(named.values()))
     split = selection.aligned(first, split)
     x = selection.values(named, split)
+    if model is not None:
+        named = {label: completed(found, model, x) for label, found in named.items()}
+        first = next(iter(named.values()))
+    check_classes(first, classes)
     shown = selection.chosen(first, series, selection.most(named))
     notice = "" if model is None else _notice(model, named)
     if scores is None:
@@ -95,11 +100,6 @@ def report(
         None if classes is None else tuple(map(str, classes)),
         removals,
     )
-    if classes is not None and content.removals and len(classes) != content.removals[0].outputs.shape[2]:
-        raise InputError(
-            f"classes must hold one name per output of the model, {content.removals[0].outputs.shape[2]}, "
-            f"got {len(classes)}."
-        )
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),

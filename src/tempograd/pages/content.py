@@ -16,7 +16,7 @@ from tempograd.pages.predictions import Removal, StepOutputs, Verdict, removal, 
 from tempograd.pages.records import STRONGEST, Flags, Floats, Map, Whole, maps, removal_counts, seen
 from tempograd.pages.scores import Scores
 from tempograd.pages.summary import Group, summaries
-from tempograd.shown import channel_names, plain
+from tempograd.shown import channel_names, plain, tells_class
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def collect(
         maps=drawn,
         counts=counts,
         removals=removed,
-        steps=step_outputs(removed[0].clean_steps, first, part) if per_step else None,  # type: ignore[index, arg-type]
+        steps=step_outputs(removed[0].clean_steps, first, part, classes) if per_step else None,  # type: ignore[index, arg-type]
         verdict=verdict(clean, first, part, per_step),
         summary=summaries(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
@@ -97,16 +97,13 @@ def collect(
 
 
 def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
-    if clean is None:
-        last = -1 if first.target is None else int(first.target.max())
-        return tuple(_output(first, k) for k in range(last + 1))
-    if clean.shape[1] == 1:
-        return ("class 1",) if first.output == "probability" else ("the model's output",)
-    return tuple(_output(first, k) for k in range(clean.shape[1]))
-
-
-def _output(first: Explanation, index: int) -> str:
-    return f"class {index}" if first.output == "probability" else f"output {index}"
+    count = first.n_outputs if clean is None else clean.shape[1]
+    if count is None:
+        count = 0 if first.target is None else int(first.target.max()) + 1
+    elif count == 1:
+        return ("the model's output",)
+    word = "class" if first.output == "probability" and (clean is not None or tells_class(first)) else "output"
+    return tuple(f"{word} {k}" for k in range(count))
 
 
 def packed(content: Content) -> str:

@@ -19,7 +19,7 @@ from tempograd import checks
 from tempograd.errors import InputError, MissingExtraError
 from tempograd.explanation import Explanation
 from tempograd.numerals import alike
-from tempograd.shown import settings
+from tempograd.shown import settings, tells_class
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -81,13 +81,16 @@ def _explained(explanation: Explanation) -> str:
         return "a score that a function picks from the model's output"
     if target.ndim == 2:
         kind = "its probabilities" if probable else "its raw outputs"
+        if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
+            kind = f"the probability of class {int(target.flatten()[0])}"
         rest = (
             "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
         )
         return f"one output per step, {kind}, {rest}"
-    # where all are 0 nobody knows whether that is the first class or the only output, which is of the second
-    called = "class" if probable and bool((target > 0).any()) else "output"
+    called = "class" if tells_class(explanation) else "output"
     kind = "as a probability" if probable else "as the model returns it"
+    if explanation.n_outputs == 1:
+        return f"the model's only output, {kind}"
     counts = Counter(target.tolist()).most_common()
     if len(counts) == 1:
         return f"{called} {counts[0][0]}, {kind}"

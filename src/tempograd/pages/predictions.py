@@ -1,5 +1,6 @@
 """What the model says about the series of a report, as they are and with the strongest cells removed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,7 +109,9 @@ def _read(subject: Subject, rows: slice, raw: Tensor) -> tuple[Tensor, Tensor | 
     return outputs, score, None if steps is None else reading.predictions[:, 0]
 
 
-def step_outputs(clean: Tensor, explanation: Explanation, split: Split | None) -> StepOutputs | None:
+def step_outputs(
+    clean: Tensor, explanation: Explanation, split: Split | None, names: Sequence[str] | None = None
+) -> StepOutputs | None:
     """Follow class 1 of two, the only output of one, and the explained class of more."""
     if explanation.target is None:
         return None
@@ -120,12 +123,13 @@ def step_outputs(clean: Tensor, explanation: Explanation, split: Split | None) -
     if split is not None and split.y.ndim == 2 and not split.y.is_floating_point():
         labels = (split.y.cpu() == (POSITIVE if classes == 1 else followed)).numpy()
     kind = "probability" if explanation.output == "probability" else "output"
-    name = f"{kind} of the explained class" if classes > 2 else f"{kind} of class 1"
+    positive = "class 1" if names is None else names[POSITIVE] if classes == 2 else ""
+    name = f"{kind} of the explained class" if classes > 2 else f"{kind} of {positive}"
     steps = explanation.steps
     values = plain(clean.gather(-1, followed[..., None]).squeeze(-1))
     alarm = labels is not None and classes <= 2 and kind == "probability"
     return StepOutputs(
-        name="the model's output" if classes == 1 and kind == "output" else name,
+        name="the model's output" if classes == 1 else name,
         values=values,
         labels=labels,
         explained=steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones((count, time), dtype=np.bool_),
@@ -143,16 +147,15 @@ def verdict(outputs: Floats | None, explanation: Explanation, split: Split | Non
         else:
             label = split.y.cpu().numpy()
     if outputs is not None and not per_step and explanation.target is not None:
-        predicted = _predicted(outputs, explanation.output)
+        predicted = _predicted(outputs)
     if predicted is not None and label is not None:
-        outcome = _outcomes(predicted, label, two=max(outputs.shape[1], 2) == 2)  # type: ignore[union-attr]
+        outcome = _outcomes(predicted, label, two=outputs.shape[1] == 2)  # type: ignore[union-attr]
     return Verdict(predicted, label, true_value, outcome)
 
 
-def _predicted(outputs: Floats, output: str) -> Whole | None:
-    if outputs.shape[1] > 1:
-        return np.asarray(outputs.argmax(1))
-    return (outputs[:, 0] >= 0.5).astype(np.int64) if output == "probability" else None
+def _predicted(outputs: Floats) -> Whole | None:
+    """Return the class with the largest output; a single output, which is a raw one, says no class."""
+    return np.asarray(outputs.argmax(1)) if outputs.shape[1] > 1 else None
 
 
 def _outcomes(predicted: Whole, label: Whole, *, two: bool) -> tuple[str, ...]:

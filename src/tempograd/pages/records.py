@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd.explanation import Explanation
 from tempograd.metrics._removal import rankings
-from tempograd.shown import limit, plain
+from tempograd.shown import limit, plain, sizes
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -51,7 +51,7 @@ def maps(explanations: Mapping[str, Explanation], observed: Flags) -> tuple[Map,
 
 
 def _map(label: str, explanation: Explanation, observed: Flags) -> Map:
-    values = plain(explanation.values)
+    values, sized = plain(explanation.values), plain(sizes(explanation))
     half = None
     if explanation.standard_error is not None:
         half = plain(explanation.interval(0.95)[1] - explanation.values)
@@ -60,8 +60,8 @@ def _map(label: str, explanation: Explanation, observed: Flags) -> Map:
         signed=explanation.signed,
         values=values,
         half=half,
-        limit=np.array([limit(row, seen) for row, seen in zip(values, observed, strict=True)], dtype=np.float32),
-        effect=np.abs(values).sum(1),
+        limit=np.array([limit(row, seen) for row, seen in zip(sized, observed, strict=True)], dtype=np.float32),
+        effect=sized.sum(1),
         order=order(explanation, observed),
     )
 

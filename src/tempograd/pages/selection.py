@@ -9,6 +9,7 @@ from tempograd import checks
 from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
+from tempograd.shown import sizes
 
 LARGEST = 12_600_000  # bytes of numbers before compression, so that a page stays below about 15 MB
 
@@ -75,7 +76,7 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
         return list(range(count))
     target = explanation.target
     classes = target if target is not None and target.ndim == 1 else torch.zeros(count, dtype=torch.int64)
-    size = explanation.strength.flatten(1).sum(1).cpu()
+    size = sizes(explanation).flatten(1).sum(1).cpu()
     groups = [(classes.cpu() == kind).nonzero().flatten() for kind in sorted(set(classes.tolist()))]
     picked: list[int] = []
     for group, share in zip(groups, _shares([len(group) for group in groups], most), strict=True):

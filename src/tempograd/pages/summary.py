@@ -5,7 +5,8 @@ For the series :math:`n` of a group, with scores :math:`A_{n,t,d}`, a channel's 
 .. math:: p_{n,d} = \sum_t A_{n,t,d}, \qquad s_{n,d} = \sum_t |A_{n,t,d}|
 
 and the summary holds their means over the group with standard errors, and the mean of :math:`A` and of
-:math:`|A|` at every moment. A cell that was not observed counts as 0: it did nothing.
+:math:`|A|` at every moment. A cell that was not observed counts as 0: it did nothing. So does a score below 0 of a
+method without signs, which says that the cell matters less than nothing.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from tempograd.explanation import Explanation
 from tempograd.pages.records import Floats
-from tempograd.shown import plain
+from tempograd.shown import plain, sizes
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ def summaries(explanations: Mapping[str, Explanation]) -> dict[str, tuple[Group,
 
 
 def _group(explanation: Explanation, target: Tensor | None, kind: int | None) -> Group:
-    values = explanation.values.detach().cpu()
+    sized = sizes(explanation).detach().cpu()
+    values = explanation.values.detach().cpu() if explanation.signed else sized
     if kind is not None and target is not None:
-        values = values[target.cpu() == kind]
+        values, sized = (part[target.cpu() == kind] for part in (values, sized))
     push, push_error = _mean(values.sum(1))
-    size, size_error = _mean(values.abs().sum(1))
+    size, size_error = _mean(sized.sum(1))
     return Group(
         kind=kind,
         count=len(values),
@@ -66,7 +68,7 @@ def _group(explanation: Explanation, target: Tensor | None, kind: int | None) ->
         size=size,
         size_error=size_error,
         mean=plain(values.double().mean(0)),
-        mean_size=plain(values.abs().double().mean(0)),
+        mean_size=plain(sized.double().mean(0)),
     )
 
 

@@ -96,25 +96,43 @@ def _summed(content: Content) -> str:
 
 def _question(content: Content) -> str:
     first = content.first
-    unit = _unit(first)
     if first.target is None:
         return "What is explained is the score that a function picked from the model&rsquo;s output."
-    single = first.output == "raw" and len(content.names.classes) == 1
-    if content.steps is not None:
-        if isinstance(first.steps, str):
-            return (
-                f"The model predicts at every step. A value is scored by its effect on the {unit} of its own step."
-            )
-        what = "its output" if single else f"the {unit} of the class it predicted (or that was asked for)"
-        return (
-            f"The model predicts at every step. What is explained is {what}, added up over the explained steps; a "
-            "value can act on its own and later steps."
-        )
-    if single:
+    return _step_question(content) if content.steps is not None else _series_question(content)
+
+
+def _step_question(content: Content) -> str:
+    what = _followed(content) or "of the class it predicted (or that was asked for)"
+    if isinstance(content.first.steps, str):
+        what = f"the {_unit(content.first)} {_followed(content)} at its own step".replace("  ", " ")
+        return f"The model predicts at every step. A value is scored by its effect on {what}."
+    what = "its output" if _single(content) else f"the {_unit(content.first)} {what}"
+    return (
+        f"The model predicts at every step. What is explained is {what}, added up over the explained steps; a "
+        "value can act on its own and later steps."
+    )
+
+
+def _series_question(content: Content) -> str:
+    if _single(content):
         return "What is explained is the only output of the model, as it is."
-    if first.output == "raw":
+    if content.first.output == "raw":
         return "What is explained is one output of the model per series, as it is, by default the largest."
+    if _followed(content) and len(content.first) > 1:
+        return f"What is explained is the probability {_followed(content)}, whatever the model predicted."
     return "What is explained is the probability of one class per series, by default the one the model predicted."
+
+
+def _single(content: Content) -> bool:
+    return content.first.output == "raw" and len(content.names.classes) == 1
+
+
+def _followed(content: Content) -> str:
+    """Name the class that is explained of every series and step; nothing if they differ."""
+    kinds = set() if content.first.target is None else set(content.first.target.flatten().tolist())
+    if len(kinds) != 1 or content.first.output != "probability":
+        return ""
+    return f"of {escape(content.names.classes[kinds.pop()])}"
 
 
 def _baseline(first: Explanation) -> str:

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.errors import InputError
+from tempograd.numerals import percent
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading
 from tempograd.plots.subject import Floats
 from tempograd.shown import Explanations, labelled
-from tempograd.verdict import curve, percent
+from tempograd.verdict import curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.plots.subject import Floats, chosen_channels
-from tempograd.shown import channel_names
+from tempograd.shown import channel_names, check_classes, sizes
 
 if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
@@ -83,7 +83,7 @@ def drivers(
     ----------
     explanation : Explanation
         By default series are explained for the class that is predicted, so that ``target=1`` takes those that
-        the model takes for class 1.
+        the model takes for class 1. A model with a single probability is explained for class 1 of every series.
     target : int, optional
         Only series that were explained for this class; by default all.
     rows : sequence of int or bool, optional
@@ -126,14 +126,14 @@ def drivers_record(
     """
     if per not in PER or by not in {"absolute", "signed"}:
         raise InputError(f"per must be 'series' or 'value' and by 'absolute' or 'signed', got {per!r} and {by!r}.")
+    check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
-    values = explanation.values[index].cpu().double()
-    if not explanation.signed:
-        values = values.clamp(min=0)
+    size = sizes(explanation)[index].cpu().double()
+    values = explanation.values[index].cpu().double() if explanation.signed else size
     mask = torch.ones_like(values) if explanation.mask is None else explanation.mask[index].cpu().double()
     count = mask.sum(1)
     share = count if per == "value" else torch.ones_like(count)
-    means = [_mean(part / share) for part in (values.sum(1), values.abs().sum(1))]  # 0 / 0: not observed
+    means = [_mean(part / share) for part in (values.sum(1), size.sum(1))]  # 0 / 0: not observed
     (signed_mean, signed_error), (size_mean, size_error) = means
     effect = np.nan_to_num(size_mean if by == "absolute" else signed_mean, nan=-np.inf)
     picked = chosen_channels(channels, names, effect, MOST, ordered=True)
@@ -157,17 +157,21 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     """Return the positions of the series that count."""
     index = torch.arange(len(explanation))
     if rows is not None:
-        index = index[torch.as_tensor(rows)]
+        index = index[checks.numbers(rows, "rows")]
     if target is not None:
         checks.whole(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
                 "target= needs an explanation of one class per series: choose series by rows= instead."
             )
+        count = explanation.n_outputs
+        if count is not None and target >= count:
+            raise InputError(f"target {target} is out of range: the model has {count} outputs, 0 to {count - 1}.")
         index = index[explanation.target.cpu()[index] == target]
     if not len(index):
         raise InputError(
-            f"No series is left to average over: none of those given was explained for class {target}."
+            f"No series is left to average over: none of those given was explained for class {target}. To "
+            "see another class explain it with target=, or choose series by rows=."
         )
     return index
 

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tempograd import checks
 from tempograd.engine import Model, place, predict, quiet
 from tempograd.explanation import Explanation
 from tempograd.numerals import number, probability
 from tempograd.plots.subject import Flags, Floats
 from tempograd.plots.wording import class_name
-from tempograd.shown import plain
+from tempograd.shown import check_classes, completed, plain, tells_class
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,19 @@ def said(
     classes: Sequence[str] | None = None,
 ) -> Said:
     """Tell what was explained of a series: the class, the model's output, the true label, if known."""
-    answer = None if model is None or x is None else _answer(model, x[i : i + 1], explanation.output)
+    answer = None
+    if model is not None and x is not None:
+        explanation = completed(explanation, model, x)
+        answer = _answer(model, x[i : i + 1], explanation.output)
+    check_classes(explanation, classes)
     target = None if explanation.target is None else explanation.target[i].cpu()
-    label = None if y is None else torch.as_tensor(y)[i].cpu()
+    label = None if y is None else checks.numbers(y, "y")[i].cpu()
     if target is not None and target.ndim == 1:
         steps = None if answer is None else _per_step(explanation, i, answer, target, label, classes)
-        return Said(_steps_text(explanation, i), steps=steps)
-    single = answer is not None and answer.shape[-1] == 1
+        return Said(_steps_text(explanation, i, classes), steps=steps)
     if target is None:
         return Said("explained: a score of your own")
-    text, output = f"explained: {_explained(explanation, int(target), single, classes)}", None
+    text, output = f"explained: {_explained(explanation, int(target), classes)}", None
     if answer is not None:
         output = float(answer[int(target)])
         written = (
@@ -69,20 +73,25 @@ def said(
     return Said(text, output)
 
 
-def _explained(explanation: Explanation, target: int, single: bool, classes: Sequence[str] | None) -> str:
-    if explanation.output == "probability":
-        return class_name(1 if single else target, classes)  # one column: the probability of "yes"
-    if classes is None:
-        return "the model's output" if single else f"output {target}"  # raw outputs need not be classes
-    return class_name(target, classes)
+def _explained(explanation: Explanation, target: int, classes: Sequence[str] | None) -> str:
+    if tells_class(explanation) or (explanation.output == "raw" and classes is not None):
+        return class_name(target, classes)
+    return "the model's output" if explanation.n_outputs == 1 else f"output {target}"  # need not be a class
 
 
-def _steps_text(explanation: Explanation, i: int) -> str:
-    if isinstance(explanation.steps, str):
-        return "explained: each cell's effect on its own step"
-    total = explanation.values.shape[1]
-    count = total if explanation.steps is None else int(explanation.steps[i].sum())
-    return f"explained: each step's class, summed over {'all' if count == total else f'{count} of {total}'} steps"
+def _steps_text(explanation: Explanation, i: int, classes: Sequence[str] | None) -> str:
+    steps, target = explanation.steps, explanation.target
+    chosen = (
+        steps[i].cpu() if isinstance(steps, Tensor) else torch.ones(explanation.values.shape[1], dtype=torch.bool)
+    )
+    kinds = set() if target is None else set(target[i].cpu()[chosen].tolist())
+    one = _explained(explanation, kinds.pop(), classes) if len(kinds) == 1 else None
+    if isinstance(steps, str):
+        return f"explained: each cell's effect on {'' if one is None else f'{one} at '}its own step"
+    total, count = len(chosen), int(chosen.sum())
+    what = "each step's class" if one is None else one
+    over = f"summed over {'all' if count == total else f'{count} of {total}'} steps"
+    return f"explained: {what}, {over}"
 
 
 def _per_step(
@@ -98,12 +107,13 @@ def _per_step(
     followed = target if count > 2 else torch.full_like(target, count - 1)
     kind = "probability" if explanation.output == "probability" else "output"
     what = "the explained class" if count > 2 else class_name(1, classes)
+    title = "the model's output" if count == 1 else f"{kind} of {what}"
     steps = explanation.steps[i].cpu() if isinstance(explanation.steps, Tensor) else torch.ones(len(answer))
     labels = None
     if label is not None and label.ndim == 1 and not label.is_floating_point():
         labels = (label == (1 if count <= 2 else followed)).numpy()
     values = plain(answer.gather(-1, followed[:, None])[:, 0])
-    return StepOutput(f"{kind} of {what}", values, steps.bool().numpy(), labels)
+    return StepOutput(title, values, steps.bool().numpy(), labels)
 
 
 def _answer(model: Model, x: Tensor, output: str) -> Tensor:

@@ -15,7 +15,7 @@ from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.plots.subject import Flags, Floats, chosen_channels, position, time_names, whole_series
-from tempograd.shown import channel_names, plain
+from tempograd.shown import channel_names, completed, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,8 +130,10 @@ def timing_steps_record(
     first = timing.plan.stages[0]  # later stages begin at the start of the path again
     count = min(checks.whole(shown, "shown", 1), first)
     chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
+    whole = whole_series(explanation, x)
+    explanation = completed(explanation, model, whole)
     with quiet(model):
-        question = _question(model, explanation, i, whole_series(explanation, x))
+        question = _question(model, explanation, i, whole)
         block = question.block(slice(0, 1))
         paths, mean, drawn, done = timing.paths(question), WeightedMean(errors=False), [], 0
         used = timing.plan.points if explanation.passes is None else int(explanation.passes[i])

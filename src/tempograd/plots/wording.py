@@ -23,11 +23,13 @@ def method(label: str) -> str:
 
 
 def class_name(index: int, classes: Sequence[str] | None) -> str:
-    """Call a class by its name, or by its number.
+    """Call a class by its name, or by its number where it has none.
 
     Examples
     --------
     >>> class_name(1, ("survived", "died")), class_name(1, None)
     ('“died”', 'class 1')
     """
-    return f"class {index}" if classes is None else f"“{name(str(classes[index]))}”"
+    if classes is None or index >= len(classes):
+        return f"class {index}"
+    return f"“{name(str(classes[index]))}”"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -36,9 +37,9 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
         archived = _read_archive(folder)
         return {key: archived[key] for key in keys if key in archived}
     if not (folder / "records").is_dir():
+        run = shlex.join(["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", str(folder)])
         raise DataError(
-            f"{folder} holds no results, neither records/ of a run nor {CELLS} of an archive: make some with "
-            f"tempograd bench {plan.name} --out {folder}."
+            f"{folder} holds no results, neither records/ of a run nor {CELLS} of an archive: run {run} first."
         )
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
     return {key: Record.load(path) for key, path in paths.items() if path.exists()}

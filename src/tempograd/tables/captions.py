@@ -1,5 +1,6 @@
 """What has to be said about a table and its panels."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 
 from tempograd.benchmark.labels import DATASET_LABELS, MODEL_LABELS
@@ -62,7 +63,7 @@ def notes(table: Table, second: str) -> list[str]:
         verb = "is" if table.missing == 1 else "are"
         found.append(
             f"{table.missing} of {table.total} cells {verb} not there ({ABSENT}): run "
-            f"tempograd bench {plan.name} --protocol {plan.protocol} --out RESULTS"
+            f"tempograd bench {shlex.quote(plan.name)} --protocol {plan.protocol} --out RESULTS"
         )
     return found
 

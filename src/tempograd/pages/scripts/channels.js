@@ -13,7 +13,12 @@ const spread = (values) => {
   return [low - room, high + room];
 };
 const seenValue = (d) => (t) => (observed(view.series, t, d) ? value(view.series, t, d) : null);
-const seenScore = (map, d) => (t) => (observed(view.series, t, d) ? score(map, view.series, t, d) : null);
+// As drawn: below 0 a method without signs says that a value matters less than nothing.
+const drawnScore = (map, t, d) => {
+  const v = score(map, view.series, t, d);
+  return map.signed ? v : Math.max(v, 0);
+};
+const seenScore = (map, d) => (t) => (observed(view.series, t, d) ? drawnScore(map, t, d) : null);
 const inZoom = (pick) => {
   const found = [];
   for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) found.push(pick(t));
@@ -51,7 +56,7 @@ const scoreRange = (shown) => {
   for (const d of shown) {
     for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) {
       if (!observed(view.series, t, d)) continue;
-      const v = Math.abs(score(view.map, view.series, t, d));
+      const v = Math.abs(drawnScore(view.map, t, d));
       size = Math.max(size, v);
       if (view.map.half) {
         const w = half(view.map, view.series, t, d);

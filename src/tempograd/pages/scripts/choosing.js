@@ -2,13 +2,14 @@
 
 const view = { series: 0, map: null, channels: 6, order: [], zoom: [0, 0], cursor: 0, count: 0 };
 let list = []; // positions of the series that pass the filters, in the chosen order
+let kindOf = null; // what the class filter goes by: the explained class or, where that is one for all, the predicted
 
 // With class names, since which of two classes counts as positive is only a convention: it is class 1.
 const outcomeName = (kind) => {
   const plain = { right: "right", wrong: "wrong" }[kind];
   if (plain) return plain;
-  const yes = className(data.classes.length > 1 ? 1 : 0),
-    no = data.classes.length > 1 ? className(0) : `not ${yes}`;
+  const yes = className(1),
+    no = className(0);
   const name = { TP: "true positive", FP: "false positive", TN: "true negative", FN: "false negative" }[kind];
   return `${name} (said ${kind[1] === "P" ? yes : no}, is ${kind === "TP" || kind === "FN" ? yes : no})`;
 };
@@ -44,7 +45,7 @@ const listSeries = () => {
   list = data.ids
     .map((_, i) => i)
     .filter(
-      (i) => (kind === "all" || String(data.target[i]) === kind) && (outcome === "all" || hasOutcome(i, outcome)),
+      (i) => (kind === "all" || String(kindOf[i]) === kind) && (outcome === "all" || hasOutcome(i, outcome)),
     );
   list.sort(SORTS[at("sort").value]);
   fill(

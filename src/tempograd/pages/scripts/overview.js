@@ -78,7 +78,7 @@ const mapPicture = () => {
     (t, d) => scoreText(view.map, t, d),
     ...colours(view.map),
     view.map.signed ? "down ← score → up" : "size of the score",
-    view.map.step[view.series] * 32767 > 1.001 * view.map.limit[view.series],
+    Math.abs(view.map.top.value[view.series * view.map.top.count]) > 1.001 * view.map.limit[view.series],
   );
   finish(picture);
 };

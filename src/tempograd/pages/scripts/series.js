@@ -40,7 +40,11 @@ const moveCursor = (t) => {
 const startSeries = () => {
   view.map = data.maps[0];
   view.zoom = [0, data.time - 1];
-  const kinds = data.target ? [...new Set(data.target)].sort((a, b) => a - b) : [];
+  const different = (values) => [...new Set(values ?? [])].sort((a, b) => a - b),
+    one = different(data.target).length < 2 && data.predicted !== null;
+  kindOf = one ? data.predicted : data.target;
+  const kinds = different(kindOf);
+  if (one) at("filter-class").previousSibling.textContent = "Predicted class ";
   fill(at("filter-class"), [["all", "all"], ...kinds.map((k) => [k, className(k)])]);
   at("filter-class").closest("label").hidden = kinds.length < 2;
   const steps = data.outcome ? {} : data.steps?.alarm ? STEP_OUTCOMES : {};

@@ -8,14 +8,14 @@ const summaryPart = () => {
   return { map: data.maps[place], group: data.summary.groups[kind], part: data.summary.maps[place][kind] };
 };
 
-const summaryTable = ({ part }, order) => {
+const summaryTable = ({ map, part }, order) => {
   const finite = (v) => (Number.isFinite(v) ? v : null);
   const lines = order.map((d) =>
     row(
       [
         element("th", data.channels[d], { scope: "row" }),
         element("td", withError(part.size[d], part.size_error[d])),
-        element("td", withError(part.push[d], part.push_error[d])),
+        ...(map.signed ? [element("td", withError(part.push[d], part.push_error[d]))] : []),
       ],
       {
         "data-channel": d,
@@ -26,6 +26,7 @@ const summaryTable = ({ part }, order) => {
       },
     ),
   );
+  at("summary-table").tHead.rows[0].lastElementChild.hidden = !map.signed; // sizes have no direction
   at("summary-table").tBodies[0].replaceChildren(...lines);
 };
 
@@ -157,7 +158,7 @@ const showSummary = () => {
   const found = summaryPart();
   const order = [...found.part.size.keys()].sort((a, b) => found.part.size[b] - found.part.size[a] || a - b);
   at("summary-count").textContent = counted(found.group.count, "series", "series");
-  at("summary-kind").closest("label").hidden = !found.map.signed;
+  at("summary-kind").closest("label").hidden = at("push-note").hidden = !found.map.signed;
   verdictInto("summary-certainty", found.map, found.map.certainty.whole, found.map.certainty.rough[0]);
   summaryTable(found, order);
   summaryBars(found, order);

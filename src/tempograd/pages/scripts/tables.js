@@ -128,8 +128,9 @@ const showKeys = () => {
     at("key-up-text").textContent = "pushed towards what the model says at the step";
     at("key-down-text").textContent = "pushed against it";
   }
-  const { map, series } = view,
-    missing = data.observedCount[series] < data.cells;
+  const { map, series } = view;
+  if (data.target) at("key-up-text").textContent = `pushed “${className(data.target[series])}” up`;
+  const missing = data.observedCount[series] < data.cells;
   const shown = {
     up: map.signed,
     down: map.signed,

@@ -4,7 +4,7 @@ An LSTM with a mean over time learns which of two channels carries a bump, if an
 abruptly the prediction changes along the path: where it does, rare path points carry the effect. Run on one
 thread, this takes about ten minutes:
 
-    OMP_NUM_THREADS=1 python benchmarks/coverage.py
+    OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py
 """
 
 import torch

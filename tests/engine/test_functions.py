@@ -1,0 +1,285 @@
+"""A function around a module is as safe as the module: same scores to the bit, and the module as it was."""
+
+import copy
+import functools
+import types
+
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+from conftest import series
+from tempograd.engine import modules_of, place
+
+
+class Disturbed(nn.Module):
+    """Channels first, with everything that training mode disturbs: batch statistics and two kinds of dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.conv, self.norm, self.drop = nn.Conv1d(3, 8, 3), nn.BatchNorm1d(8), nn.Dropout(0.5)
+            self.gru = nn.GRU(8, 6, 2, dropout=0.5, batch_first=True)
+            self.head = nn.Linear(6, 2)
+            for _ in range(10):
+                self(torch.randn(16, 3, 9) * 2 + 1)  # running statistics that are not those of the series
+
+    def forward(self, z):
+        hidden = self.drop(self.norm(self.conv(z)).relu()).transpose(1, 2)
+        return nn.functional.dropout(self.head(self.gru(hidden)[0][:, -1]), 0.5, self.training)
+
+
+class Turned(nn.Module):
+    """The honest twin: the same function as a module."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, z):
+        return self.net(z.transpose(1, 2))
+
+
+class Holder:
+    """An object whose method uses a module."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.other, self.net = nn.Linear(1, 1).double(), net
+
+    def predict(self, z):
+        return self.net(z.transpose(1, 2))
+
+
+class Hidden:
+    """An object that cannot be looked into."""
+
+    __slots__ = ("net",)
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = net
+
+    def __call__(self, z):
+        return self.net(z.transpose(1, 2))
+
+
+class Unregistered(nn.Module):
+    """A module that keeps another one where torch does not see it."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.nets = [net]
+
+    def forward(self, z):
+        return self.nets[0](z.transpose(1, 2))
+
+
+def _from(nets):
+    return lambda z: nets[0]["a"](z.transpose(1, 2))
+
+
+def _around(inner):
+    return lambda z: inner(z) + 0
+
+
+def _with_default(net):
+    def call(z, net=net):
+        return net(z.transpose(1, 2))
+
+    return call
+
+
+def _named_globally(net):
+    source = "def call(z):\n    return holder.nets['one'](z.transpose(1, 2))"
+    scope = {"holder": types.SimpleNamespace(nets={"one": net})}
+    exec(source, scope)  # a function whose globals are not those of this file
+    return scope["call"]
+
+
+FUNCTIONS = {
+    "lambda": lambda net: lambda z: net(z.transpose(1, 2)),
+    "direct forward": lambda net: lambda z: net.forward(z.transpose(1, 2)),
+    "default": _with_default,
+    "partial": lambda net: functools.partial(lambda model, z: model(z.transpose(1, 2)), net),
+    "container": lambda net: _from([{"a": net}]),
+    "global": _named_globally,
+    "method": lambda net: Holder(net).predict,
+    "function of a function": lambda net: _around(lambda z: net(z.transpose(1, 2))),
+    "hidden": Hidden,
+    "unregistered": Unregistered,
+    "wrapped": lambda net: tg.wrap(net, lambda net, z: net(z.transpose(1, 2))),
+    "wrapped, net known": lambda net: tg.wrap(net, call=lambda z: net(z.transpose(1, 2))),
+}
+METHODS = {
+    "timing": {"points": 8},
+    "integrated_gradients": {"points": 5},
+    "occlusion": {},
+    "lime": {"samples": 60},
+}
+
+
+def state(net: nn.Module) -> list:
+    modes = [part.training for part in net.modules()]
+    return [modes, net.gru.dropout, [p.requires_grad for p in net.parameters()], copy.deepcopy(net.state_dict())]
+
+
+def same_state(before: list, after: list) -> bool:
+    return before[:3] == after[:3] and all(torch.equal(before[3][key], after[3][key]) for key in before[3])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_a_function_is_as_safe_as_its_module(kind, method):
+    net, x = Disturbed().train(), series(3, 9, 3)
+    expected = tg.explain(Turned(net), x, method, **METHODS[method]).values
+    before = state(net)
+    found = tg.explain(FUNCTIONS[kind](net), x, method, **METHODS[method])
+    assert torch.equal(found.values, expected)
+    assert same_state(before, state(net))
+
+
+@pytest.mark.parametrize("kind", ["lambda", "hidden", "unregistered"])
+def test_metrics_pictures_and_reports_are_as_safe(kind, tmp_path):
+    net, x = Disturbed().train(), series(3, 9, 3)
+    model, before = FUNCTIONS[kind](net), state(net)
+    found = tg.explain(model, x, points=8)
+    twin = tg.explain(Turned(net), x, points=8)
+    scores, expected = tg.evaluate(model, found), tg.evaluate(Turned(net), twin)
+    assert all(torch.equal(scores[name], expected[name]) for name in expected)
+    tg.plots.series(found, 0, model=model)
+    tg.report(tmp_path / "report.html", model, [found])
+    assert same_state(before, state(net))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FUNCTIONS if kind not in {"hidden", "method", "unregistered"}])
+def test_the_precision_of_a_module_is_followed(kind):
+    net = Disturbed().double()
+    found = tg.explain(FUNCTIONS[kind](net), series(3, 9, 3), points=5)
+    expected = tg.explain(Turned(net), series(3, 9, 3), points=5)
+    assert torch.equal(found.values, expected.values)
+    assert place(FUNCTIONS[kind](net), torch.zeros(1))[1] == torch.float64
+
+
+def test_what_the_code_names_comes_before_what_lies_beside_it():
+    net = Disturbed().half()
+    assert modules_of(Holder(net).predict)[0] is net
+    assert place(Holder(net).predict, torch.zeros(1))[1] == torch.float16
+
+
+def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():
+    net = Disturbed().double()
+    with pytest.raises(tg.TempogradError, match=r"float32 on cpu .* tempograd.wrap"):
+        tg.explain(Hidden(net), series(3, 9, 3))
+    found = tg.explain(tg.wrap(net, Hidden(net)), series(3, 9, 3), points=5)
+    assert torch.equal(found.values, tg.explain(Turned(net), series(3, 9, 3), points=5).values)
+
+
+def test_the_name_of_the_weights_is_that_of_the_module():
+    net, x = Disturbed(), series(3, 9, 3)
+    found = tg.explain(lambda z: net(z.transpose(1, 2)), x, points=8)
+    with pytest.warns(tg.TempogradWarning, match="takes the 3 steps of x as its channels"):
+        assert found.fingerprint == tg.explain(net, x.transpose(1, 2), points=8).fingerprint
+    with torch.no_grad():
+        net.head.bias += 1
+    with pytest.warns(tg.TempogradWarning, match="another model"):
+        tg.evaluate(lambda z: net(z.transpose(1, 2)), found)
+
+
+def test_plain_weights_in_a_function_are_followed_too():
+    weight = nn.Parameter(torch.randn(27, 2, dtype=torch.float64))
+    found = tg.explain(lambda z: z.flatten(1) @ weight, series(2, 9, 3), points=8, target=0, output="raw")
+    expected = weight[:, 0].detach().view(9, 3) * series(2, 9, 3)
+    torch.testing.assert_close(found.values, expected.float())
+    assert weight.requires_grad
+
+
+@pytest.mark.parametrize("method", ["timing", "integrated_gradients", "rand_ig", "dynamask"])
+@pytest.mark.parametrize("owned", [True, False])
+def test_no_gradient_is_an_error_and_no_map_of_zeros(method, owned):
+    """Tokens end the graph; weights that want gradients of their own must not hide that."""
+    table = nn.Embedding(4, 2)
+    weight = torch.randn(4, 2, requires_grad=True)
+
+    def tokens(z):
+        token = z.sum(2).round().long().remainder(4)
+        return (table(token) if owned else weight[token]).mean(1)
+
+    with pytest.raises(tg.TempogradError, match="autograd can see"):
+        tg.explain(tokens, series(3, 9, 3), method)
+
+
+def test_a_step_without_gradient_for_own_steps_is_an_error_if_all_are():
+    weight = torch.ones(3, 2, requires_grad=True)
+    with pytest.raises(tg.TempogradError, match="autograd can see"):
+        tg.explain(lambda z: z.detach() @ weight, series(3, 5, 3), steps="own")
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # by torch's compiler, about what it reads itself
+def test_compiled_models_are_not_compiled_again():
+    net, x, runs = Disturbed().train(), series(3, 9, 3), []
+
+    def backend(graph, _):
+        runs.append(1)
+        return graph.forward
+
+    compiled = torch.compile(net, backend=backend)
+    expected, before = tg.explain(Turned(net), x, points=8).values, state(net)
+    found = tg.explain(lambda z: compiled(z.transpose(1, 2)), x, points=8)
+    first = len(runs)
+    tg.explain(lambda z: compiled(z.transpose(1, 2)), x, points=8)
+    assert first > 0
+    assert len(runs) == first
+    torch.testing.assert_close(found.values, expected)
+    assert same_state(before, state(net))
+
+
+class Learning(nn.Module):
+    """Changes its own weights when it runs."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.head = how, nn.Linear(6, 2)
+
+    def forward(self, z):
+        with torch.no_grad():
+            if self.how == "data":  # leaves no trace in the version of the tensor
+                self.head.weight.data.mul_(0.9)
+            else:
+                self.head.weight.mul_(0.9)
+        return self.head(z.flatten(1))
+
+
+@pytest.mark.parametrize("how", ["data", "in place"])
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("method", ["timing", "occlusion"])
+def test_a_forward_that_changes_its_weights_is_told_and_undone(how, inside, method):
+    net, x = Learning(how), series(2, 3, 2)
+    before = copy.deepcopy(net.state_dict())
+    with pytest.raises(tg.TempogradError, match="weights of Learning changed while the model ran"):
+        tg.explain((lambda z: net(z) + 0) if inside else net, x, method)
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+
+
+def test_weights_are_put_back_after_an_error_too():
+    net = Learning("data")
+    before = copy.deepcopy(net.state_dict())
+
+    def fails(z):
+        raise ArithmeticError(net(z).sum())
+
+    with pytest.raises(ArithmeticError):
+        tg.explain(fails, series(2, 3, 2))
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("net", "call", "said"),
+    [
+        ("net", lambda z: z, "net must be an nn.Module, got str"),
+        (nn.Linear(1, 1), "call", "call must be a function of series, got str"),
+    ],
+)
+def test_wrap_refuses_what_is_no_module_or_no_function(net, call, said):
+    with pytest.raises(tg.TempogradError, match=said):
+        tg.wrap(net, call)

@@ -1,0 +1,107 @@
+"""Several threads that explain one model: right scores, and the model and torch's settings as they were."""
+
+import sys
+import threading
+
+import pytest
+import torch
+
+import tempograd as tg
+from conftest import Recurrent, series
+from tempograd.engine import computing
+from tempograd.engine.holding import Hold
+from tempograd.engine.precision import exact, rounding
+
+
+@pytest.fixture
+def hasty():
+    """Let threads take turns as often as possible."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*works):
+    results, errors = [None] * len(works), []
+    gate = threading.Barrier(len(works))
+
+    def run(place):
+        gate.wait()
+        try:
+            results[place] = works[place]()
+        except Exception as error:  # shown by the assertion below
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    return results
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("mode", [True, False])
+def test_two_threads_explain_one_model(mode):
+    model, x = Recurrent().train(mode), series(8, 6, 3)
+    many, few = tg.explain(model, x).values, tg.explain(model, x[:3], points=120).values
+    for _ in range(4):
+        generator = torch.get_rng_state()
+        found = together(
+            lambda: tg.explain(model, x).values,
+            lambda: tg.explain(lambda z: model(z) + 0, x[:3], points=120).values,
+            lambda: tg.explain(model, x, "occlusion").values,
+        )
+        torch.testing.assert_close(found[0], many)
+        torch.testing.assert_close(found[1], few)
+        assert all(part.training == mode for part in model.modules())
+        assert all(weight.requires_grad for weight in model.parameters())
+        assert model.gru.dropout == 0.4
+        assert torch.equal(generator, torch.get_rng_state())
+
+
+def test_what_overlaps_is_put_back_by_the_last():
+    """The order that leaves the wrong state if each puts back what it has found."""
+    state = ["as it was"]
+
+    def change():
+        before = state[0]
+        state[0] = "changed"
+        return lambda: state.__setitem__(0, before)
+
+    first, second = Hold(), Hold()
+    first.take("state", change)
+    second.take("state", change)
+    second.take("state", change)  # twice is once
+    first.release()
+    assert state == ["changed"]
+    second.release()
+    assert state == ["as it was"]
+
+
+def test_what_fails_keeps_nothing_else_from_being_put_back():
+    done, hold = [], Hold()
+
+    def fails():
+        raise ArithmeticError
+
+    hold.take("a", lambda: lambda: done.append("a"))
+    hold.take("b", lambda: fails)
+    hold.take("c", lambda: lambda: done.append("c"))
+    with pytest.raises(ArithmeticError):
+        hold.release()
+    assert done == ["c", "a"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_overlapping_precisions_leave_torch_as_it_was(order):
+    """As two threads would enter and leave them."""
+    before = rounding(), torch.backends.mkldnn.matmul.fp32_precision
+    contexts = computing("tf32", torch.device("cpu")), exact(torch.device("cpu"))
+    contexts[order[0]].__enter__()
+    contexts[order[1]].__enter__()
+    contexts[order[0]].__exit__(None, None, None)
+    contexts[order[1]].__exit__(None, None, None)
+    assert (rounding(), torch.backends.mkldnn.matmul.fp32_precision) == before
