@@ -114,9 +114,10 @@ def errors(explanation: Explanation) -> Errors:
         unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top = goal(explanation), _by_top(explanation)
-    missed = [value > SLACK * aim for value in unmet]
     relative = torch.maximum(relative.cpu(), _steep(explanation))
     good = [value <= SLACK * aim for value in relative.tolist()]
+    # where the error is too large anyway, more points come first
+    missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
     if top:  # a run that was not stopped by its top had all the points there were
         good = [count < explanation.parameters["max_points"] for count in points]
     against = (objections.wrong(explanation) | objections.empty(explanation)).tolist()

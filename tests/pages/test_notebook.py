@@ -376,7 +376,8 @@ def test_it_says_how_sure_the_scores_are():
     total, change = alike(float(found.values[0].sum()), 0.25)
     sums = f"The scores sum to {total}; the prediction changed by {change}."
     assert f"This series alone: {found.verdict(0)}. {sums}" in text
-    alone = Reader(replace(found, change=None)[1:2]._repr_html_()).text
-    assert f"How sure: {found.verdict(1)}." in alone
+    unread = replace(found, change=None)
+    alone = Reader(unread[1:2]._repr_html_()).text
+    assert f"How sure: {unread.verdict(1)}." in alone
     assert "This series alone" not in alone
     assert "sum to" not in alone

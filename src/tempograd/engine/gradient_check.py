@@ -10,11 +10,12 @@ from torch import Tensor
 from tempograd.engine.evidence import CURVED, EDGE, NAMES, NOISE
 
 GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
-NEARBY, PART = 0.35, 0.5  # the same nearby, where the slope is at least that part of the map's size
+NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that part of the map's size
 OFF = 0.1  # share of the change that may be missing along the path
 SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
 STEEP = 5.0  # times the change per length of the path
 OFTEN = 8.0  # times the change that neighbours far from x may miss together
+LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
 TINY = torch.finfo(torch.float64).tiny
 
@@ -122,6 +123,7 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     scale = torch.maximum(whole, values.abs().sum((1, 2)))
     off = (missing.abs() > OFF * scale) | often
     jumps = known["jump"] > torch.maximum(JUMP * whole, 100 * EDGE * known["slope"]) + floor
+    steep = steep | (known["count"] < LOOKED)
     found = torch.where(off, torch.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
     found = torch.where(wrong, Found.WRONG, torch.where(jumps, Found.JUMPS, found))
     found = torch.where(whole > floor, found, Found.UNKNOWN)

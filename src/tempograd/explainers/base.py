@@ -228,9 +228,13 @@ class Explainer(ABC):
 
     def _attribution(self, question: Question) -> Attribution:
         found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
-        if found.change is None and self.targeted and not self.quirks:
-            return found._replace(change=change(question))
-        return found
+        told = found.change is not None or not self.targeted or self.quirks
+        blank = ~found.values.flatten(1).any(1)
+        if question.mask is not None:
+            blank &= question.mask.flatten(1).any(1)
+        if told or not bool(blank.any()):
+            return found
+        return found._replace(change=change(question))  # which a map of zeros may have to explain
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:

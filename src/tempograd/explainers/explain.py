@@ -41,6 +41,7 @@ def explain(
         - ``draws``: realisations of a model that draws random numbers to average over, 32 say
         - ``chunk``: sequences per pass of the model
         - ``precision``: ``"full"``, ``"tf32"`` or ``"bf16"``, how exactly the model multiplies
+        - ``gradient_check``: False leaves out the comparison of the gradient with differences of the score
         - ``channels``, ``times``, ``names``: what people call channels, steps and series, for tables and reports
 
     Examples
