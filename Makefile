@@ -3,15 +3,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
+DRAWN := tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-browser test-slow report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
-demo: .venv/core
+demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
 
 test: .venv/test
 	$(BIN)/python -m pytest
+
+test-draws: .venv/test  # what is learnt or drawn, with other seeds, other rounding and two threads
+	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest $(DRAWN)
+
+test-many-draws: .venv/test  # the same for several seeds, and for the arithmetic of other processors: half an hour
+	for seed in 2 3 4; do TEMPOGRAD_TEST_SEED=$$seed $(BIN)/python -m pytest $(DRAWN) || exit 1; done
+	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest $(DRAWN)
 
 test-browser: .venv/browser
 	$(BIN)/python -m pytest -m browser tests/browser

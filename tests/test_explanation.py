@@ -230,14 +230,15 @@ def test_names_are_kept_until_they_are_replaced(explanation):
 def test_the_text_tells_what_was_done():
     text = repr(tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", p=0.7, seed=4))
     assert text == (
-        "Explanation(3 × 6 × 2, method='rand_ig', output='probability', baseline='zero', seed=4, quirks=[], "
-        "points=50, p=0.7)"
+        "Explanation(3 × 6 × 2, method='rand_ig', output='probability' (softmax over 3 outputs), baseline='zero', "
+        "seed=4, quirks=[], points=50, p=0.7)"
     )
 
 
 def test_the_text_tells_the_baseline(tmp_path):
     model, x = linear(6, 2), series(3, 6, 2) + 1
     mask = x > 0.5
+    mask[:, 0] = True
     means = torch.stack([(x[i, :, d][mask[i, :, d]]).mean() for i in range(3) for d in range(2)]).view(3, 1, 2)
     off = means.repeat(1, 6, 1)
     off[2, 5, 1] += 0.01

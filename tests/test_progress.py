@@ -3,7 +3,7 @@ import io
 import pytest
 
 from tempograd import progress as module
-from tempograd.progress import muted, progress, render
+from tempograd.progress import muted, part, progress, render, say
 
 
 class Terminal(io.StringIO):
@@ -85,3 +85,42 @@ def test_a_line_that_began_before_stays(clock):
 )
 def test_beginning_end_and_hours(done, total, elapsed, text):
     assert render("x", done, total, elapsed).endswith(text)
+
+
+def shares(stream) -> list[str]:
+    return [line.split("]")[1].split(" %")[0].strip() for line in stream.getvalue().split("\r") if "]" in line]
+
+
+def test_parts_move_the_line_of_the_whole(clock, monkeypatch):
+    """Work inside a part never takes more than the part, and the part is full when it ends."""
+    monkeypatch.setattr(module, "PERIOD", 0.0)
+    stream = Terminal()
+    with progress(4, "whole", stream) as advance:
+        clock[0] = 2.0
+        with part(advance, 2, "first"):
+            with progress(2, "inner", stream) as inner:
+                inner(1)
+                inner(1)
+            with progress(10, "inner", stream) as inner:
+                inner(400)  # more than was announced
+            with muted(), progress(1, "hidden", stream) as hidden:
+                hidden()
+        with part(advance, 2, "second"):
+            pass
+    assert "inner" not in stream.getvalue()
+    assert shares(stream) == ["0", "12", "25", "38", "50", "50", "100"]
+    assert stream.getvalue().count("first") == 5
+
+
+def test_text_is_printed_above_the_line(clock, capsys, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(module.sys, "stdout", stream)
+    with progress(2, "work", stream) as advance:
+        clock[0] = 2.0
+        advance()
+        line = stream.getvalue()[1:]
+        say("done with one")
+    blank = "\r" + " " * len(line) + "\r"
+    assert stream.getvalue() == f"\r{line}{blank}done with one\n\r{line}{blank}"
+    say("no line any more")
+    assert stream.getvalue().endswith(f"{blank}no line any more\n")

@@ -38,7 +38,7 @@ def test_there_are_two_examples():
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_functions_stay_short(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 300
+    assert len(text.splitlines()) <= 800
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             start = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0].lineno

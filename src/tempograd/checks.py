@@ -41,6 +41,7 @@ def series(x: Any, layout: str = "BTD", name: str = "x") -> Tensor:
 
 def as_tensor(x: Any, name: str) -> Tensor:
     """Wrap an array without copying it; a read-only memory map is fine, since nothing writes to it."""
+    refuse_masked(x, name)
     if isinstance(x, Tensor):
         return x.detach()
     if isinstance(x, np.ndarray):
@@ -48,6 +49,24 @@ def as_tensor(x: Any, name: str) -> Tensor:
             warnings.filterwarnings("ignore", "The given NumPy array is not writ")
             return torch.from_numpy(x)
     raise InputError(f"{name} must be a tensor or a numpy array, got {type(x).__name__}.")
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """Refuse arrays that carry a mask of their own, which would be lost."""
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: {_unmask(name)}.")
+    if any(type(part).__name__ == "MaskedTensor" for part in parts):
+        raise InputError(
+            f"{name} is a torch MaskedTensor, whose mask would be lost: pass what its method "
+            f"to_tensor(0) returns{', and mask=x.get_mask()' if name == 'x' else ''}."
+        )
+
+
+def _unmask(name: str) -> str:
+    if name == "x":
+        return "pass x.filled(0), and mask=~np.ma.getmaskarray(x)"
+    return "pass what its method filled(…) returns, with a number for the masked cells"
 
 
 def identifiers(ids: Any, count: int) -> Tensor:
@@ -77,7 +96,7 @@ def observed(mask: Any, x: Tensor) -> Tensor | None:
     """Boolean tensor like ``x``, and beside it, True where a value was measured."""
     if mask is None:
         return None
-    tensor = as_tensor(mask, "mask")
+    tensor = with_sign(as_tensor(mask, "mask"), "mask")
     if tensor.shape != x.shape:
         raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
@@ -148,14 +167,37 @@ def lengths(mask: Tensor | None, x: Tensor) -> Tensor:
 
 
 def numbers(value: Any, name: str) -> Tensor:
-    """Return real numbers as a tensor."""
+    """Return real numbers as a tensor; integers without a sign become int64, where they fit."""
+    refuse_masked(value, name)
     try:
         tensor = torch.as_tensor(value).detach()
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError) as error:
+        if "verflow" in str(error):
+            raise InputError(f"{name} holds an integer beyond {2**63 - 1}, where int64 ends.") from None
         raise InputError(f"{name} must hold numbers, got {value!r}.") from None
     if tensor.is_complex():
         raise InputError(f"{name} must hold real numbers, got {tensor.dtype}.")
-    return tensor
+    return with_sign(tensor, name)
+
+
+def with_sign(tensor: Tensor, name: str) -> Tensor:
+    """Return unsigned integers as int64, and anything else as it is: beyond 2^63 they would turn negative.
+
+    Examples
+    --------
+    >>> with_sign(torch.tensor([1, 2], dtype=torch.uint64), "ids")
+    tensor([1, 2])
+    """
+    if tensor.dtype not in {torch.uint16, torch.uint32, torch.uint64}:
+        return tensor
+    signed = tensor.to(torch.int64)
+    if bool((signed < 0).any()):
+        largest = int(signed[signed < 0].max()) + 2**64
+        raise InputError(
+            f"{name} holds {largest}, but integers end at {2**63 - 1} (int64): pass smaller ones"
+            f"{', or the numbers as text in names=' if name == 'ids' else ''}."
+        )
+    return signed
 
 
 def real(value: Any, name: str) -> float:

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd import checks, student
-from tempograd.engine import GradientCheck, Model, fingerprint, relative_error
+from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
+from tempograd.engine.guess import written
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
 from tempograd.tensor_files import read_tensors, shrunk
@@ -53,15 +54,17 @@ class Explanation:
     target : Tensor, optional
         Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
         that of class 1, and 0 is its complement.
-    n_outputs : int, optional
-        How many outputs, or classes, the model has; a single probability stands for two classes. None in files
-        of versions that did not know: there, 0 was the name of a single probability.
+    columns : int, optional
+        Numbers that the model answers with per series, or per step. None in files of versions that did not know:
+        there, 0 was the name of a single probability.
     output : str
         ``"probability"`` or ``"raw"``: what was differentiated and is measured.
     steps : Tensor or "own", optional
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
+    draws, varies : int and bool
+        Realisations that were averaged, and whether the model answers differently each time it is asked.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
@@ -90,7 +93,9 @@ class Explanation:
     change: Tensor | None = None
     curve_points: Tensor | None = None
     curve_error: Tensor | None = None
-    n_outputs: int | None = None
+    draws: int = 1
+    varies: bool = False
+    columns: int | None = None
     gradient_check: GradientCheck | None = None
 
     def __post_init__(self) -> None:
@@ -113,9 +118,10 @@ class Explanation:
         shape = " × ".join(str(size) for size in self.values.shape)
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = checks.filled_with(self.baseline, self.x, self.mask)
+        output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={self.output!r}, baseline={baseline!r}, "
-            f"seed={self.seed}, {settings})"
+            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"seed={self.seed}, {draws}{settings})"
         )
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
@@ -145,6 +151,11 @@ class Explanation:
         half = torch.where(self.standard_error == 0, 0, student.quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Return how many outputs, or classes, the model has: a single probability stands for two classes."""
+        return None if self.columns is None else class_count(self.columns, self.output)
 
     @property
     def relative_error(self) -> Tensor | None:

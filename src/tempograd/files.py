@@ -1,8 +1,11 @@
 """Writing files so that a killed process never leaves half of one behind."""
 
 import os
+import signal
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tempograd.errors import DataError
@@ -30,6 +33,22 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off until the block is done, so that files that belong together are written together."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
+        yield
+        return
+    asked: list[bool] = []
+    before = signal.signal(signal.SIGINT, lambda *_: asked.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if asked:
+            raise KeyboardInterrupt
 
 
 def writable(folder: str | Path) -> Path:

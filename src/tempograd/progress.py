@@ -12,6 +12,8 @@ PERIOD = 0.1
 
 
 _muted: ContextVar[bool] = ContextVar("muted", default=False)
+_whole: ContextVar["_Part | None"] = ContextVar("whole", default=None)
+_drawn: ContextVar["_Line | None"] = ContextVar("drawn", default=None)
 
 
 class Advance(Protocol):
@@ -25,13 +27,45 @@ def progress(total: float, label: str, stream: TextIO | None = None) -> Iterator
     """Show how much of ``total`` is done while the block runs.
 
     Nothing is written unless ``stream`` (standard error by default) is a terminal and the work takes
-    longer than a second, and nothing inside :func:`muted`.
+    longer than a second, and nothing inside :func:`muted`. Inside :func:`part` it moves the line of the whole.
     """
+    whole = _whole.get()
+    if whole is not None:
+        yield _Stretch(whole, total).advance
+        return
     line = _Line(total, label, sys.stderr if stream is None else stream)
+    token = _drawn.set(line)
     try:
         yield line.advance
     finally:
+        _drawn.reset(token)
         line.clear()
+
+
+@contextmanager
+def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
+    """Let what runs inside the block move the line of the whole, of which it is ``amount`` units.
+
+    How many stretches of work follow one another inside is not known: each moves through half of what is left.
+    """
+    whole = _Part(advance, amount, note)
+    token = _whole.set(whole)
+    try:
+        whole.move(0)
+        yield
+        whole.move(amount)
+    finally:
+        _whole.reset(token)
+
+
+def say(text: str) -> None:
+    """Print a line on standard output, above the line that shows the progress."""
+    line = _drawn.get()
+    shown = "" if line is None else line.clear()
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    if line is not None and shown:
+        line.draw(shown)
 
 
 @contextmanager
@@ -47,7 +81,7 @@ def muted() -> Iterator[None]:
 class _Line:
     def __init__(self, total: float, label: str, stream: TextIO) -> None:
         self.total, self.label, self.stream = total, label, stream
-        self.done, self.note, self.width = 0.0, "", 0
+        self.done, self.note, self.text = 0.0, "", ""
         self.start = time.monotonic()
         self.next = self.start + DELAY
         self.visible = stream.isatty() and not _muted.get()
@@ -58,18 +92,47 @@ class _Line:
         now = time.monotonic()
         if self.visible and now >= self.next:
             self.next = now + PERIOD
-            self._write(render(self.label, self.done, self.total, now - self.start, self.note))
+            self.draw(render(self.label, self.done, self.total, now - self.start, self.note))
 
-    def clear(self) -> None:
-        if self.width:
-            self._write("")
+    def clear(self) -> str:
+        """Take the line away and return what it was."""
+        text = self.text
+        if text:
+            self.draw("")
             self.stream.write("\r")
             self.stream.flush()
+        return text
 
-    def _write(self, text: str) -> None:
-        self.stream.write("\r" + text.ljust(self.width))
+    def draw(self, text: str) -> None:
+        self.stream.write("\r" + text.ljust(len(self.text)))
         self.stream.flush()
-        self.width = len(text)
+        self.text = text
+
+
+class _Part:
+    """A share of the work that a line shows, and how much of it is still to come."""
+
+    def __init__(self, advance: Advance, amount: float, note: str) -> None:
+        self.advance, self.left, self.note = advance, amount, note
+
+    def move(self, amount: float) -> None:
+        amount = min(amount, self.left)
+        self.left -= amount
+        self.advance(amount, self.note)
+
+
+class _Stretch:
+    """Work inside a part; it never moves through more than half of what was left of the part."""
+
+    def __init__(self, whole: _Part, total: float) -> None:
+        self.whole, self.left = whole, whole.left / 2
+        self.unit = self.left / total if total else 0.0
+
+    def advance(self, amount: float = 1, note: str = "") -> None:  # the whole has its own note
+        amount = min(amount * self.unit, self.left)
+        self.left -= amount
+        if not _muted.get():
+            self.whole.move(amount)
 
 
 def render(label: str, done: float, total: float, elapsed: float, note: str = "", cells: int = 24) -> str:

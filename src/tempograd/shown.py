@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.engine import Model, class_count, one_logit, place, predict, quiet
+from tempograd.engine import Model, one_logit, place, predict, quiet
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 
@@ -87,8 +87,7 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
         return explanation
     with quiet(model), torch.no_grad():
         columns = predict(model, x[:1].to(*place(model, x)), "raw").shape[-1]
-    outputs = class_count(columns, explanation.output)
-    return replace(explanation, target=explained_class(explanation, columns), n_outputs=outputs)
+    return replace(explanation, target=explained_class(explanation, columns), columns=columns)
 
 
 def tells_class(explanation: Explanation) -> bool:

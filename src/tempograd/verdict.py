@@ -60,11 +60,17 @@ def sentence(explanation: Explanation, i: int | None = None, *, option: str = ""
     rest = ""
     if not asked.all():
         part, rest = part[asked], f"; nothing was explained in {int((~asked).sum()):,} series"
-    return (objections.objection(part) or _judged(part, option)) + rest
+    return (_noise(part, option) or objections.objection(part) or _judged(part, option)) + rest
+
+
+def _noise(part: Explanation, option: str) -> str:
+    if not part.varies or part.draws > 1:
+        return ""
+    return f"noisy: the model answers the same series differently each time; pass {option}draws=32"
 
 
 def _judged(part: Explanation, option: str) -> str:
-    if part.standard_error is None:
+    if part.standard_error is None or (part.draws > 1 and _incomplete(part)):
         return _without_draws(part, option) + objections.few(part)
     found = errors(part)
     text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
@@ -77,11 +83,13 @@ def poor(explanation: Explanation) -> bool:
     """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
     asked = objections.asked(explanation)
     explanation = explanation if asked.all() else explanation[asked]
-    if len(explanation) == 0 or objections.objection(explanation):
+    if len(explanation) == 0 or _noise(explanation, "") or objections.objection(explanation):
         return len(explanation) > 0
     if explanation.standard_error is None:
         gap = completeness_gap(explanation)
         return gap is not None and gap > GOAL
+    if explanation.draws > 1 and _incomplete(explanation):
+        return True
     return errors(explanation).good.count(False) > (1 - MOST) * len(explanation)
 
 
@@ -101,12 +109,15 @@ def errors(explanation: Explanation) -> Errors:
     points = [asked] * len(explanation) if isinstance(asked, int) else []
     if explanation.passes is not None:
         points = explanation.passes.tolist()
+    unmet = _unmet(explanation, points)
+    if explanation.draws > 1:
+        unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top = goal(explanation), _by_top(explanation)
-    unmet = _unmet(explanation, points)
-    missed = [value > SLACK * aim for value in unmet]
     relative = torch.maximum(relative.cpu(), _steep(explanation))
     good = [value <= SLACK * aim for value in relative.tolist()]
+    # where the error is too large anyway, more points come first
+    missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
     if top:  # a run that was not stopped by its top had all the points there were
         good = [count < explanation.parameters["max_points"] for count in points]
     against = (objections.wrong(explanation) | objections.empty(explanation)).tolist()
@@ -137,7 +148,8 @@ def _steep(explanation: Explanation) -> torch.Tensor:
 
 def _by_top(explanation: Explanation) -> bool:
     given = explanation.parameters
-    return given.get("tolerance") is not None and given.get("until") == "top"
+    by_top = given.get("tolerance") is not None and given.get("until") == "top"
+    return by_top and explanation.draws == 1
 
 
 def curve(explanation: Explanation) -> Curve | None:
@@ -189,6 +201,11 @@ def completeness_gap(explanation: Explanation) -> float | None:
         return None
     total = float(change.double().abs().sum())
     return float(residual.double().abs().sum()) / total if total else None
+
+
+def _incomplete(explanation: Explanation) -> bool:
+    gap = completeness_gap(explanation)
+    return gap is not None and gap > GOAL
 
 
 def _of_one(found: Errors, explanation: Explanation, option: str) -> str:
@@ -252,6 +269,8 @@ def needs(found: Errors) -> list[int]:
 
 def _advice(found: Errors, enough: list[int], parameters: dict[str, Any], option: str) -> str:
     """Say what to type: more points, or a tolerance where the method takes one and has none."""
+    if found.unit == "draws":
+        return f"; pass {option}draws={enough[0]} for {percent(found.goal)}" if enough else ""
     asked = parameters.get("tolerance") is not None
     takes = "tolerance" in parameters and parameters.get("segments") != 0 and parameters.get("controls", True)
     for_goal = "" if found.top else f" for {percent(found.goal)}"

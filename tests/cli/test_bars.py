@@ -75,7 +75,7 @@ SHOWN = {
     "evaluate": ["evaluate"],
     "report": ["evaluate"],
     "bench": ["read the data", "bench"],
-    "demo": ["train gru on state", "explain with timing", "evaluate"],
+    "demo": ["demo"],
 }
 
 

@@ -10,7 +10,6 @@ from unpacking import Page
 
 from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.cli import main
-from tempograd.cli.demo import METHODS
 from tempograd.data import load_dataset
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
@@ -340,46 +339,3 @@ def test_list_tells_facts_and_directions(capsys):
     main(["list", "metrics", "--json"])
     directions = {entry["name"]: entry["higher_is_better"] for entry in json.loads(capsys.readouterr().out)}
     assert directions == {name: kind.higher_is_better for name, kind in METRICS.items()}
-
-
-def test_demo_prints_and_writes_the_librarys_numbers(tmp_path, capsys):
-    out = tmp_path / "demo"
-    argv = ["demo", "--out", str(out), "--series", "2", "--epochs", "1", "--seed", "1", "--device", "cpu"]
-    assert main([*argv, "--methods", "deep_lift,winit,random"]) == 0
-    captured = capsys.readouterr()
-    printed = captured.out
-    assert captured.err == ""  # bars are for terminals
-    model, data = load_model(out / "model.safetensors"), load_dataset("state")
-    assert f"test accuracy {accuracy(model, data.test):.3f}" in printed
-    assert (out / "report.html").resolve().as_uri() in printed
-    assert (out / "table.md").read_text(encoding="utf-8") in printed
-    test = data.test.take(slice(2))
-    timing = Explanation.load(out / "timing.safetensors")
-    assert timing.seed == 1
-    assert timing.ids.tolist() == test.ids.tolist()
-    rows = {row[0]: row[1:] for row in _rows(out / "table.md")}
-    assert list(rows) == ["method", "timing", "deep_lift", "winit", "random"]
-    metrics = ["cpd", "cpp", "aup", "aur", "auroc"]
-    first = evaluate(model, timing, metrics=metrics, truth=test.truth)
-    noise = explain(model, test.x, "random", seed=1, ids=test.ids)
-    second = evaluate(model, noise, metrics=metrics, truth=test.truth)
-    for method, scores in (("timing", first), ("random", second)):
-        summaries = [summarise(values) for values in scores.values()]
-        assert rows[method][:5] == [with_error(s.mean, s.standard_error) for s in summaries]
-    gap = compare(second["cpd"], first["cpd"])
-    assert rows["random"][5].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
-    for name in ("series.png", "removal.png", "cost.png"):
-        assert (out / name).read_bytes().startswith(b"\x89PNG")
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "winit" in page  # in the table of scores, though it is not drawn
-
-
-def test_demo_has_every_method_and_refuses_others(capsys):
-    assert set(METHODS) == set(EXPLAINERS)
-    assert main(["demo", "--methods", "timinf"]) == 1
-    assert "Did you mean 'timing'?" in capsys.readouterr().err
-
-
-def _rows(path):
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]

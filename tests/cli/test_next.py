@@ -191,7 +191,7 @@ def test_names_that_do_not_fit_are_left_out_in_words_too(form, warned, capsys):
 def test_what_warnings_say_to_pass(capsys):
     far = torch.rand(4, TIME, 2) + 50
     np.savez("far.npz", x=far.numpy())
-    argv = ["explain", *ALARM, "--data", "far.npz", "--device", "cpu"]
+    argv = ["explain", *ALARM, "--data", "far.npz", "--device", "cpu", "--output", "probability"]
     assert main([*argv, "--method", "occlusion"]) == 0
     (advice,) = re.findall(r"pass (--[a-z]+ [a-z]+)\.", capsys.readouterr().err)
     assert main([*argv, "--method", "occlusion", *shlex.split(advice)]) == 0

@@ -92,7 +92,8 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
     assert lines[4] == f"  {sentence(expected, option='--set ')}"
     assert lines[5].startswith("  sign certain for ")
-    assert lines[6] == "Wrote e.safetensors."
+    assert lines[6].startswith("  explained: the probability of a class by softmax over 2 outputs")
+    assert lines[7] == "Wrote e.safetensors."
 
 
 @pytest.mark.usefixtures("net")

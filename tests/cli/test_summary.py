@@ -171,7 +171,7 @@ def natural():
 )
 def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys):
     np.savez("pumps.npz", **natural())
-    found = said(capsys, "Sign", *extra)
+    found = said(capsys, "Sign", "--output", "probability", *extra)
     message = (
         "tempograd: warning: 0 is far from every observed value of heat, depth (heat 51 to 79): scores compare "
         "with 0. For data in natural units pass --baseline average.\n"

@@ -178,7 +178,8 @@ def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():
 def test_the_name_of_the_weights_is_that_of_the_module():
     net, x = Disturbed(), series(3, 9, 3)
     found = tg.explain(lambda z: net(z.transpose(1, 2)), x, points=8)
-    assert found.fingerprint == tg.explain(net, x.transpose(1, 2), points=8).fingerprint
+    with pytest.warns(tg.TempogradWarning, match="takes the 3 steps of x as its channels"):
+        assert found.fingerprint == tg.explain(net, x.transpose(1, 2), points=8).fingerprint
     with torch.no_grad():
         net.head.bias += 1
     with pytest.warns(tg.TempogradWarning, match="another model"):

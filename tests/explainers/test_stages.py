@@ -75,7 +75,7 @@ def test_a_series_that_stops_has_the_map_of_as_many_points(chunk):
 
 
 def test_stopping_depends_on_the_series_alone():
-    model, x = steep(), series(12, 20, 2, dtype=torch.float64)
+    model, x = steep(), series(40, 20, 2, dtype=torch.float64)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.8
     method = Timing(50, *SETTING, tolerance=0.06, max_points=400)
     together = method(model, x, mask=mask)
@@ -99,7 +99,7 @@ def test_looks_end_where_the_last_series_stopped():
 
 
 def test_the_top_tenth_is_stable_when_few_of_its_cells_changed():
-    model, x = steep(), series(12, 20, 2, dtype=torch.float64)
+    model, x = steep(), series(40, 20, 2, dtype=torch.float64)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     x = torch.where(mask, x, 100.0)  # what was not observed must not count, however large
     found = Timing(50, *SETTING, tolerance=0.2, until="top", max_points=400)(model, x, mask=mask)

@@ -124,15 +124,18 @@ def test_without_segments_it_is_midpoint_integrated_gradients(model):
 )
 @pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
 def test_intervals_cover_the_converged_value(shape, lengths, anchored):
-    """Light to starved masking. Draws depend on the id, so 200 ids of one series are 200 seeds."""
-    model, x = smooth(*shape, seed=1), series(1, *shape, seed=2, dtype=torch.float64)
-    call = {"target": 0, "chunk": 4000}
-    converged = Timing(1500, *lengths)(model, x.expand(30, -1, -1), ids=range(1000, 1030), **call).values.mean(0)
-    for controls, most in ((False, 0.97), (True, 0.98)):  # what may be missing makes the latter wider
-        found = Timing(50, *lengths, anchored=anchored, controls=controls)(model, x.expand(200, -1, -1), **call)
-        low, high = found.interval(0.95)
-        inside = ((low <= converged) & (converged <= high))[found.free_points >= 2]
-        assert 0.93 <= inside.float().mean() <= most
+    """Light to starved masking, three models. Draws depend on the id, so 100 ids of one series are 100 seeds."""
+    call, inside = {"target": 0, "chunk": 4000}, {False: [], True: []}
+    for seed in (1, 11, 21):
+        model, x = smooth(*shape, seed=seed), series(1, *shape, seed=seed, dtype=torch.float64)
+        many = Timing(1500, *lengths)(model, x.expand(15, -1, -1), ids=range(1000, 1015), **call)
+        converged, x = many.values.mean(0), x.expand(100, -1, -1)
+        for controls, hits in inside.items():
+            found = Timing(50, *lengths, anchored=anchored, controls=controls)(model, x, **call)
+            low, high = found.interval(0.95)
+            hits.append(((low <= converged) & (converged <= high))[found.free_points >= 2].float().mean())
+    assert 0.92 <= sum(inside[False]) / 3 <= 0.97
+    assert 0.93 <= sum(inside[True]) / 3 <= 0.99  # what may be missing makes them wider
 
 
 def test_rand_ig_intervals_cover_and_both_readings_of_p_are_each_others_complement():

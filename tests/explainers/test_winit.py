@@ -108,7 +108,7 @@ def test_remembered_states_and_plain_runs_give_the_literal_loops(settings):
             return mean[0, u, f] + spread[0, u, f] * noise
 
     expected, total = literal(explainer, model, x, draws)
-    assert expected.abs().max() > 1e-4
+    assert expected.abs().max() > 1e-5
     for form in (model, lambda z: model(z) * 1, Recurrent(per_step=True).double().eval()):
         found = explainer(form, x, seed=5).values
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)

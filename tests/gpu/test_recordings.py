@@ -69,13 +69,13 @@ def test_playback_agrees_with_the_pass(method, target):
 
 @pytest.mark.parametrize("target", [None, 0, 1, [1, 0, 0, 1]])
 def test_a_single_logit_is_played_back_for_either_class(target):
-    model, x = Recurrent(classes=1).eval(), series(4, 12, 3)
+    model, x = Recurrent(classes=1).double().eval(), series(4, 12, 3, dtype=torch.float64)
     target = torch.tensor(target) if isinstance(target, list) else target
     slow = METHOD(model, x, target=target)
     model, x = model.cuda(), x.cuda()
     for _ in range(3):
         found = METHOD(model, x, target=target)
-        torch.testing.assert_close(found.values.cpu(), slow.values, rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(found.values.cpu(), slow.values, rtol=1e-4, atol=1e-7)
         assert torch.equal(found.target.cpu(), slow.target)
     assert recordings(model) == 1
     with pytest.raises(InputError, match="out of range: the model's only output"):
@@ -115,10 +115,13 @@ def test_hooks_are_called_every_time():
     for _ in range(3):
         METHOD(model, x)
     handle = model.head.register_forward_hook(lambda *_: calls.append(1))
-    for _ in range(3):
+    METHOD(model, x)
+    once = len(calls)
+    for _ in range(2):
         METHOD(model, x)
     handle.remove()
-    assert len(calls) == 3
+    assert once > 0
+    assert len(calls) == 3 * once
 
 
 def waits(_, answer):
@@ -154,6 +157,7 @@ def scales(_, answer):
 UNFIT = [waits, waits_unseen, draws, counts, copies, copies_without_waiting, scales]
 
 
+@pytest.mark.filterwarnings("ignore:The model answers the same series differently")  # one of them draws
 @pytest.mark.parametrize("extra", UNFIT)
 def test_models_that_cannot_be_recorded_run_as_usual(extra):
     model, x, state = Odd(extra).cuda(), series(4, 12, 3).cuda(), torch.cuda.get_rng_state()

@@ -96,12 +96,12 @@ def test_programs_explain_as_the_module_they_were_made_from(method, recurrent, f
     assert expected.values.abs().max() > 1e-3
     for form in forms.values():
         found = tg.explain(form, x, method, seed=3, **options)
-        torch.testing.assert_close(found.values, expected.values, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(found.values, expected.values, rtol=1e-3, atol=1e-5)
         assert torch.equal(found.target, expected.target)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)  # that the class of the model is another
             again = tg.evaluate(form, expected, metrics=["cpd", "accuracy"])
-        torch.testing.assert_close(again["cpd"], scores["cpd"], rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(again["cpd"], scores["cpd"], rtol=1e-3, atol=1e-5)
         assert torch.equal(again["accuracy"], scores["accuracy"])
 
 

@@ -202,7 +202,7 @@ def test_it_says_what_was_explained_of_other_models():
     raw = tg.explain(binary, x, output="raw")
     assert "Explained: the model's only output, as the model returns it.\n" in shown(raw).text
     # a file of an earlier version does not say whether 0 is the first class or a single probability, of class 1
-    older = replace(one, n_outputs=None, target=torch.zeros(6, dtype=torch.int64))
+    older = replace(one, columns=None, target=torch.zeros(6, dtype=torch.int64))
     assert "Explained: output 0, as a probability.\n" in shown(older).text
     many = tg.explain(lambda z: z[:, 0].repeat(1, 2) * 3, x, target=torch.arange(6))
     assert "Explained: 6 different classes, as a probability.\n" in shown(many).text
@@ -376,7 +376,8 @@ def test_it_says_how_sure_the_scores_are():
     total, change = alike(float(found.values[0].sum()), 0.25)
     sums = f"The scores sum to {total}; the prediction changed by {change}."
     assert f"This series alone: {found.verdict(0)}. {sums}" in text
-    alone = Reader(replace(found, change=None)[1:2]._repr_html_()).text
-    assert f"How sure: {found.verdict(1)}." in alone
+    unread = replace(found, change=None)
+    alone = Reader(unread[1:2]._repr_html_()).text
+    assert f"How sure: {unread.verdict(1)}." in alone
     assert "This series alone" not in alone
     assert "sum to" not in alone

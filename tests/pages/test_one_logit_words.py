@@ -130,7 +130,7 @@ def test_a_wrong_number_of_names_is_refused():
 def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_path):
     """There the single probability was called 0, and nothing said how many outputs there were."""
     now = explained()
-    older = replace(now, target=torch.zeros(4, dtype=torch.int64), n_outputs=None)
+    older = replace(now, target=torch.zeros(4, dtype=torch.int64), columns=None)
     older = tg.Explanation.load(older.save(tmp_path / "older.safetensors"))
     assert plots.series_record(older, 0, classes=CLASSES).said.text == "explained: output 0"
     assert plots.series_record(older, 0, model=Risk(), classes=CLASSES).said.text == TITLES[None][0].split(" (")[0]
@@ -145,7 +145,7 @@ def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_
 def test_the_steps_of_timing_are_those_of_the_explained_class():
     x = torch.randn(2, 8, 2, generator=torch.Generator().manual_seed(0))
     up, down = (tg.explain(Risk(), x, "timing", target=target) for target in (1, 0))
-    older = replace(up, target=torch.zeros(2, dtype=torch.int64), n_outputs=None)
+    older = replace(up, target=torch.zeros(2, dtype=torch.int64), columns=None)
     slopes = [plots.timing_steps_record(Risk(), each, 0, channel=0).mean_gradient for each in (up, down, older)]
     assert slopes[0][2] > 0.01
     np.testing.assert_allclose(slopes[1], -slopes[0])

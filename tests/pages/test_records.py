@@ -277,7 +277,7 @@ def test_chosen_series_spread_over_classes_and_sizes(flat):
 def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     """500 series of 48 × 32 with two methods that have errors: 12 bytes a cell, and a third more as text."""
     large = torch.zeros(1, 48, 32)
-    per_series = dict.fromkeys(("passes", "change", "curve_points", "curve_error"))
+    per_series = dict.fromkeys(("passes", "change", "curve_points", "curve_error", "gradient_check"))
     made = type(explanations[0])(
         **{**vars(explanations[0]), **per_series, "values": large, "standard_error": large}
     )

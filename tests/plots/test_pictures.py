@@ -14,6 +14,7 @@ from plot_toys import HOSTILE, Running, looked_at, waves, with_gaps
 import tempograd as tg
 from tempograd import plots
 
+pytestmark = pytest.mark.exact_draws
 STORED = Path(__file__).parent / "pictures"
 TOLERANCE = 4  # root mean square of 0 … 255: rounding gives less, a bar that is missing more
 DPI = 50

@@ -19,6 +19,7 @@ from tempograd.cli.listing import add_list
 from tempograd.cli.report import add_report
 from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
+from tempograd.cli.words import as_typed
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.version import __version__
 
@@ -61,10 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.run(args)
             sys.stdout.flush()
     except TempogradError as error:
-        print(f"tempograd: {error}", file=sys.stderr)
+        print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("tempograd: interrupted, nothing half-written was left behind.", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        left = str(error) or "nothing half-written was left behind."
+        print(f"tempograd: interrupted, {left}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -128,7 +130,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
             if issubclass(category, TempogradWarning):
-                print(f"tempograd: warning: {message}", file=sys.stderr)
+                print(f"tempograd: warning: {as_typed(str(message))}", file=sys.stderr)
             else:
                 usual(message, category, *rest, **named)
 

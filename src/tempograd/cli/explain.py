@@ -76,7 +76,6 @@ def _add_method(group: Any) -> None:
     )
     group.add_argument(
         "--output",
-        default="probability",
         choices=("probability", "raw"),
         help="raw: the model's output as it is, for regression or probabilities (default: probability)",
     )
@@ -96,11 +95,11 @@ def run(args: argparse.Namespace) -> None:
     options: dict[str, Any] = {
         "target": args.target,
         "baseline": args.baseline,
-        "output": args.output,
         "steps": args.steps,
         "seed": args.seed,
         **series.options,
     }
+    options |= {} if args.output is None else {"output": args.output}
     options |= dict(args.settings)
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):

@@ -42,6 +42,8 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
         "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": answers.shape[-1],
         "predicted": None,
+        "output": explanation.output,
+        "what": what(explanation),
         "explained": {},
         "accuracy": accuracy(answers, explanation, series),
         "verdict": sentence(explanation, option="--set "),
@@ -62,6 +64,23 @@ def _counts(classes: "Tensor") -> dict[str, int]:
 
     numbers, counts = torch.unique(classes, return_counts=True)
     return {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
+
+
+def what(explanation: "Explanation") -> str:
+    """Say what was explained: what was made of the model's outputs, and how to have it otherwise."""
+    outputs, one = explanation.columns, explanation.columns == 1
+    if explanation.output == "raw":
+        return "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is"
+    if one:
+        asked = explanation.target
+        which = 0 if asked is not None and not bool(asked.any()) else 1
+        return f"the probability of class {which} by a sigmoid of the one output (--output raw for a regression)"
+    whose = (
+        "a score of your own from the probabilities"
+        if explanation.target is None
+        else "the probability of a class"
+    )
+    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
 
 
 def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") -> float | None:

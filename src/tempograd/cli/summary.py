@@ -28,7 +28,7 @@ def show(
     """
     facts = summary(explanation, model, series)
     named = args.classes or series.classes
-    classes = fitting_classes(named, facts["outputs"], args.output, given=args.classes is not None)
+    classes = fitting_classes(named, facts["outputs"], facts["output"], given=args.classes is not None)
     if named and not classes:
         facts["accuracy"] = None  # nobody knows which class a label is
     following = _report_command(args, fits=bool(classes) or not named, faulty=faulty)
@@ -78,6 +78,7 @@ def _score_lines(facts: dict[str, Any]) -> Iterator[str]:
     if facts["sign_certain"] is not None:
         which = "the ten strongest values" if facts["steps"] * facts["channels"] > CELLS else "the values"
         yield f"sign certain for {_percent(facts['sign_certain'])} of {which} of each series"
+    yield f"explained: {facts['what']}"
 
 
 def _count(number: int, noun: str) -> str:

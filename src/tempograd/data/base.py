@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd import checks
 from tempograd.data.folds import fold_indices
 from tempograd.errors import InputError
 
@@ -60,6 +61,7 @@ class Split:
                     f"{name} must be a bool tensor shaped like x {tuple(self.x.shape)}, got {cells.dtype} of "
                     f"shape {tuple(cells.shape)}."
                 )
+        object.__setattr__(self, "ids", checks.with_sign(self.ids, "ids"))
         if self.ids.shape != (len(self.x),) or len(torch.unique(self.ids)) != len(self.x):
             raise InputError(f"ids must be {len(self.x)} distinct integers, one per series.")
 

@@ -37,6 +37,7 @@ from tempograd.engine.prediction import (
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.question import Block, Question
 from tempograd.engine.quiet import quiet, spare
+from tempograd.engine.resuming import answered, nested, resumes, spans, wider
 from tempograd.engine.wrapping import wrap
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "Target",
     "WeightedMean",
     "accumulate",
+    "answered",
     "at_every_step",
     "both_logits",
     "by_class",
@@ -75,6 +77,7 @@ __all__ = [
     "link",
     "modules_of",
     "mutable_if_needed",
+    "nested",
     "one_logit",
     "owner",
     "pick",
@@ -87,6 +90,9 @@ __all__ = [
     "require_path",
     "require_prefixes",
     "resolution",
+    "resumes",
+    "spans",
     "spare",
+    "wider",
     "wrap",
 ]

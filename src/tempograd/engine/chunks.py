@@ -39,6 +39,7 @@ class Chunks:
         memory: dict[Hashable, int] | None = None,
     ) -> None:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
+        self.device, self.automatic = device, size is None
         usual = max(1, min(_most(device), CELLS // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 

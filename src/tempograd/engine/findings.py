@@ -9,6 +9,8 @@ from torch import Tensor
 from tempograd.engine.later import Later
 from tempograd.errors import ModelError
 
+KEPT = 2**14  # numbers of the first answers that are kept for a second look
+
 
 class Findings:
     """Collects what the answers to the clean series show, and refuses them in one sentence."""
@@ -16,12 +18,27 @@ class Findings:
     def __init__(self) -> None:
         self._found: list[Tensor] = []
         self._first: Later | None = None  # until somebody looked at it
+        self._kept: dict[int, tuple[int, Later]] = {}  # by the first series: how many, and the answers
 
-    def add(self, answer: Tensor) -> None:
-        """Look at the answers of one block."""
+    def add(self, answer: Tensor, first: int) -> None:
+        """Look at the answers of one block, which begins with series ``first``."""
         self._found.append(findings(answer))
         if len(self._found) == 1:
             self._first = Later(self._found[0])
+        most = max(1, KEPT // max(1, answer[0].numel()))
+        count = min(len(answer), most - first)
+        if count > self._kept.get(first, (0, None))[0]:
+            self._kept[first] = count, Later(answer[:count].clone())
+
+    def kept(self) -> Tensor | None:
+        """Return the answers to the first series, on the host, (series, …); None if nothing was answered."""
+        parts: list[Tensor] = []
+        place = 0
+        while place in self._kept:
+            count, answers = self._kept[place]
+            parts.append(answers.cpu())
+            place += count
+        return torch.cat(parts) if parts else None
 
     def verify_once(self, output: str, shape: Sequence[int]) -> None:
         """Judge the first block, if nobody has, without waiting for later work."""

@@ -12,11 +12,12 @@ from torch import Tensor
 from tempograd.engine.evidence import CURVED, EDGE, NAMES, NOISE
 
 GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
-NEARBY, PART = 0.35, 0.5  # the same nearby, where the slope is at least that part of the map's size
+NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that part of the map's size
 OFF = 0.1  # share of the change that may be missing along the path
 SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
 STEEP = 5.0  # times the change per length of the path
 OFTEN = 8.0  # times the change that neighbours far from x may miss together
+LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
 TINY = np.finfo(np.float64).tiny
 Floats = NDArray[np.float64]
@@ -129,7 +130,8 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     often = (far > LARGE) & (gaps[:, 0] > OFTEN * whole)  # one point beyond a cliff is in two pairs
     off = (np.abs(missing) > OFF * scale) | often
     jumps = known["jump"] > np.maximum(JUMP * whole, 100 * EDGE * slope) + floor
-    found = np.where(off, np.where(slope > STEEP * whole, Found.STEEP, Found.JUMPS), Found.AGREES)
+    steep = (slope > STEEP * whole) | (known["count"] < LOOKED)
+    found = np.where(off, np.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
     found = np.where(wrong, Found.WRONG, np.where(jumps, Found.JUMPS, found))
     nearby = np.where(known["noise"] > 0, facts[:, -2:].T / np.maximum(local, TINY), np.nan).T
     found = np.where(whole > floor, found, Found.UNKNOWN)

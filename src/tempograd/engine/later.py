@@ -29,6 +29,10 @@ class Later:
         """Return all of them."""
         return list(self._arrived().tolist())
 
+    def cpu(self) -> Tensor:
+        """Return them as a tensor on the host."""
+        return self._arrived()
+
     def _arrived(self) -> Tensor:
         if self._event is not None:
             self._event.synchronize()

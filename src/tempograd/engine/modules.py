@@ -37,14 +37,14 @@ def modules_of(model: Model) -> list[nn.Module]:
     module = owner(model)
     if module is not None:
         return [module]
-    found = [part for part in _reached(model) if isinstance(part, nn.Module)]
+    found = [part for part in reached(model) if isinstance(part, nn.Module)]
     inside = {id(part) for module in found for part in module.modules() if part is not module}
     return [module for module in found if id(module) not in inside]
 
 
 def is_compiled(model: Model) -> bool:
     """Tell whether ``torch.compile`` has had its hands on a model or on what can be found behind it."""
-    if owner(model) is None and any(hasattr(part, "_torchdynamo_orig_callable") for part in _reached(model)):
+    if owner(model) is None and any(hasattr(part, "_torchdynamo_orig_callable") for part in reached(model)):
         return True
     parts = chain.from_iterable(module.modules() for module in modules_of(model))
     return any(
@@ -60,7 +60,7 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
             if tensor.is_floating_point():
                 return tensor.device, tensor.dtype
     if owner(model) is None:
-        loose = [part for part in _reached(model) if isinstance(part, Tensor) and part.is_floating_point()]
+        loose = [part for part in reached(model) if isinstance(part, Tensor) and part.is_floating_point()]
         for tensor in loose:
             if isinstance(tensor, nn.Parameter):
                 return tensor.device, tensor.dtype
@@ -69,7 +69,7 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     return x.device, x.dtype
 
 
-def _reached(model: Any) -> Iterator[Any]:
+def reached(model: Any) -> Iterator[Any]:
     """Yield the objects that a function can reach, itself first, each once."""
     seen: set[int] = set()
     waiting = [(model, 0)]

@@ -18,8 +18,8 @@ WHERE_PER_STEP = "own where there is one output per step"  # what the released c
 LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
-    r"tensors to be on the same device|same dtype|expected scalar type|Input type \(.*\) and (weight|bias) type"
-    r"|not on the expected device"
+    r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
+    r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
@@ -113,28 +113,26 @@ def _plain(said: str, z: Tensor) -> str | None:
     return None
 
 
-def misfit(error: Exception, shape: Sequence[int], layout: str) -> str | None:
+def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable[[], str]) -> str | None:
     r"""Return one sentence if a model failed because series (batch, time, channel) do not fit it.
 
     Whatever else goes wrong inside a model is for its author, who needs the error as it is: None.
 
     Examples
     --------
-    >>> print(*misfit(RuntimeError("Wrong size."), (5, 4, 9), "BTD").split(": "), sep="\n")
+    >>> said = misfit(RuntimeError("Wrong size."), (5, 4, 9), "BTD", lambda: "; pass layout='BDT'")
+    >>> print(*said.split(": "), sep="\n")
     The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
-    Wrong size; if time and channel are swapped, pass layout='BDT'.
+    Wrong size; pass layout='BDT'.
     """
     if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
         return None
     batch, time, channels = shape
-    given, names, other = (batch, time, channels), "(batch, time, channel)", "BDT"
+    given, names = (batch, time, channels), "(batch, time, channel)"
     if layout == "BDT":
-        given, names, other = (batch, channels, time), "(batch, channel, time)", "BTD"
+        given, names = (batch, channels, time), "(batch, channel, time)"
     said = str(error).strip().split("\n")[0].rstrip(".")
-    return (
-        f"The model cannot take x of shape {given}, read as {names}: {said}; if time and channel are swapped, "
-        f"pass layout={other!r}."
-    )
+    return f"The model cannot take x of shape {given}, read as {names}: {said}{advice()}."
 
 
 def pick(answer: Tensor, target: Target) -> Tensor:

@@ -15,20 +15,21 @@ from tempograd import checks
 from tempograd.engine.ahead import Landing
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
+from tempograd.engine.guess import PROBABILITY, Guess
 from tempograd.engine.modules import Model, owner, place
 from tempograd.engine.prediction import (
     OUTPUTS,
     Target,
     by_class,
-    class_count,
     default_class,
     link,
     misfit,
     pick,
-    raw,
     resolve_steps,
     resolve_target,
 )
+from tempograd.engine.resuming import answered
+from tempograd.engine.touched import advice
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -77,11 +78,12 @@ class Question:
     dtype: torch.dtype
     chunk: int | None = None
     layout: str = "BTD"  # of the series as the user has them
+    guessed: bool = False  # whether nobody said what the output is
+    columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     checked: bool = False  # whether the gradient is compared with differences of the score
     target: Target | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
-    n_outputs: int | None = None  # of the model, one probability counted as two classes; known as early
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     landing: Landing = field(default_factory=Landing)
     _findings: Findings = field(default_factory=Findings)
@@ -96,7 +98,7 @@ class Question:
         baseline: Any = None,
         mask: Any = None,
         steps: Any = None,
-        output: str = "probability",
+        output: str = PROBABILITY,
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
@@ -124,7 +126,8 @@ class Question:
             ids=checks.identifiers(ids, len(x)),
             asked_target=target,
             asked_steps=steps,
-            output=output,
+            output=str(output),
+            guessed=isinstance(output, Guess),
             seed=_seed(seed),
             device=device,
             dtype=dtype,
@@ -165,7 +168,7 @@ class Question:
         if self.target is None:
             self._learn(answer)
         answer = answer.detach()
-        self._findings.add(answer)
+        self._findings.add(answer, block.rows.start)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
             chosen = default_class(answer, self.output)
@@ -191,6 +194,10 @@ class Question:
         """Read the clean series of a block in a pass of their own."""
         with torch.no_grad():
             return self.read(block, self.call(block.x))
+
+    def answered(self) -> Tensor | None:
+        """Return the model's raw answers to the first of the clean series, on the host; None if there are none."""
+        return self._findings.kept()
 
     def verify_once(self) -> None:
         """Verify the first block's answers, so that a long run fails early; waits for no later work."""
@@ -238,15 +245,21 @@ class Question:
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
 
-    def call(self, z: Tensor) -> Tensor:
-        """Call the model; where the very first series do not fit it, say so in one sentence."""
+    def call(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
+        """Call the model; where the very first series do not fit it, say so in one sentence.
+
+        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
+        """
         try:
-            return raw(self.model, z)
+            return answered(self.model, z, alike)
         except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
-            message = misfit(error, self.x.shape, self.layout) if self.target is None else None
+            message = self._misfit(error, z) if self.target is None else None
             if message is None:
                 raise
             raise ModelError(message) from error
+
+    def _misfit(self, error: Exception, z: Tensor) -> str | None:
+        return misfit(error, self.x.shape, self.layout, lambda: advice(self.model, z, self.layout))
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""
@@ -257,9 +270,9 @@ class Question:
                 f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
                 f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
             )
+        self.columns = answer.shape[-1]
         self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
         shape = (len(self.x), *answer.shape[1:-1])
-        self.n_outputs = class_count(answer.shape[-1], self.output)
         chosen = resolve_target(self.asked_target, shape, answer.shape[-1], self.output)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):

@@ -159,9 +159,13 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
 
 def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _Recording | None:
     free = torch.cuda.mem_get_info(stream.device)
+    if free[0] < 2 * SHARE * free[1]:  # what torch keeps for later cannot be used or freed while it records
+        torch.cuda.empty_cache()
+        free = torch.cuda.mem_get_info(stream.device)
     graph = torch.cuda.CUDAGraph()
     try:
-        with _own_generator(stream.device), _no_collection():
+        with _own_generator(stream.device), _no_collection(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # where the pass fails at once
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 outputs = work(*static)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Prefixes, Question, one_logit, pieces
+from tempograd.engine import Block, Prefixes, Question, one_logit, pieces, spans, wider
 from tempograd.errors import InputError, ModelError
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
@@ -59,7 +59,8 @@ def replace_cells(
         finish(block, falls.to(precision))
 
     cells = question.x.shape[2] if own else _most_observed(question)
-    question.chunks.run(len(question.x), cells * draws + 1, work, label)
+    chunks = question.chunks if own else wider(question.chunks, question.model)
+    chunks.run(len(question.x), cells * draws + 1, work, label)
 
 
 def check_training(rows: Tensor, question: Question) -> None:
@@ -81,7 +82,7 @@ def _in_whole_series(question: Question, block: Block, size: int, values: Tensor
     """Run the series once for each observed cell and draw, beside the clean series.
 
     Clean and changed series go through the model together, in an even number of rows, so that a cell the model
-    ignores scores exactly 0 and not the difference of two roundings.
+    ignores scores exactly 0 and not the difference of two roundings. Up to the cell they are alike.
     """
     series, draws, width = len(values), values.shape[-1], block.x[0].numel()
     places = block.observed.flatten().nonzero()[:, 0]
@@ -95,8 +96,12 @@ def _in_whole_series(question: Question, block: Block, size: int, values: Tensor
         owner = torch.cat([clean, place // width, more])
         z, changed = block.x[owner], slice(series, series + len(place))
         row = torch.arange(len(z), device=z.device)[changed]
-        z[row, place % width // z.shape[2], place % z.shape[2]] = new[piece]
-        parts = [_read(question, z[part], _of(block, owner[part]), every) for part in pieces(len(z), size)]
+        when = place % width // z.shape[2]
+        z[row, when, place % z.shape[2]] = new[piece]
+        alike = _alike(owner, changed, when, z.shape[1])
+        parts = [
+            _read(question, z[part], _of(block, owner[part]), alike[part], every) for part in pieces(len(z), size)
+        ]
         score = torch.cat(parts)
         falls.append(score[owner[changed]] - score[changed])
     found = torch.cat(falls) if falls else new.new_zeros(0, 1)
@@ -112,6 +117,15 @@ def _of(block: Block, index: Tensor) -> Block:
     return block._replace(target=target, steps=steps)
 
 
+def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
+    """Return the same number for rows that are alike up to the end of a span, as all are until the change."""
+    ends = torch.tensor([span.stop for span in spans(time)], device=owner.device)
+    alike = owner[:, None].repeat(1, len(ends))
+    own = len(owner) + torch.arange(len(when), device=owner.device)[:, None]
+    alike[changed] = torch.where(when[:, None] < ends, own, alike[changed])
+    return alike
+
+
 def _own_target(question: Question, block: Block, prefixes: Prefixes) -> Tensor:
     """Return the class that each step is judged by, (series, time)."""
     target, single = block.target, one_logit(prefixes.columns, question.output)
@@ -121,11 +135,11 @@ def _own_target(question: Question, block: Block, prefixes: Prefixes) -> Tensor:
 
 
 @torch.no_grad()
-def _read(question: Question, z: Tensor, block: Block, every: bool) -> Tensor:
+def _read(question: Question, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
+    answer = question.linked(question.call(z, alike))
     if not every:
-        return question.scores(z[:, None], block)
-    answer = question.answers(z[:, None])[:, 0]
+        return question.score(answer, block, 1)[:, None]
     if isinstance(block.steps, Tensor):
         answer = (answer * block.steps[..., None]).sum(1)
     return answer.flatten(1)

@@ -12,18 +12,25 @@ from tempograd.engine import (
     Model,
     Question,
     change,
-    class_count,
     computing,
     fingerprint,
     mutable_if_needed,
     one_logit,
     quiet,
 )
+from tempograd.engine.guess import PROBABILITY
+from tempograd.engine.realisation import generators_kept
+from tempograd.engine.second_look import FEW, asked_twice, second_look
 from tempograd.errors import InputError, UnknownNameError, warn
+from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
+from tempograd.explainers._far_scale import at_any_scale
+from tempograd.explainers._over_draws import over_draws
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import as_published
 from tempograd.explanation import Explanation
 from tempograd.registry import Registry
+
+TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
 EXPLAINERS: Registry[type["Explainer"]] = Registry("explainer")
 
@@ -114,10 +121,11 @@ class Explainer(ABC):
         baseline: Any = None,
         mask: Any = None,
         steps: Any = None,
-        output: str = "probability",
+        output: str = PROBABILITY,
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
+        draws: int = 1,
         chunk: int | None = None,
         precision: str = "full",
         gradient_check: bool = True,
@@ -148,6 +156,9 @@ class Explainer(ABC):
             By default 0, 1, …
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+        draws : int
+            For a model that draws random numbers: how many realisations of it are explained and averaged, each
+            with random numbers that all series and all their perturbations share.
         chunk : int, optional
             Sequences per pass of the model; found automatically by default.
         precision : {"full", "tf32", "bf16"}
@@ -158,7 +169,8 @@ class Explainer(ABC):
             passes a series; see :attr:`Explanation.gradient_check`.
         """
         self._check_call(target, chunk)
-        with quiet(model) as put_buffers_back:
+        draws = checks.whole(draws, "draws", 1)
+        with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
                 x,
@@ -176,18 +188,20 @@ class Explainer(ABC):
             if self.quirks:
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
-                result = mutable_if_needed(lambda: self.attribute(question))
-                if result.change is None and self.targeted and not self.quirks:
-                    result = result._replace(change=change(question))
-            put_buffers_back()  # where a forward keeps state
-            mark = fingerprint(model)  # while the device is busy
-            question.verify(result.values)
-        target, n_outputs = _explained(question, output)
+                result, question, draws = self._over_draws(question, draws)
+                look = second_look(model, _few(question))
+                put_buffers_back()  # where a forward keeps state
+                mark = fingerprint(model)  # while the device is busy
+                question.verify(result.values)
+                varies = draws > 1 or varied(question, look)
+                warn_of_doubts(question, look)
+            put_buffers_back()
+        if varies and draws == 1:
+            warn_of_noise()
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
-            target=target,
-            n_outputs=n_outputs,
-            output=output,
+            target=_explained(question, output),
+            output=str(output),
             steps=question.steps,
             baseline=question.baseline,
             mask=question.mask,
@@ -197,7 +211,30 @@ class Explainer(ABC):
             method=self.name,
             parameters=self.parameters,
             fingerprint=mark(),
+            draws=draws,
+            varies=varies,
+            columns=question.columns,
         )
+
+    def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
+        """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
+        if draws > 1:
+            if self.needs_module:
+                raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
+            if any(_varies(question) for _ in range(TRIES)):
+                return *over_draws(question, self._attribution, draws), draws
+            warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
+        return self._attribution(question), question, 1
+
+    def _attribution(self, question: Question) -> Attribution:
+        found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
+        told = found.change is not None or not self.targeted or self.quirks
+        blank = ~found.values.flatten(1).any(1)
+        if question.mask is not None:
+            blank &= question.mask.flatten(1).any(1)
+        if told or not bool(blank.any()):
+            return found
+        return found._replace(change=change(question))  # which a map of zeros may have to explain
 
     def _check_call(self, target: Any, chunk: Any) -> None:
         if chunk is not None:
@@ -215,19 +252,29 @@ class Explainer(ABC):
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
 
-def _explained(question: Question, output: str) -> tuple[Tensor | None, int | None]:
-    """Return the explained class in the terms of the asked ``output``, and how many there are.
+def _explained(question: Question, output: str) -> Tensor | None:
+    """Return the explained class in the terms of the asked ``output``; None if a function picked the score.
 
     Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
     """
     target = question.target if isinstance(question.target, Tensor) else None
-    if question.n_outputs is None or question.output == output:
-        return target, question.n_outputs
-    if one_logit(question.n_outputs, output) and target is not None:
-        if question.asked_target is not None:
-            raise InputError(
-                "As the released code does it (A6) the model's only output is read as it is, so no class of two "
-                "can be asked for: leave target out."
-            )
-        target = target + 1
-    return target, class_count(question.n_outputs, output)
+    if target is None or question.columns is None or question.output == output:
+        return target
+    if not one_logit(question.columns, output):
+        return target
+    if question.asked_target is not None:
+        raise InputError(
+            "As the released code does it (A6) the model's only output is read as it is, so no class of two "
+            "can be asked for: leave target out."
+        )
+    return target + 1
+
+
+def _few(question: Question) -> Tensor:
+    """Return some series that go through the model at once."""
+    return question.block(slice(0, min(FEW, question.chunk or FEW))).x
+
+
+def _varies(question: Question) -> bool:
+    seen = asked_twice(question.model, _few(question))
+    return seen is not None and seen[1]

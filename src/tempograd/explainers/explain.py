@@ -38,8 +38,10 @@ def explain(
         - ``seed``: of the random draws
         - ``ids``: distinct integers that name the series
         - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
+        - ``draws``: realisations of a model that draws random numbers to average over, 32 say
         - ``chunk``: sequences per pass of the model
         - ``precision``: ``"full"``, ``"tf32"`` or ``"bf16"``, how exactly the model multiplies
+        - ``gradient_check``: False leaves out the comparison of the gradient with differences of the score
         - ``channels``, ``times``, ``names``: what people call channels, steps and series, for tables and reports
 
     Examples

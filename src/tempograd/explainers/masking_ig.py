@@ -55,7 +55,7 @@ class MaskingIG(Explainer):
         check_rule(self.rule)
 
     def attribute(self, question: Question) -> Attribution:
-        moving = torch.as_tensor(self.moving, device=question.x.device).bool()
+        moving = checks.numbers(self.moving, "moving").to(question.x.device).bool()
         try:
             moving = moving.expand_as(question.x)
         except RuntimeError:

@@ -50,7 +50,9 @@ class TimeXPP(MaskNetwork):
     Notes
     -----
     The answers are read as class probabilities: softmax, sigmoid for one column, or as they are if they
-    already sum to 1. The divergence of the Gaussians is a weak tie, since both sides learn freely.
+    already sum to 1. The divergence of the Gaussians is a weak tie, since both sides learn freely. So does c,
+    which may learn to pass on what the mask drops: on small models the cells that matter scored highest with one
+    seed and lowest with the next. Fit with several seeds, and check the maps with ``evaluate``.
 
     Quirks: ``"B3"`` lets attention run over the 50 series of a test batch instead of over time, so that a
     series depends on its company; ``"B10"`` never clips gradients; ``"7.3"`` trains on a model in training

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tempograd.draws import Purpose, keys, words
-from tempograd.engine import Chunks, pieces, predict
+from tempograd.engine import Chunks, answered, nested, pieces, wider
 from tempograd.errors import InputError, ModelError
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._subject import Subject
@@ -128,7 +128,7 @@ def walk(
         output = subject.explanation.output
         read(rows, [Reading(answers[index], output, target, steps) for index in indices])
 
-    plan = Chunks(subject.device, subject.x[0].numel(), subject.chunk)
+    plan = wider(Chunks(subject.device, subject.x[0].numel(), subject.chunk), subject.model)
     plan.run(len(subject.x), sum(ends.values()), work, label)
 
 
@@ -171,10 +171,10 @@ def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int
     for piece in pieces(len(states.row), size):
         row, ranking, first, stop = (part[piece] for part in states)
         rank = ranks[ranking, row]  # (state, cell)
-        gone = (rank >= first[:, None]) & (rank < stop[:, None])
-        z = torch.where(gone.view(-1, *x.shape[1:]), substitute[row], x[row])
+        gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
+        z = torch.where(gone, substitute[row], x[row])
         with torch.no_grad():
-            answer = predict(subject.model, z, "raw")
+            answer = answered(subject.model, z, nested(gone, row, 2 * ranking + (first > 0)))
         answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
     whole = torch.cat(answers)
     if not bool(whole.isfinite().all()):

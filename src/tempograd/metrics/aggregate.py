@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd import student
+from tempograd import checks, student
 from tempograd.errors import InputError
 
 
@@ -83,7 +83,7 @@ def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
 
 
 def _scores(scores: Any, name: str) -> Tensor:
-    tensor = torch.as_tensor(scores).detach().cpu().double()
+    tensor = checks.numbers(scores, name).cpu().double()
     if tensor.ndim > 1:
         raise InputError(f"{name} must be one number per series, got shape {tuple(tensor.shape)}.")
     return tensor.reshape(-1)

@@ -1,19 +1,23 @@
 """One call for all metrics: a model, an explanation and what to measure in, one score per series out."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tempograd.engine import Model, quiet
-from tempograd.errors import InputError
+from tempograd.engine import Model, place, quiet
+from tempograd.engine.findings import is_probability
+from tempograd.engine.realisation import generators_kept, random_state
+from tempograd.engine.second_look import FEW, asked_twice
+from tempograd.errors import InputError, warn
 from tempograd.explanation import Explanation, warn_of_another_model
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import walk
 from tempograd.metrics._subject import Subject, given_series
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.faithfulness import Faithfulness
+from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
 
 
@@ -68,9 +72,53 @@ def evaluate(
     {'cpd': tensor([7.]), 'cpp': tensor([4.]), 'prediction_difference': tensor([1.])}
     """
     chosen = _metrics(metrics)
-    if any(isinstance(metric, Faithfulness) for metric in chosen):  # the others never ask the model
+    removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
+    if removing:  # the others never ask the model
         warn_of_another_model(model, {explanation.method: explanation})
-    return measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk)
+    with generators_kept(model):
+        seen = Seen()
+        scores = measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk, seen=seen)
+        if removing:
+            _warn_of_doubts(model, explanation, x, removing, seen)
+    return scores
+
+
+@dataclass
+class Seen:
+    """What a pass over the model showed beside the scores."""
+
+    clean: Tensor | None = None  # outputs for the first series, (series, …, output)
+    drew: bool = False  # whether random numbers were drawn
+
+
+def _warn_of_doubts(
+    model: Model, explanation: Explanation, x: Any, metrics: Sequence[Faithfulness], seen: Seen
+) -> None:
+    """Warn of a model that draws, and of metrics that count more outputs than the explained one."""
+    if explanation.varies or (seen.drew and _varies(model, explanation, x)):
+        warn(
+            "The model answers the same series differently when it is asked again, so these scores hold its "
+            "noise: evaluate a function that averages over its random numbers, or that fixes them."
+        )
+    names = [metric.name for metric in metrics if isinstance(metric, CumulativePredictionDifference)]
+    if seen.clean is None or not names or explanation.output != "raw" or explanation.target is None:
+        return
+    outputs = seen.clean.shape[-1]
+    if outputs > 1 and not is_probability(seen.clean):
+        warn(
+            f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of all {outputs} "
+            "outputs of the model, not of the explained one only: prediction_difference and comprehensiveness "
+            "follow it alone."
+        )
+
+
+def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
+    series = given_series(explanation, x)
+    if series is None:
+        return False
+    with quiet(model):
+        found = asked_twice(model, series[:FEW].to(*place(model, series)))
+    return found is not None and found[1]
 
 
 def measure(
@@ -83,6 +131,7 @@ def measure(
     truth: Any = None,
     *,
     chunk: int | None = None,
+    seen: Seen | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
     scores: dict[str, Tensor] = {}
@@ -92,21 +141,25 @@ def measure(
         scores |= locate(explanation, truth, local)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:
-        scores |= _remove(Subject.of(model, explanation, x, substitute, chunk), k, removing)
+        scores |= _remove(Subject.of(model, explanation, x, substitute, chunk), k, removing, seen or Seen())
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
-def _remove(subject: Subject, k: Any, metrics: Sequence[Faithfulness]) -> dict[str, Tensor]:
+def _remove(subject: Subject, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
     cells, device = subject.x[0].numel(), subject.explanation.values.device
     routes = [metric.route(k, subject.observed, cells) for metric in metrics]
     scores = {metric.name: torch.empty(len(subject.x), device=device) for metric in metrics}
 
     def read(rows: slice, readings: list[Reading]) -> None:
+        if seen.clean is None:
+            seen.clean = readings[0].predictions[:, 0]
         for metric, reading in zip(metrics, readings, strict=True):
             scores[metric.name][rows] = metric.read(reading).float().to(device)
 
     with quiet(subject.model):
+        state = random_state(subject.model)
         walk(subject, routes, read, "evaluate")
+        seen.drew = random_state(subject.model) != state
     return scores
 
 

@@ -166,7 +166,7 @@ def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
     shape = tuple(explanation.values.shape)
     if truth is None:
         raise InputError(f"{metric} needs truth=, a tensor {shape} with 1 where a cell is truly salient.")
-    tensor = checks.as_tensor(truth, "truth")
+    tensor = checks.with_sign(checks.as_tensor(truth, "truth"), "truth")
     if tensor.shape != shape:
         raise InputError(f"truth must have the shape of x, {shape}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):

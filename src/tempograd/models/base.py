@@ -69,7 +69,9 @@ class Classifier(nn.Module, ABC):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the series ``x`` (N, T, D)."""
-        features = self.features(self._checked(x))
+        return self._read(self.features(self._checked(x)))
+
+    def _read(self, features: Tensor) -> Tensor:
         if not self.per_step:
             return self.head(self.pool(features))
         # the steps join the batch, so that batch normalisation sees features on its channel axis

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +19,7 @@ from tempograd.explanation import Explanation, warn_of_another_model
 from tempograd.files import write_atomically
 from tempograd.pages import selection, text
 from tempograd.pages.content import collect, packed
+from tempograd.pages.predictions import Removal
 from tempograd.pages.scores import Scores, compute_scores, score_table
 from tempograd.shown import Explanations, check_classes, completed, labelled
 from tempograd.version import __version__
@@ -41,6 +42,7 @@ def report(
     units: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     title: str = "What moved the model’s prediction",
+    removals: MutableMapping[str, Removal] | None = None,
 ) -> Path:
     """Write a report that opens in any browser, without a network.
 
@@ -69,6 +71,9 @@ def report(
         the probability of the second.
     title : str, optional
         The heading of the page.
+    removals : mutable mapping, optional
+        What the model said while cells were removed, by method. Pass the same empty dictionary each time when a
+        report of the same series is written again with more methods: it is read, and what is new is added.
     """
     named = labelled(explanations)
     first = next(iter(named.values()))
@@ -93,6 +98,7 @@ def report(
         _like(raw, x),
         checks.names(units, x.shape[2], "units"),
         None if classes is None else tuple(map(str, classes)),
+        removals,
     )
     page = _page(
         title=escape(title),

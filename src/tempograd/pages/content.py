@@ -1,6 +1,6 @@
 """Everything that the page's script needs, as one packed text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +58,12 @@ def collect(
     raw: Tensor | None = None,
     units: tuple[str, ...] | None = None,
     classes: tuple[str, ...] | None = None,
+    removals: MutableMapping[str, Removal] | None = None,
 ) -> Content:
-    """Compute what the page shows of the series at positions ``rows``; all else is about all series."""
+    """Compute what the page shows of the series at positions ``rows``; all else is about all series.
+
+    What was removed before is read from ``removals``, by label, and what is removed now is put there.
+    """
     index = list(rows)
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
@@ -67,11 +71,13 @@ def collect(
     observed = seen(first, None if part is None else part.mask)
     drawn = maps(shown, observed)
     counts = removal_counts(drawn[0].order.shape[1])
-    removals = None
-    if model is not None:
-        removals = tuple(removal(model, shown[m.label], x[index], observed, counts) for m in drawn)
-    clean = None if removals is None else removals[0].outputs[:, 0]
-    per_step = removals is not None and removals[0].clean_steps is not None
+    removals = {} if removals is None else removals
+    for m in drawn:
+        if model is not None and m.label not in removals:
+            removals[m.label] = removal(model, shown[m.label], x[index], observed, counts)
+    removed = None if model is None else tuple(removals[m.label] for m in drawn)
+    clean = None if removed is None else removed[0].outputs[:, 0]
+    per_step = removed is not None and removed[0].clean_steps is not None
     return Content(
         names=Names(channel_names(first), units, classes or _classes(first, clean)),
         first=first,
@@ -81,8 +87,8 @@ def collect(
         truth=None if part is None or part.truth is None else part.truth.cpu().numpy(),
         maps=drawn,
         counts=counts,
-        removals=removals,
-        steps=step_outputs(removals[0].clean_steps, first, part, classes) if per_step else None,  # type: ignore[index, arg-type]
+        removals=removed,
+        steps=step_outputs(removed[0].clean_steps, first, part, classes) if per_step else None,  # type: ignore[index, arg-type]
         verdict=verdict(clean, first, part, per_step),
         summary=summaries(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},

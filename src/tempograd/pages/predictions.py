@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd.data import Split
-from tempograd.engine import Chunks, Model, pieces, predict, quiet
+from tempograd.engine import Chunks, Model, answered, nested, pieces, quiet, wider
 from tempograd.explanation import Explanation
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import rankings
@@ -72,13 +72,13 @@ def removal(model: Model, explanation: Explanation, x: Tensor, observed: Flags, 
         allowed = torch.minimum(torch.from_numpy(counts), cells_seen[rows].sum(1)[:, None])  # (series, state)
         gone = (rank[:, None] < allowed[..., None]).view(len(rank), len(counts), *x.shape[1:])
         states = torch.where(gone, subject.substitute[rows].cpu()[:, None], subject.x[rows].cpu()[:, None])
-        raw = torch.cat(
-            [_answer(subject, states.flatten(0, 1)[some]) for some in pieces(gone[:, :, 0, 0].numel(), size)]
-        )
+        states, alike = states.flatten(0, 1), nested(gone.flatten(0, 1), _owner(gone))
+        raw = torch.cat([_answer(subject, states[some], alike[some]) for some in pieces(len(states), size)])
         parts[rows.start] = _read(subject, rows, raw.view(len(rank), len(counts), *raw.shape[1:]))
 
     with quiet(model):
-        Chunks(subject.device, x[0].numel()).run(len(x), len(counts), work, "remove")
+        plan = wider(Chunks(subject.device, x[0].numel()), model)
+        plan.run(len(x), len(counts), work, "remove")
     outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
     return Removal(
         outputs=plain(torch.cat(outputs)),
@@ -87,9 +87,14 @@ def removal(model: Model, explanation: Explanation, x: Tensor, observed: Flags, 
     )
 
 
-def _answer(subject: Subject, states: Tensor) -> Tensor:
+def _owner(gone: Tensor) -> Tensor:
+    """Which series each state is of, (series · state,)."""
+    return torch.arange(len(gone)).repeat_interleave(gone.shape[1])
+
+
+def _answer(subject: Subject, states: Tensor, alike: Tensor) -> Tensor:
     with torch.no_grad():
-        return predict(subject.model, states.to(subject.device, subject.dtype), "raw").cpu()
+        return answered(subject.model, states.to(subject.device, subject.dtype), alike).cpu()
 
 
 def _read(subject: Subject, rows: slice, raw: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:

@@ -157,7 +157,7 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     """Return the positions of the series that count."""
     index = torch.arange(len(explanation))
     if rows is not None:
-        index = index[torch.as_tensor(rows)]
+        index = index[checks.numbers(rows, "rows")]
     if target is not None:
         checks.whole(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tempograd import checks
 from tempograd.engine import Model, place, predict, quiet
 from tempograd.explanation import Explanation
 from tempograd.numerals import number, probability
@@ -53,7 +54,7 @@ def said(
         answer = _answer(model, x[i : i + 1], explanation.output)
     check_classes(explanation, classes)
     target = None if explanation.target is None else explanation.target[i].cpu()
-    label = None if y is None else torch.as_tensor(y)[i].cpu()
+    label = None if y is None else checks.numbers(y, "y")[i].cpu()
     if target is not None and target.ndim == 1:
         steps = None if answer is None else _per_step(explanation, i, answer, target, label, classes)
         return Said(_steps_text(explanation, i, classes), steps=steps)

@@ -65,9 +65,11 @@ def _labels(labels: Any, count: int, asked: Asked, where: str) -> tuple[Tensor, 
     if labels.dtype.kind in "US" or asked.classes is not None:
         coder = Coder()
         codes = coder.codes(_texts(labels.reshape(-1)) or ())
-        numbers, classes = as_numbers(list(coder), asked.classes, where)
+        numbers, classes = as_numbers(
+            list(coder), asked.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
+        )
         return torch.as_tensor(numbers[codes].reshape(labels.shape)), classes
-    tensor = torch.as_tensor(labels)
+    tensor = checks.numbers(labels, "y")
     return (tensor if tensor.is_floating_point() else tensor.long()), None
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tempograd.data.own.numbers import BEYOND, number, whole
 from tempograd.data.own.table import Codes, Floats, Table, Text, missing
 from tempograd.errors import DataError, InputError
 
@@ -55,31 +56,47 @@ def _in_order(codes: Codes) -> Steps:
     return Steps(places, int(places.max()) + 1, None)
 
 
-def _moments(table: Table, time: Text) -> tuple[Floats, list[str]]:
+def _moments(table: Table, time: Text) -> tuple[Floats | Codes, list[str]]:
     """Return the distinct times as numbers, and as the texts that people will read."""
-    try:
-        numbers = np.array([float(text) for text in time.texts])
-        labels = [f"{number:.15g}" for number in numbers]
-    except ValueError:
-        numbers, labels = np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
+    integers = [moment for moment in map(whole, time.texts) if moment is not None and moment != BEYOND]
+    if len(integers) == len(time.texts):  # to the last digit: nanoseconds since 1970 are more than 2^53
+        return np.array(integers, np.int64), list(map(str, integers))
+    found = [number(text) for text in time.texts]
+    if None in found:
+        return np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
+    numbers = np.array(found, np.float64)
     for code in np.flatnonzero(~np.isfinite(numbers)):
-        raise table.fault(time.row(int(code)), f"the time is {time.texts[code]!r}, which is no number")
-    return numbers, labels
+        raise table.fault(time.row(int(code)), f"the time is {time.texts[code]!r}, which is no finite number")
+    return numbers, [_written(float(moment)) for moment in numbers]
+
+
+def _written(moment: float) -> str:
+    """Write a time with 15 digits, and with all of them where it takes more to tell it from others.
+
+    Examples
+    --------
+    >>> _written(0.1), _written(1700000000.1234567)
+    ('0.1', '1700000000.1234567')
+    """
+    short = f"{moment:.15g}"
+    return short if float(short) == moment else repr(moment)
 
 
 def _date(table: Table, time: Text, code: int) -> float:
     text = time.texts[code]
-    if missing(text):
-        raise table.fault(time.row(code), "the time is missing")
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
+        if number(text) is not None:  # the one that is no number is at fault
+            code = next(code for code, other in enumerate(time.texts) if number(other) is None)
         raise _no_time(table, time, code) from None
     # a local clock would jump twice a year
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _no_time(table: Table, time: Text, code: int) -> DataError:
+    if missing(time.texts[code]):
+        return table.fault(time.row(code), "the time is missing")
     return table.fault(
         time.row(code),
         f"the time is {time.texts[code]!r}: all must be numbers, or all dates such as 2026-01-31 or "

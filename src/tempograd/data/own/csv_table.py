@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tempograd.data._files import open_text
+from tempograd.data.own.numbers import number, numbers
 from tempograd.data.own.table import NO_CHANNEL, Coder, Floats, Table, Text, missing, refuse_large
 from tempograd.errors import DataError
 from tempograd.progress import progress
@@ -85,18 +86,11 @@ class CsvTable(Table):
             raise self.fault(first + row, f"{len(rows[row])} cells instead of {width}")
 
     def _numbers(self, name: str, cells: Sequence[str], first: int) -> Floats:
-        try:
-            return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
-        except ValueError:  # a cell is missing in other words, or something is wrong with it
-            return np.array([self._number(name, cell, first + row) for row, cell in enumerate(cells)])
-
-    def _number(self, name: str, cell: str, row: int) -> float:
-        if missing(cell):
-            return np.nan
-        try:
-            return float(cell)
-        except ValueError:
-            raise self.fault(row, f"{name} is {cell!r}, which is no number: {NO_CHANNEL}") from None
+        found = numbers(cells)
+        if found is None:
+            row = next(row for row, cell in enumerate(cells) if not missing(cell) and number(cell) is None)
+            raise self.fault(first + row, f"{name} is {cells[row]!r}, which is no number: {NO_CHANNEL}")
+        return found
 
 
 def _are_values(names: Sequence[str]) -> bool:
@@ -107,8 +101,6 @@ def _are_values(names: Sequence[str]) -> bool:
     >>> _are_values(["4.1", "3.9"]), _are_values(["0", "0.5", "1"]), _are_values(["id", "4", "3"])
     (True, False, False)
     """
-    try:
-        numbers = [float(name) for name in names]
-    except ValueError:
-        return False
-    return any(later <= earlier for earlier, later in pairwise(numbers))
+    found = [number(name) for name in names]
+    values = [value for value in found if value is not None]
+    return len(values) == len(found) and any(later <= earlier for earlier, later in pairwise(values))

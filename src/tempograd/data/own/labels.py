@@ -1,20 +1,25 @@
 """Labels as numbers: classes as they are, text in sorted order, real values for a regression."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.data.own.clock import Steps
+from tempograd.data.own.numbers import BEYOND, number, resembles_number, whole
 from tempograd.data.own.table import Table, Text, missing
 from tempograd.errors import DataError, warn
 
+Numbers = NDArray[Any]  # int64 or float64
+Fault = Callable[[int, str], DataError]
+"""Says what is wrong with the distinct label of a number, with its place in the file."""
+
 
 class Labels(NamedTuple):
-    """One label per series or per step, int64 or float32, and the names of the classes where they are text."""
+    """One label per series or per step, int64 or float64, and the names of the classes where they are text."""
 
-    y: NDArray[np.int64] | NDArray[np.float32]
+    y: Numbers
     classes: tuple[str, ...] | None
 
 
@@ -28,7 +33,9 @@ def read_labels(
     for code, text in enumerate(label.texts):
         if missing(text):
             raise table.fault(label.row(code), "the label is missing")
-    numbers, names = as_numbers(label.texts, classes, str(table.path))
+    numbers, names = as_numbers(
+        label.texts, classes, str(table.path), lambda code, what: table.fault(label.row(code), what)
+    )
     values = numbers[label.codes]
     count = len(series.texts)
     y = np.zeros(count, values.dtype)
@@ -40,8 +47,8 @@ def read_labels(
 
 
 def as_numbers(
-    texts: Sequence[str], classes: Sequence[str] | None, where: str
-) -> tuple[NDArray[np.int64] | NDArray[np.float32], tuple[str, ...] | None]:
+    texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault
+) -> tuple[Numbers, tuple[str, ...] | None]:
     """Return the distinct labels as numbers, with the names of the classes where they were text.
 
     Whole numbers from 0 up are classes, other numbers values of a regression; text and negative numbers such as
@@ -49,31 +56,61 @@ def as_numbers(
 
     Examples
     --------
-    >>> as_numbers(["sick", "healthy"], None, "a file")
+    >>> as_numbers(["sick", "healthy"], None, "a file", lambda code, what: DataError(what))
     (array([1, 0]), ('healthy', 'sick'))
-    >>> as_numbers(["2", "0"], None, "a file")
+    >>> as_numbers(["2", "0"], None, "a file", lambda code, what: DataError(what))
     (array([2, 0]), None)
     """
     texts = [text.strip() for text in texts]
     if classes is not None:
         return _in_order(texts, [str(name) for name in classes], where)
-    try:
-        numbers = np.array([float(text) for text in texts])
-    except ValueError:
+    for code, text in enumerate(texts):
+        if resembles_number(text):
+            raise fault(
+                code,
+                f"the label is {text!r}, which is no number in decimal digits: write it as one, or pass classes= "
+                "(--classes) if it is the name of a class",
+            )
+    values = [number(text) for text in texts]
+    if None in values:
         return _in_order(texts, sorted(set(texts)), where)
-    if not np.isfinite(numbers).all():
-        raise DataError(f"{where}: a label is infinite.")
-    if (numbers != numbers.round()).any():
-        return numbers.astype(np.float32), None
-    if (numbers < 0).any():
-        return _in_order(texts, sorted(set(texts), key=float), where)
-    found = sorted({int(number) for number in numbers})
-    if found[0] > 0 and len(found) > 1:
-        warn(
-            f"{where}: labels {', '.join(map(str, found))} are taken as the numbers of the model's outputs, which "
-            f"begin with 0: pass classes={','.join(map(str, found))} (--classes) if {found[0]} is its first."
+    found = [whole(text) for text in texts]
+    if None in found:
+        return _real(texts, fault), None
+    return _whole(texts, [integer for integer in found if integer is not None], where, fault)
+
+
+def _real(texts: Sequence[str], fault: Fault) -> NDArray[np.float64]:
+    values = np.array([number(text) for text in texts], np.float64)
+    for code in np.flatnonzero(~np.isfinite(values)):
+        raise fault(int(code), f"the label is {texts[int(code)]}, which is no finite number")
+    return values
+
+
+def _whole(
+    texts: Sequence[str], found: Sequence[int], where: str, fault: Fault
+) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
+    """Return classes, exactly."""
+    if BEYOND in found:
+        code = found.index(BEYOND)
+        raise fault(
+            code,
+            f"the label is {texts[code]}: labels that are all whole numbers are classes, which end at "
+            f"{BEYOND - 1}; divide the values of a regression by a constant, or name classes with classes= "
+            "(--classes)",
         )
-    return numbers.astype(np.int64), None
+    distinct = sorted(set(found))
+    if distinct[0] < 0:
+        place = {integer: number for number, integer in enumerate(distinct)}
+        names = tuple(texts[found.index(integer)] for integer in distinct)
+        return np.array([place[integer] for integer in found]), names
+    if distinct[0] > 0 and len(distinct) > 1:
+        some = ", ".join(map(str, distinct))
+        warn(
+            f"{where}: labels {some} are taken as the numbers of the model's outputs, which begin with 0: pass "
+            f"classes={some.replace(' ', '')} (--classes) if {distinct[0]} is its first."
+        )
+    return np.array(found, np.int64), None
 
 
 def _in_order(

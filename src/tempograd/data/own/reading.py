@@ -1,5 +1,6 @@
 """One call for all kinds of files."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tempograd.data.own.series import Series
 from tempograd.data.own.ts_file import from_ts
 from tempograd.errors import DataError
 
+WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
 ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".ts")
 
 
@@ -135,6 +137,6 @@ def _identify(names: list[str] | None) -> tuple[Tensor | None, tuple[str, ...] |
     """Return whole numbers as ids, and any other names beside the default ones."""
     if names is None:
         return None, None
-    if all(name.lstrip("-").isdigit() and len(name) < 19 and str(int(name)) == name for name in names):
+    if all(map(WHOLE.fullmatch, names)) and all(-(2**63) <= int(name) < 2**63 for name in names):
         return torch.tensor([int(name) for name in names]), None
     return None, tuple(names)

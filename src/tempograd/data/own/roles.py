@@ -16,7 +16,7 @@ OBVIOUS = {
     "variable": "channel variable parameter feature dimension dim",
     "value": "value values",
 }
-STEP = re.compile(r"(.*?)(\d+)")
+STEP = re.compile(r"(.*?)([0-9]+)")
 
 
 @dataclass(frozen=True)

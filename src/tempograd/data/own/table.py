@@ -12,7 +12,7 @@ from tempograd.errors import DataError
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
 NO_CHANNEL = "if the column names series or labels, pass id= or label= (--id, --label), else choose channels="
 LARGEST = float(np.finfo(np.float32).max)
 

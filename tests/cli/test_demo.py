@@ -1,0 +1,225 @@
+"""``tempograd demo``: TIMING's report first, the others join it, and whoever interrupts keeps what is done."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
+from tempograd.cli import demo, demo_results, main
+from tempograd.explainers import EXPLAINERS
+from tempograd.files import uninterrupted
+from tempograd.models import accuracy
+from tempograd.numerals import with_error
+
+METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
+FILES = {"model.safetensors", "report.html", "table.md", "timing.safetensors"}
+
+
+def command(out, *, methods="deep_lift,winit,random", series=3, epochs=1):
+    sizes = ["--series", str(series), "--epochs", str(epochs), "--seed", "1", "--device", "cpu"]
+    return ["demo", "--out", str(out), *sizes, "--methods", methods]
+
+
+def rows(out):
+    lines = (out / "table.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
+    return {row[0]: row[1:] for row in cells}
+
+
+def drawn(page):
+    """Methods that a report has in its table of scores."""
+    return list(dict.fromkeys(re.findall(r'data-method="(\w+)"', page)))
+
+
+class Run(NamedTuple):
+    out: Path
+    joined: list  # after each method: its name, those in the table, those in the report, the files
+    printed: str
+    errors: str
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A demo that ran to its end, with one method on fewer series."""
+    out, joined = tmp_path_factory.mktemp("demo") / "out", []
+    join = demo_results.Results.join
+
+    def watched(results, method, done):
+        join(results, method, done)
+        page = (out / "report.html").read_text(encoding="utf-8")
+        joined.append((method, list(rows(out))[1:], drawn(page), {path.name for path in out.iterdir()}))
+
+    with pytest.MonkeyPatch.context() as patch, StringIO() as printed, StringIO() as errors:
+        patch.setitem(demo.METHODS, "winit", demo.METHODS["winit"]._replace(most=2))
+        patch.setattr(demo_results.Results, "join", watched)
+        with redirect_stdout(printed), redirect_stderr(errors):
+            assert main(command(out)) == 0
+        return Run(out, joined, printed.getvalue(), errors.getvalue())
+
+
+def test_methods_join_report_and_table_one_by_one_the_cheap_ones_first(finished):
+    order = ["timing", "random", "deep_lift", "winit"]
+    assert [method for method, *_ in finished.joined] == order
+    for count, (_, in_table, in_report, files) in enumerate(finished.joined, 1):
+        assert in_table == order[:count]
+        assert in_report == order[:count]
+        assert files == FILES
+    costs = [setting.cost for setting in demo.METHODS.values()][1:]
+    assert costs == sorted(costs)
+
+
+def test_the_numbers_are_the_librarys(finished):
+    out = finished.out
+    model, test = load_model(out / "model.safetensors"), load_dataset("state").test.take(slice(3))
+    timing = Explanation.load(out / "timing.safetensors")
+    assert timing.seed == 1
+    assert timing.ids.tolist() == test.ids.tolist()
+    first = evaluate(model, timing, metrics=METRICS, truth=test.truth)
+    noise = explain(model, test.x, "random", seed=1, ids=test.ids)
+    second = evaluate(model, noise, metrics=METRICS, truth=test.truth)
+    found = rows(out)
+    for method, scores in (("timing", first), ("random", second)):
+        summaries = [summarise(values) for values in scores.values()]
+        assert found[method][:6] == ["3", *(with_error(s.mean, s.standard_error) for s in summaries)]
+    gap = compare(second["cpd"], first["cpd"])
+    assert found["random"][6].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
+    for name in demo_results.PICTURES:
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_method_on_fewer_series_says_so_and_is_paired_with_the_same_series(finished):
+    out = finished.out
+    model, data = load_model(out / "model.safetensors"), load_dataset("state")
+    few, setting = data.test.take(slice(2)), demo.METHODS["winit"].options
+    train = data.train.x[: demo.LEARNT_FROM]
+    scores = evaluate(model, explain(model, few.x, "winit", train=train, seed=1, ids=few.ids, **setting))
+    timing = evaluate(model, Explanation.load(out / "timing.safetensors"))
+    series, cpd, *_, difference = rows(out)["winit"]
+    summary, gap = summarise(scores["cpd"]), compare(scores["cpd"], timing["cpd"][:2])
+    assert series == "2"
+    assert cpd == with_error(summary.mean, summary.standard_error)
+    assert difference.startswith(f"{gap.mean:+.3f}".replace("-", "−"))
+
+
+def test_where_nobody_looks_each_finished_step_is_one_line(finished):
+    assert finished.errors == ""
+    assert "\r" not in finished.printed
+    out, report = finished.out, (finished.out / "report.html").resolve().as_uri()
+    steps = finished.printed.split("\n\n")[0].splitlines()
+    words = ["data", "which", "train", "explain", "timing", "TIMING's", "random", "deep_lift", "winit"]
+    assert [line.split()[0] for line in steps] == words
+    reached = accuracy(load_model(out / "model.safetensors"), load_dataset("state").test)
+    assert f"test accuracy {reached:.3f}" in steps[2]
+    assert report in steps[5]
+    assert steps[8].endswith("(2 series)")
+    assert finished.printed.count(report) == 2
+    assert (out / "table.md").read_text(encoding="utf-8") in finished.printed
+
+
+def test_every_method_is_there_and_others_are_refused(capsys):
+    assert set(demo.METHODS) == set(EXPLAINERS)
+    assert next(iter(demo.METHODS)) == "timing"
+    assert main(["demo", "--methods", "timinf"]) == 1
+    assert "Did you mean 'timing'?" in capsys.readouterr().err
+
+
+def test_files_that_belong_together_are_written_before_an_interruption():
+    done = []
+
+    def write():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all")
+        done.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert done == ["all"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+SLOW = """
+import sys, time
+from tempograd import progress
+from tempograd.cli import demo, main
+usual, progress.DELAY, progress.PERIOD = demo._explain, 0.0, 0.0
+def explain(model, data, split, method, seed):
+    if method == "deep_lift":
+        progress.say("waiting")
+        time.sleep(60)
+    return usual(model, data, split, method, seed)
+demo._explain = explain
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory):
+    """A demo on a terminal that was interrupted after its second method: folder, exit code, what was shown."""
+    out = tmp_path_factory.mktemp("interrupted")
+    (out / "cost.png").write_text("of an earlier run")
+    argv = [sys.executable, "-c", SLOW, *command(out, methods="random,deep_lift", series=2, epochs=2)]
+    master, slave = pty.openpty()
+    environment, shown, sent = os.environ | {"OMP_NUM_THREADS": "1"}, b"", False
+    with subprocess.Popen(argv, stdout=slave, stderr=slave, env=environment) as process:
+        os.close(slave)
+        try:
+            while part := os.read(master, 4096):
+                shown += part
+                if b"waiting" in shown and not sent:
+                    process.send_signal(signal.SIGINT)
+                    sent = True
+        except OSError:  # the other end was closed
+            pass
+    os.close(master)
+    return out, process.returncode, shown.decode().replace("\r\n", "\n")
+
+
+def test_an_interruption_keeps_what_is_done_and_says_what_is_missing(interrupted):
+    out, code, shown = interrupted
+    assert code == 130
+    assert shown.endswith(
+        f"\rtempograd: interrupted, {out / 'report.html'} and table.md beside it are whole with timing, random; "
+        "missing: deep_lift.\n"
+    )
+    assert {path.name for path in out.iterdir()} == FILES
+    assert list(rows(out)) == ["method", "timing", "random"]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert drawn(page) == ["timing", "random"]
+    assert page.rstrip().endswith("</html>")
+    model, timing = load_model(out / "model.safetensors"), Explanation.load(out / "timing.safetensors")
+    cpd = summarise(evaluate(model, timing)["cpd"])
+    assert rows(out)["timing"][1] == with_error(cpd.mean, cpd.standard_error)
+
+
+def test_a_terminal_sees_share_and_time_left_and_whole_lines(interrupted):
+    _, _, shown = interrupted
+    bars = re.findall(r"demo \[[#.]{24}\] +(\d+) %  \d+:\d\d elapsed, (\S+) left  (\w+)", shown)
+    shares = [int(share) for share, _, _ in bars]
+    assert shares == sorted(shares)
+    assert {share for share, left, _ in bars if left == "?"} == {"0"}
+    assert {"train", "timing", "random"} <= {note for _, _, note in bars}
+    stays = [line.split("\r")[-1] for line in shown.split("\n")]
+    assert any(re.fullmatch(r" +random +\d+ s", line) for line in stays)
+    assert not any("elapsed" in line for line in stays)
+
+
+def test_an_interruption_before_the_first_report_says_that_nothing_is_there(tmp_path, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_train", interrupt)
+    assert main(command(tmp_path)) == 130
+    assert capsys.readouterr().err == (
+        f"tempograd: interrupted, before the first method was done: {tmp_path} has nothing of this run.\n"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,86 @@
+"""What the command line says about the output it explains, in its own words."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tempograd.cli import main
+
+NET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, outputs={outputs}):
+        super().__init__()
+        self.map = nn.Sequential(nn.Flatten(), nn.Linear(6, outputs))
+
+    def forward(self, x):
+        y = self.map(x)
+        return {answer}
+"""
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).normal(size=(8, 3, 2)).astype(np.float32))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, outputs, answer="y"):
+        (tmp_path / f"{name}.py").write_text(NET.format(outputs=outputs, answer=answer))
+        return ["explain", "--model", f"{name}:Net", "--data", "x.npz", "--method", "occlusion"]
+
+    return write
+
+
+def test_a_regression_is_warned_of_in_the_words_of_the_command_line(net, capsys):
+    command = net("net_of_a_regression", 1, "150 + y")
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert (
+        "where its sigmoid is flat and scores vanish: pass --output raw for a regression, or --output pro"
+        in shown.err
+    )
+    assert (
+        "explained: the probability of class 1 by a sigmoid of the one output (--output raw for a regression)"
+        in shown.out
+    )
+    assert main([*command, "--output", "raw"]) == 0
+    shown = capsys.readouterr()
+    assert "sigmoid" not in shown.out + shown.err
+    assert "explained: the model's one output as it is" in shown.out
+    assert main([*command, "--output", "probability"]) == 0
+    assert "flat" not in capsys.readouterr().err
+
+
+def test_a_forecast_is_warned_of_in_the_words_of_the_command_line(net, capsys):
+    assert main(net("net_of_a_forecast", 7, "20 + y[:, :1] + 0.1 * y")) == 0
+    shown = capsys.readouterr()
+    assert "pass --output raw, and --target for one of them, or --output probability" in shown.err
+    assert "the probability of a class by softmax over 7 outputs (--output raw for a forecast)" in shown.out
+
+
+def test_a_classifier_is_told_plainly(net, capsys):
+    command = net("net_of_a_classifier", 3)
+    assert main([*command, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "softmax over 3 outputs" in json.loads(shown.out)["what"]
+    assert "probability" not in shown.err
+
+
+def test_errors_use_options_too(net, capsys):
+    assert main(net("net_with_softmax", 3, "y.softmax(-1)")) == 1
+    assert "pass --output raw, otherwise softmax would be applied twice" in capsys.readouterr().err
+
+
+def test_a_model_that_draws_is_told_what_to_type(net, capsys):
+    command = net("net_that_draws", 3, "y + 0.5 * __import__('torch').randn_like(y)")
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert "pass --set draws=32 to average" in shown.err
+    assert "differently each time; pass --set draws=32" in shown.out
+    assert main([*command, "--set", "draws=8"]) == 0
+    shown = capsys.readouterr()
+    assert "draws" in shown.out
+    assert "noise" not in shown.err

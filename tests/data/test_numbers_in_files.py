@@ -1,0 +1,149 @@
+"""Numbers in files are read to their last digit, or refused with the place where they stand."""
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.data._duckdb import connect
+
+NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to(name, lines):
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return to
+
+
+def parquet(path, column, values, kind):
+    """A wide table of two steps with one more column of a given kind."""
+    rows = ", ".join(f"(1.0, 2.0, CAST('{value}' AS {kind}))" for value in values)
+    with connect("1GB") as connection:
+        connection.execute(
+            f"COPY (SELECT * FROM (VALUES {rows}) AS v(t0, t1, {column})) TO '{path}' (FORMAT PARQUET)"
+        )
+    return path
+
+
+@pytest.mark.parametrize("text", NOT_NUMBERS)
+def test_what_only_python_takes_for_a_number_is_refused_with_its_line(text, write):
+    quoted = f'"{text}"'
+    with pytest.raises(tg.TempogradError, match=r"v\.csv, line 3: a is .*, which is no number"):
+        tg.read_series(write("v.csv", ["id,time,a", "1,0,5", f"1,1,{quoted}"]))
+    with pytest.raises(tg.TempogradError, match=r"t\.csv, line 3: the time is .*: all must be numbers"):
+        tg.read_series(write("t.csv", ["id,time,a", "1,0,5", f"1,{quoted},5"]))
+    if "," not in text:
+        with pytest.raises(tg.TempogradError, match=r"v\.ts, line 3: '.*' is no number"):
+            tg.read_series(write("v.ts", ["@data", "1,2", f"1,{text}"]))
+
+
+@pytest.mark.parametrize("text", ["1_000", "٣", "0x10", "inf", "Infinity"])
+def test_labels_that_only_other_programs_take_for_numbers(text, write):
+    with pytest.raises(
+        tg.TempogradError, match=r"l\.csv, line 3: the label is '.*', which is no number in decimal"
+    ):
+        tg.read_series(write("l.csv", ["t0,t1,label", "1,2,0", f"1,2,{text}"]))
+    with pytest.raises(
+        tg.TempogradError, match=r"l\.ts, line 4: the label is '.*', which is no number in decimal"
+    ):
+        tg.read_series(write("l.ts", ["@targetLabel true", "@data", "1,2:0", f"1,2:{text}"]))
+    named = tg.read_series(write("l.csv", ["t0,t1,label", "1,2,0", f"1,2,{text}"]), classes=["0", text])
+    assert named.y.tolist() == [0, 1]
+
+
+def test_plain_decimal_notation_of_every_kind_is_read(write):
+    lines = ["id,time,a", *(f"1,{t},{text}" for t, text in enumerate([" 1.5", "+2", "-.5", "1e2", "3.", "-1E-2"]))]
+    assert tg.read_series(write("n.csv", lines)).x.flatten().tolist() == pytest.approx(
+        [1.5, 2, -0.5, 100, 3, -0.01]
+    )
+    missing = tg.read_series(write("m.csv", ["id,time,a,b", "1,0,5,?", "1,1,NaN,1", "1,2,-nan,1", "1,3, ,1"]))
+    assert missing.mask[0].tolist() == [[True, False], [False, True], [False, True], [False, True]]
+
+
+WHOLE = [2**53 + 1, 2**63 - 1, 0, 9007199254740993000]
+
+
+def test_whole_labels_keep_all_their_digits(write, tmp_path):
+    texts = [str(WHOLE[0]), f"{WHOLE[1]}.0", "0e999999999", "9007199254740993e3"]
+    table = tg.read_series(write("w.csv", ["t0,t1,label", *(f"1,2,{text}" for text in texts)]))
+    assert table.y.tolist() == WHOLE
+    lines = ["@classLabel true", "@data", *(f"1,2:{text}" for text in texts)]
+    assert tg.read_series(write("w.ts", lines)).y.tolist() == WHOLE
+    assert tg.read_series(parquet(tmp_path / "w.parquet", "label", WHOLE, "BIGINT")).y.tolist() == WHOLE
+    negative = tg.read_series(write("n.csv", ["t0,t1,label", "1,2,-9007199254740993", "1,2,-9007199254740992"]))
+    assert (negative.y.tolist(), negative.classes) == ([0, 1], ("-9007199254740993", "-9007199254740992"))
+
+
+@pytest.mark.parametrize("text", ["1e300", str(2**63), "1e999999999", "18446744073709551615"])
+def test_classes_beyond_64_bits_are_refused(text, write):
+    with pytest.raises(
+        tg.TempogradError, match=r"b\.csv, line 3: the label is .*classes, which end at 92233720368547"
+    ):
+        tg.read_series(write("b.csv", ["t0,t1,label", "1,2,0", f"1,2,{text}"]))
+    with pytest.raises(
+        tg.TempogradError, match=r"b\.ts, line 3: the label is .*classes, which end at 92233720368547"
+    ):
+        tg.read_series(write("b.ts", ["@classLabel true", "@data", f"1,2:{text}"]))
+
+
+def test_classes_beyond_64_bits_in_other_files(tmp_path):
+    path = parquet(tmp_path / "b.parquet", "label", [0, 2**64 - 1], "UBIGINT")
+    with pytest.raises(tg.TempogradError, match=r"b\.parquet, row 2: the label is 18446744073709551615"):
+        tg.read_series(path)
+    np.savez(tmp_path / "b.npz", x=np.ones((2, 3, 1)), y=np.array([0, 2**63], np.uint64))
+    with pytest.raises(tg.TempogradError, match="y holds 9223372036854775808, but integers end at"):
+        tg.read_series(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", x=np.ones((2, 3, 1)), y=np.array([0, 2**53 + 1], np.uint64))
+    assert tg.read_series(tmp_path / "c.npz").y.tolist() == [0, 2**53 + 1]
+
+
+def test_values_of_a_regression_keep_double_precision(write, tmp_path):
+    values = [16777217.5, 1e300, -0.1]
+    rows = ["t0,t1,label", *(f"1,2,{value!r}" for value in values)]
+    assert tg.read_series(write("r.csv", rows)).y.tolist() == values
+    lines = ["@targetLabel true", "@data", *(f"1,2:{value!r}" for value in values)]
+    assert tg.read_series(write("r.ts", lines)).y.tolist() == values
+    assert tg.read_series(parquet(tmp_path / "r.parquet", "label", values, "DOUBLE")).y.tolist() == values
+    with pytest.raises(tg.TempogradError, match="line 3: the label is 1e999, which is no finite number"):
+        tg.read_series(write("r.csv", ["t0,t1,label", "1,2,0.5", "1,2,1e999"]))
+
+
+def test_ids_are_exact_or_stay_text(write, tmp_path):
+    largest = 2**63 - 1
+    exact = tg.read_series(write("i.csv", ["id,t0,t1", f"{largest},1,2", f"{-largest},1,2"]))
+    assert (exact.ids.tolist(), exact.names) == ([largest, -largest], None)
+    for odd in (str(2**64 - 1), "²", "--5", "٣", "1_0", "-0", "9" * 5000):
+        found = tg.read_series(write("i.csv", ["id,t0,t1", f"{odd},1,2", "8,1,2"]))
+        assert (found.ids.tolist(), found.names) == ([0, 1], (odd, "8"))
+    found = tg.read_series(parquet(tmp_path / "i.parquet", "id", [2**64 - 1, 1], "UBIGINT"))
+    assert found.names == ("18446744073709551615", "1")
+    np.savez(tmp_path / "i.npz", x=np.ones((2, 3, 1)), ids=np.array([2**64 - 1, 1], np.uint64))
+    with pytest.raises(tg.TempogradError, match="ids holds 18446744073709551615, but integers end at"):
+        tg.read_series(tmp_path / "i.npz")
+
+
+def test_times_keep_all_their_digits(write):
+    first = 1700000000000000001  # nanoseconds since 1970, beyond 2^53
+    found = tg.read_series(write("t.csv", ["id,time,a", f"1,{first},5", f"1,{first + 1},6"]))
+    assert (found.times, found.x.flatten().tolist()) == ((str(first), str(first + 1)), [5, 6])
+    found = tg.read_series(write("t.csv", ["id,time,a", "1,1700000000.1234565,5", "1,1700000000.123457,6"]))
+    assert found.times == ("1700000000.1234565", "1700000000.123457")
+    with pytest.raises(tg.TempogradError, match="line 3: the time is '1e999', which is no finite number"):
+        tg.read_series(write("t.csv", ["id,time,a", "1,0,5", "1,1e999,5"]))
+
+
+def test_columns_that_are_steps_are_counted_in_plain_digits(write):
+    with pytest.raises(tg.TempogradError, match="pass time="):
+        tg.read_series(write("c.csv", ["t١,t٢", "1,2"]))
+
+
+def test_ids_of_a_split_without_a_sign():
+    x, y = torch.ones(2, 3, 1), torch.zeros(2, dtype=torch.int64)
+    assert tg.Split(x, y, ids=torch.tensor([3, 1], dtype=torch.uint64)).ids.tolist() == [3, 1]
+    with pytest.raises(tg.TempogradError, match="ids holds 18446744073709551615"):
+        tg.Split(x, y, ids=torch.tensor([2**64 - 1, 1], dtype=torch.uint64))

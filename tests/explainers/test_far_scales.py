@@ -1,0 +1,38 @@
+"""A model in other units has the same map in other units, with the same error."""
+
+import pytest
+import torch
+
+import tempograd as tg
+from conftest import linear, series
+
+X, TRAIN = series(3, 6, 2), series(9, 6, 2, seed=1)
+NET, BENT = linear(6, 2, 2), linear(6, 2, 2, seed=1)
+
+
+def answer(z):
+    return NET(z) + BENT(z).square()
+
+
+@pytest.mark.parametrize("unit", [2.0**100, 2.0**70, 2.0**-60, 2.0**-90])
+@pytest.mark.parametrize("method", ["timing", "rand_ig", "gradient_shap"])
+@pytest.mark.parametrize("target", [None, 1])
+def test_scores_and_errors_have_the_units_of_the_output(unit, method, target):
+    options = {"output": "raw", "target": target} | ({"train": TRAIN} if method == "gradient_shap" else {})
+    plain = tg.explain(answer, X, method, **options)
+    found = tg.explain(lambda z: answer(z) * unit, X, method, **options)
+    assert torch.allclose(found.values.double() / unit, plain.values.double(), rtol=1e-4, atol=1e-6)
+    assert torch.allclose(
+        found.standard_error.double() / unit, plain.standard_error.double(), rtol=1e-3, atol=1e-6
+    )
+    assert found.verdict() == plain.verdict()
+    assert torch.equal(found.target, plain.target)
+    if plain.change is not None:
+        assert torch.allclose(found.change.double() / unit, plain.change.double(), rtol=1e-4)
+
+
+def test_a_linear_model_with_a_huge_output_is_converged():
+    found = tg.explain(lambda z: 1e30 * NET(z), X, output="raw")
+    assert found.verdict().startswith("converged: error under 0.1 %")
+    exact = (NET[1].weight.view(2, 6, 2)[found.target] * X).detach()
+    assert torch.allclose(found.values / 1e30, exact, rtol=1e-3, atol=1e-5)
