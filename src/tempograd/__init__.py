@@ -7,7 +7,7 @@ True
 
 from tempograd import plots
 from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
-from tempograd.engine import wrap
+from tempograd.engine import GradientCheck, wrap
 from tempograd.errors import TempogradError, TempogradWarning
 from tempograd.explainers import (
     EXPLAINERS,
@@ -51,6 +51,7 @@ __all__ = [
     "Explanation",
     "ExtremalMask",
     "Fit",
+    "GradientCheck",
     "GradientShap",
     "IntegratedGradients",
     "Lime",

@@ -48,8 +48,8 @@ NOISE = 8.0  # times the resolution of numbers: rounding of a score
 UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 TOGETHER = 100  # points that are compared with each other
-FROM = (0.0, 0.5, 0.75)  # neighbours far from x, nearer and nearest: from these positions on
-SUMS = ("count", "off", "squares", "far_gap", "near_gap", "nearest_gap", "far_size", "near_size", "nearest_size")
+FROM = (0.5, 0.75)  # neighbours near x and nearest: from these positions on
+SUMS = ("count", "off", "squares", "near_gap", "nearest_gap", "near_size", "nearest_size")
 LARGEST = (
     "slope",
     "seen",

@@ -16,12 +16,11 @@ NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that par
 OFF = 0.1  # share of the change that may be missing along the path
 SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
 STEEP = 5.0  # times the change per length of the path
-OFTEN = 8.0  # times the change that neighbours far from x may miss together
 LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
 TINY = np.finfo(np.float64).tiny
 Floats = NDArray[np.float64]
-GAPS = NAMES.index("far_gap")
+GAPS = NAMES.index("near_gap")
 
 
 class Found(IntEnum):
@@ -119,18 +118,19 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     facts = table.cpu().numpy()
     known = dict(zip(NAMES, facts.T, strict=True))
     way = None if change is None else change.double().cpu().numpy()
-    slope, whole = known["slope"], known["seen"] if way is None else np.maximum(known["seen"], np.abs(way))
+    slope, whole = known["slope"], known["seen"] if way is None else np.fmax(known["seen"], np.abs(way))
     scale, floor = np.maximum(whole, size), NOISE * unit * known["level"]
     missing = total - way if straight and way is not None else _missing(known)
-    gaps = facts[:, GAPS : GAPS + 3]
-    far, near, nearest = (gaps / np.maximum(facts[:, GAPS + 3 : GAPS + 6], TINY)).T
+    gaps = facts[:, GAPS : GAPS + 2]
+    near, nearest = (gaps / np.maximum(facts[:, GAPS + 2 : GAPS + 4], TINY)).T
     local = np.maximum(known["size"], PART * norm)
     wrong = ((near > GAP) & (nearest > STAYS)) | (near > LARGE)
     wrong |= known["outside"] - known["noise"] > NEARBY * local
-    often = (far > LARGE) & (gaps[:, 0] > OFTEN * whole)  # one point beyond a cliff is in two pairs
-    off = (np.abs(missing) > OFF * scale) | often
+    off = np.abs(missing) > OFF * scale
     jumps = known["jump"] > np.maximum(JUMP * whole, 100 * EDGE * slope) + floor
     steep = (slope > STEEP * whole) | (known["count"] < LOOKED)
+    if not straight:  # draws may have missed a cliff, and then neighbours next to x know of no gap
+        steep |= (near < GAP / 2) | (nearest < STAYS / 2)
     found = np.where(off, np.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
     found = np.where(wrong, Found.WRONG, np.where(jumps, Found.JUMPS, found))
     nearby = np.where(known["noise"] > 0, facts[:, -2:].T / np.maximum(local, TINY), np.nan).T
