@@ -9,12 +9,13 @@ score is convex or concave on the way, kinks included. How far it lies outside i
 :math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one
 that stays in proportion is not.
 
-*Nearby.* The same at one path point in the middle, in a direction of its own: the cells that move take a step
-:math:`v` to one side, each with a random sign, and a shorter one to the other side, where scores alone are read,
+*Nearby.* Where all points lie on one straight path, neighbours tell of its direction only. There the same is asked
+at the point in the middle in a direction of its own: all cells take a step :math:`v` to one side, each with a
+random sign, and a shorter one to the other side, where scores alone are read,
 
 .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
 
-and :math:`g \cdot v` lies between the two. This sees what paths that all go straight from one baseline cannot.
+and :math:`g \cdot v` lies between the two.
 
 *Along the path.* With :math:`d_i = \mathrm dF / \mathrm d\alpha` from the gradient at position :math:`\alpha_i`,
 
@@ -29,13 +30,15 @@ gradient does not know of. So is the residual of integrated gradients.
 *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
 """
 
+from contextlib import nullcontext
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from tempograd.draws import Purpose, keys, words
-from tempograd.engine.precision import resolution
+from tempograd.engine.chunks import pieces
+from tempograd.engine.precision import exact, resolution
 from tempograd.engine.question import Block, Question
 from tempograd.engine.replay import CELLS, Tensors, replay
 
@@ -44,12 +47,21 @@ EDGE = 1e-5  # share of the way from the baseline within which nothing but a jum
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
 UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
-FROM = (("far", 0.0), ("near", 0.5), ("nearest", 0.75))  # neighbours from these positions on
-TOTALS = ("count", "off", "squares", *(f"{name}_{part}" for name, _ in FROM for part in ("gap", "size")))
-LARGEST = ("slope", "seen", "level", "outside", "size", "noise", "jump")
-SIGNED = ("ahead", "back")  # of the one point that was looked at nearby
-NAMES = (*TOTALS, *SIGNED, *LARGEST)
-SUMS = len(TOTALS) + len(SIGNED)  # over all points; the others are largest values
+TOGETHER = 100  # points that are compared with each other
+FROM = (0.0, 0.5, 0.75)  # neighbours far from x, nearer and nearest: from these positions on
+SUMS = ("count", "off", "squares", "far_gap", "near_gap", "nearest_gap", "far_size", "near_size", "nearest_size")
+LARGEST = (
+    "slope",
+    "seen",
+    "level",
+    "jump",
+    "outside",
+    "size",
+    "noise",
+    "ahead",
+    "back",
+)  # the last two have a sign
+NAMES = (*SUMS, *LARGEST)
 
 
 class Evidence:
@@ -61,8 +73,10 @@ class Evidence:
         self._edge, self._probes = False, False  # which rows wait for their scores
         self.change: Tensor | None = None
 
-    def rows(self, block: Block, z: Tensor, piece: slice, start: Tensor | None, *, stage: int) -> list[Tensor]:
-        """Return what to read beside some path points: near the baseline, and on both sides of the middle point.
+    def rows(self, block: Block, z: Tensor, piece: slice, start: Tensor | None, *, straight: bool) -> list[Tensor]:
+        """Return what to read beside some path points.
+
+        That is a place near the baseline and, where all paths are straight, both sides of the middle point.
 
         Parameters
         ----------
@@ -72,11 +86,12 @@ class Evidence:
             Which points of their stage they are.
         start : Tensor of shape (series, time, channel), optional
             Where the paths begin, if that is read here as well.
-        stage : int
+        straight : bool
+            Whether all paths are one, so that neighbours tell of one direction only.
         """
         self._edge = start is not None
         rows = [] if start is None else [torch.lerp(start, block.x, EDGE)]
-        self._probes = stage == 0 and piece.start <= self._middle < piece.stop
+        self._probes = straight and piece.start <= self._middle < piece.stop
         if self._probes:
             here = z[:, self._middle - piece.start]
             v = self._way(block, here)
@@ -101,33 +116,40 @@ class Evidence:
 
         ``beside`` holds, each (series,), the scores of the start and of the :meth:`rows`, in their order.
         """
-        edge, probes = self._edge, self._probes
-        parts = {"position": position, "way": None}
-        if probes:
-            parts["way"] = self._way(block, z[:, self._middle - piece.start])
-        names = tuple(name for name, part in parts.items() if part is not None)
-        given = [part for part in parts.values() if part is not None]
-        middle, question = self._middle - piece.start, self._question
-        unit = resolution(question.device, question.dtype)
-
-        def work(x: Tensor, clean: Tensor, z: Tensor, gradient: Tensor, score: Tensor, *rest: Tensor) -> Tensors:
-            known = dict(zip(names, rest, strict=False))
-            read = rest[len(names) :]
-            found = _along(x, clean, z, gradient, score, known.get("position"), unit)
-            if probes:
-                here = z[:, middle], gradient[:, middle], score[:, middle], known["way"]
-                found |= _nearby(*here, read[-2], read[-1], unit)
-            if edge:
-                found["jump"] = (read[1] - read[0]).double().abs()
-            nothing = torch.zeros_like(found["count"])
-            return (torch.stack([found.get(name, nothing) for name in NAMES], 1),)
-
         if block.clean is None:
             raise RuntimeError("The score of the series is not known yet: the block must be settled first.")
-        inputs = (block.x, block.clean, z.detach(), gradient, score, *given, *beside)
-        kind = "evidence", names, middle, edge, probes, len(beside)
-        recorded = None if z.numel() > CELLS else replay(question.model, kind, work, inputs)
-        self._parts.append((recorded or work(*inputs))[0])
+        for run in pieces(z.shape[1], TOGETHER):
+            first = [block.x, block.clean, z[:, run].detach(), gradient[:, run], score[:, run]]
+            place = None if position is None else position[..., run]
+            self._compare(first, place, beside if run.start == 0 else [])
+        if self._probes:
+            self._probe(block, z, gradient, score, self._middle - piece.start, beside[-2:])
+
+    def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
+        """Compare a run of points with each other; the work on a few series is recorded, as their passes are."""
+        question, edge = self._question, self._edge and len(beside) > 1
+        unit, placed = resolution(question.device, question.dtype), position is not None
+        inputs = (*first, *([] if position is None else [position]), *(beside[:2] if edge else []))
+
+        def work(*given: Tensor) -> Tensors:
+            jump = (given[-1] - given[-2]).abs().double() if edge else None
+            return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
+
+        rounded = question.device.type == "cuda" or torch.is_autocast_enabled(question.device.type)
+        with exact(question.device) if rounded else nullcontext():
+            small = first[2].numel() <= CELLS
+            recorded = replay(question.model, ("evidence", placed, edge), work, inputs) if small else None
+            self._parts.append((recorded or work(*inputs))[0])
+
+    def _probe(
+        self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
+    ) -> None:
+        """Compare one gradient with the scores on both sides of it."""
+        here, unit = z[:, place].detach(), resolution(self._question.device, self._question.dtype)
+        far, back = read
+        found = _nearby(here, gradient[:, place], score[:, place], self._way(block, here), far, back, unit)
+        first = NAMES.index("outside")
+        self._parts[-1] = torch.cat([self._parts[-1][:, :first], torch.stack(found, 1)], 1)
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
@@ -138,7 +160,9 @@ class Evidence:
         """Return all numbers, (series, :data:`NAMES`)."""
         if len(self._parts) > 1:
             parts = torch.stack(self._parts)
-            self._parts = [torch.cat([parts[..., :SUMS].sum(0), parts[..., SUMS:].amax(0)], 1)]
+            largest = parts[..., len(SUMS) :]
+            signed = largest.gather(0, largest.abs().argmax(0, keepdim=True))[0]
+            self._parts = [torch.cat([parts[..., : len(SUMS)].sum(0), signed], 1)]
         return self._parts[0]
 
     def hidden(self, values: Tensor, points: int) -> Tensor:
@@ -167,64 +191,68 @@ def hidden(values: Tensor, change: Tensor, seen: Tensor, points: Tensor | int) -
 
 
 def _along(
-    x: Tensor, clean: Tensor, z: Tensor, gradient: Tensor, score: Tensor, position: Tensor | None, unit: float
-) -> dict[str, Tensor]:
-    """Compare slopes and scores along the path."""
-    score, clean = score.double(), clean.double()
-    gap = clean[:, None] - score
-    found = {
-        "count": torch.zeros_like(clean),
-        "seen": gap.abs().amax(1),
-        "level": torch.maximum(score.abs().amax(1), clean.abs()),
-    }
+    x: Tensor,
+    clean: Tensor,
+    z: Tensor,
+    gradient: Tensor,
+    score: Tensor,
+    position: Tensor | None = None,
+    *,
+    unit: float,
+    jump: Tensor | None,
+) -> Tensor:
+    """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits."""
+    score = score.double()
+    missed = clean[:, None] - score
+    seen, level = torch.stack([missed, score]).abs().amax(2)
+    level = level + seen
+    nothing = torch.zeros_like(seen)
+    sums, slope = nothing[:, None].expand(-1, len(SUMS)), nothing
     if position is not None:
-        ahead = (
-            (gradient * (x[:, None] - z)).flatten(2).sum(2).double()
-        )  # the way that is left, 1 - position of it
-        place = position.double().expand_as(ahead)
-        slope = ahead / (1 - place)
-        off = place * slope - gap
-        found |= {"count": torch.full_like(clean, score.shape[1]), "slope": slope.abs().amax(1)}
-        found |= {"off": off.sum(1), "squares": off.square().sum(1)}
-        found |= _between(z, gradient, score, place, NOISE * unit * found["level"])
-    return found
+        sums, slope = _between(x, z, gradient, score, missed, position.double(), NOISE * unit * level)
+    largest = [slope, seen, level, nothing if jump is None else jump]
+    return torch.cat([sums, torch.stack(largest + [nothing] * (len(LARGEST) - len(largest)), 1)], 1)
 
 
-def _between(z: Tensor, gradient: Tensor, score: Tensor, place: Tensor, noise: Tensor) -> dict[str, Tensor]:
-    """Compare what both gradients say of the change between neighbours with that change."""
-    step = z[:, 1:] - z[:, :-1]
-    first, second = ((part * step).flatten(2).sum(2).double() for part in (gradient[:, :-1], gradient[:, 1:]))
-    change = score[:, 1:] - score[:, :-1]
-    gap = _outside(change, first, second) - noise[:, None]
-    size = torch.stack([first.abs(), second.abs(), change.abs()]).amax(0)
-    found: dict[str, Tensor] = {}
-    for name, start in FROM:
-        chosen = (place[:, :-1] >= start).double()
-        found |= {f"{name}_gap": (gap.clamp(min=0) * chosen).sum(1), f"{name}_size": (size * chosen).sum(1)}
-    return found
+def _between(
+    x: Tensor, z: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compare the change between neighbours with what both gradients say of it; return sums and largest slope."""
+    left = (x[:, None] - z).flatten(2)  # of the way to x
+    effects = torch.bmm(gradient.to(left.dtype).flatten(2), left.mT).double()  # of every gradient on every way
+    own, next_way, last_way = (effects.diagonal(shift, 1, 2) for shift in (0, 1, -1))
+    first, second, change = own[:, :-1] - next_way, last_way - own[:, 1:], score.diff(dim=1)
+    gap = (_outside(change, first, second) - noise[:, None]).clamp(min=0)
+    size = torch.stack([first, second, change]).abs().amax(0)
+    chosen = (place[..., :-1, None] >= torch.tensor(FROM, device=x.device)).double()
+    parts = torch.stack([gap, size], 1) @ chosen.expand(len(x), -1, -1)
+    slope = own / (1 - place)
+    off = place * slope - missed
+    count = torch.full_like(noise, score.shape[1])
+    sums = torch.stack([count, off.sum(1), off.square().sum(1)], 1)
+    return torch.cat([sums, parts.flatten(1)], 1), slope.abs().amax(1)
 
 
 def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """Return how far a value lies outside two others, less a share of what they differ by."""
-    low, high = torch.minimum(one, other), torch.maximum(one, other)
-    return (value - high).clamp(min=0) + (low - value).clamp(min=0) - CURVED * (high - low)
+    """Return how far a value lies outside two others, less a share of what they differ by; below 0 inside."""
+    return (value - (one + other) / 2).abs() - (0.5 + CURVED) * (one - other).abs()
 
 
 def _nearby(
     z: Tensor, gradient: Tensor, score: Tensor, way: Tensor, far: Tensor, back: Tensor, unit: float
-) -> dict[str, Tensor]:
-    """Compare the gradient at one point with the score on both sides of it."""
+) -> list[Tensor]:
+    """Compare the gradient at one point with the score on both sides of it: the last five of :data:`NAMES`."""
     effect = (gradient * way).flatten(1).double()
     slope, score = effect.sum(1), score.double()
     first, second = (far.double() - score) / STEP, (score - back.double()) / (STEP * SHORTER)
     rounding = score.abs() + (gradient * z).flatten(1).double().norm(dim=1)
-    return {
-        "ahead": first - slope,
-        "back": second - slope,
-        "outside": _outside(slope, first, second).clamp(min=0),
-        "size": torch.stack([effect.norm(dim=1), slope.abs(), first.abs(), second.abs()]).amax(0),
-        "noise": NOISE * unit * rounding / (STEP * SHORTER),
-    }
+    return [
+        _outside(slope, first, second).clamp(min=0),
+        torch.stack([effect.norm(dim=1), slope.abs(), first.abs(), second.abs()]).amax(0),
+        NOISE * unit * rounding / (STEP * SHORTER),
+        first - slope,
+        second - slope,
+    ]
 
 
 @lru_cache(maxsize=8)

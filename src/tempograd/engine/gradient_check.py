@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.engine.evidence import CURVED, EDGE, NAMES, NOISE
@@ -17,7 +19,9 @@ STEEP = 5.0  # times the change per length of the path
 OFTEN = 8.0  # times the change that neighbours far from x may miss together
 LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
-TINY = torch.finfo(torch.float64).tiny
+TINY = np.finfo(np.float64).tiny
+Floats = NDArray[np.float64]
+GAPS = NAMES.index("far_gap")
 
 
 class Found(IntEnum):
@@ -49,7 +53,8 @@ class GradientCheck:
     nearby : Tensor of shape (series, 2)
         Slope of the score over a tenth of the way to one side of a path point, and over a fortieth to the other
         side, minus the slope of the gradient, as a share of the slope. For a curved score they have different
-        signs or shrink with the step; for a wrong gradient both are alike.
+        signs or shrink with the step; for a wrong gradient both are alike. NaN where paths differ, so that
+        neighbours tell enough.
     missing : Tensor of shape (series,)
         Change of the score that slopes along the path miss, as a share of the change or, where that is larger, of
         all scores; 0 where it could be noise.
@@ -109,42 +114,38 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     straight : bool
         Whether all points of a series lie on one path, so that the scores sum to the change.
     """
-    known = dict(zip(NAMES, table.double().unbind(1), strict=True))
-    values = values.double()
-    whole = known["seen"] if change is None else torch.maximum(known["seen"], change.double().abs())
-    floor = NOISE * unit * known["level"]  # of a difference of two scores
-    missing = values.sum((1, 2)) - change.double() if straight and change is not None else _missing(known)
-    far, near, nearest = (_share(known, name) for name in ("far", "near", "nearest"))
-    size = torch.maximum(known["size"], PART * values.flatten(1).norm(dim=1))
-    steep = known["slope"] > STEEP * whole
-    stays = (near > GAP) & (nearest > STAYS)
-    wrong = stays | (near > LARGE) | (known["outside"] - known["noise"] > NEARBY * size)
-    often = (far > LARGE) & (known["far_gap"] > OFTEN * whole)  # one point beyond a cliff is in two pairs
-    scale = torch.maximum(whole, values.abs().sum((1, 2)))
-    off = (missing.abs() > OFF * scale) | often
-    jumps = known["jump"] > torch.maximum(JUMP * whole, 100 * EDGE * known["slope"]) + floor
-    steep = steep | (known["count"] < LOOKED)
-    found = torch.where(off, torch.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
-    found = torch.where(wrong, Found.WRONG, torch.where(jumps, Found.JUMPS, found))
-    found = torch.where(whole > floor, found, Found.UNKNOWN)
+    sizes = torch.stack([values.sum((1, 2)), values.abs().sum((1, 2)), values.flatten(1).norm(dim=1)])
+    total, size, norm = sizes.double().cpu().numpy()  # a few numbers, for which numpy is faster
+    facts = table.cpu().numpy()
+    known = dict(zip(NAMES, facts.T, strict=True))
+    way = None if change is None else change.double().cpu().numpy()
+    slope, whole = known["slope"], known["seen"] if way is None else np.maximum(known["seen"], np.abs(way))
+    scale, floor = np.maximum(whole, size), NOISE * unit * known["level"]
+    missing = total - way if straight and way is not None else _missing(known)
+    gaps = facts[:, GAPS : GAPS + 3]
+    far, near, nearest = (gaps / np.maximum(facts[:, GAPS + 3 : GAPS + 6], TINY)).T
+    local = np.maximum(known["size"], PART * norm)
+    wrong = ((near > GAP) & (nearest > STAYS)) | (near > LARGE)
+    wrong |= known["outside"] - known["noise"] > NEARBY * local
+    often = (far > LARGE) & (gaps[:, 0] > OFTEN * whole)  # one point beyond a cliff is in two pairs
+    off = (np.abs(missing) > OFF * scale) | often
+    jumps = known["jump"] > np.maximum(JUMP * whole, 100 * EDGE * slope) + floor
+    steep = (slope > STEEP * whole) | (known["count"] < LOOKED)
+    found = np.where(off, np.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
+    found = np.where(wrong, Found.WRONG, np.where(jumps, Found.JUMPS, found))
+    nearby = np.where(known["noise"] > 0, facts[:, -2:].T / np.maximum(local, TINY), np.nan).T
+    found = np.where(whole > floor, found, Found.UNKNOWN)
+    parts = found, near, nearby, missing / np.maximum(scale, TINY), known["jump"], known["seen"]
+    kinds = (torch.int8, *[torch.float32] * 5)
     return GradientCheck(
-        found=found.to(torch.int8),
-        gap=near.float(),
-        nearby=(torch.stack([known["ahead"], known["back"]], 1) / size.clamp(min=TINY)[:, None]).float(),
-        missing=(missing / scale.clamp(min=TINY)).float(),
-        jump=known["jump"].float(),
-        seen=known["seen"].float(),
+        *(torch.from_numpy(part).to(table.device, kind) for part, kind in zip(parts, kinds, strict=True))
     )
 
 
-def _share(known: dict[str, Tensor], name: str) -> Tensor:
-    return known[f"{name}_gap"] / known[f"{name}_size"].clamp(min=TINY)
-
-
-def _missing(known: dict[str, Tensor]) -> Tensor:
+def _missing(known: dict[str, Floats]) -> Floats:
     """Return the part of the change that slopes along the path miss, 0 where their noise could be it."""
-    count = known["count"].clamp(min=1)
+    count = np.maximum(known["count"], 1)
     mean = known["off"] / count
-    noise = ((known["squares"] / count - mean.square()).clamp(min=0) / count).sqrt()
-    sure = (mean.abs() > SURE * noise) & (known["count"] >= ENOUGH)
-    return torch.where(sure, 2 * mean, 0)  # the mean position is 1/2
+    variance = np.maximum(known["squares"] / count - mean**2, 0) / count
+    sure = (mean**2 > SURE**2 * variance) & (count >= ENOUGH)
+    return np.where(sure, 2 * mean, 0)  # the mean position is 1/2

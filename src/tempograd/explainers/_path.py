@@ -251,7 +251,7 @@ class Run:
             start = paths.start if stage == 0 and piece.start == 0 else None
             rows = [] if start is None else [start]
             if evidence is not None:
-                rows += evidence.rows(block, at.z, piece, start, stage=stage)
+                rows += evidence.rows(block, at.z, piece, start, straight=paths.straight)
             gradient, score, beside, block = self._differentiate(at.z, block, rows)
             if start is not None:
                 self._note_change(block, beside[0], evidence)
