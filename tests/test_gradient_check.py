@@ -376,9 +376,11 @@ def test_no_pass_is_added_and_at_most_three_rows_a_series():
         return z.sum((1, 2))[:, None]
 
     for method, more in (("timing", 1), ("rand_ig", 1), ("integrated_gradients", 3)):
-        sizes.clear()
-        explain(model, inputs(4), method)
-        passes = len(sizes)
-        explain(model, inputs(4), method, gradient_check=False)
-        assert (sizes[0], sizes[passes]) == (4 * (50 + 2 + more), 4 * (50 + 2))
-        assert len(sizes) == 2 * passes
+        counts = []
+        for check in (True, False):
+            sizes.clear()
+            explain(model, inputs(4), method, gradient_check=check)
+            counts.append((sizes[0], len(sizes)))
+        (with_check, passes), (without, as_many) = counts
+        assert (with_check, without) == (4 * (50 + 2 + more), 4 * (50 + 2))
+        assert passes == as_many
