@@ -318,7 +318,7 @@ def test_one_column_is_a_yes_and_a_no():
 
 def test_what_timexpp_minimises_falls_on_series_that_it_does_not_learn_from():
     """More cannot be said: which way its network reads the mask, and so what is high in it, is up to the draw."""
-    settings = tg.TimeXPP(epochs=8, batch=8, learning_rate=0.005, label_weight=20.0, sparsity=4.0)
+    settings = tg.TimeXPP(epochs=6, batch=16, learning_rate=0.005, label_weight=20.0, sparsity=4.0)
     before = after = 0.0
     for seed in range(4):
         inner, x = smooth(4, 1, seed=3 + seed), series(128, 4, 3, seed=1 + seed, dtype=torch.float64)
