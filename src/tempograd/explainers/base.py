@@ -166,7 +166,7 @@ class Explainer(ABC):
             to 10 bits (on a GPU) or under bfloat16 autocast, 8 bits.
         gradient_check : bool, default=True
             Whether methods that follow a path compare the gradient with differences of the score, three forward
-            passes a series; see :attr:`Explanation.gradient_check`.
+            passes a series; see ``Explanation.gradient_check``.
         """
         self._check_call(target, chunk)
         draws = checks.whole(draws, "draws", 1)
