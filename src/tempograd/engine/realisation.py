@@ -56,11 +56,9 @@ def generators(model: Model) -> list[Generator]:
 
 
 def _state(generator: Generator) -> Any:
-    if isinstance(generator, torch.Generator):
-        return generator.get_state()
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
-    return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()
+    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
 def _kept(generator: Generator) -> Callable[[], None]:
@@ -78,12 +76,12 @@ def _put_back(generator: Generator, state: Any) -> None:
 
 def _begin(generator: Generator, number: int) -> None:
     """Start a generator anew."""
-    if isinstance(generator, torch.Generator):
-        generator.manual_seed(number)
-    elif isinstance(generator, np.random.Generator):
+    if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = type(generator.bit_generator)(number).state
-    else:
+    elif isinstance(generator, (np.random.RandomState, random.Random)):
         generator.seed(number % 2**32)
+    else:
+        generator.manual_seed(number)
 
 
 class Realisation:
