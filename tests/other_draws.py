@@ -1,7 +1,7 @@
 """The suite as on another machine and another day: other random numbers, other rounding, other threads.
 
 ``TEMPOGRAD_TEST_SEED=3 python -m pytest`` moves every seed by 3: those of torch's generators and of the library's
-own draws. It also rounds otherwise: what a module answers, and the gradient that goes back through it, are off by
+own draws. It also rounds otherwise: what a layer answers, and the gradient that goes back through it, are off by
 one unit in the last place, the same for the same number. Odd seeds use two threads. Tests of exact draws, marked
 ``exact_draws``, are left out.
 """
@@ -43,8 +43,8 @@ def change() -> None:
 
 
 def _round(module: nn.Module, _: object, answer: object) -> object:
-    if isinstance(module, torch.jit.ScriptModule):
-        return None
+    if isinstance(module, torch.jit.ScriptModule) or next(module.children(), None) is not None:
+        return None  # layers only: a function that calls them must round as the model around them does
     if isinstance(answer, tuple):
         return tuple(_rounded(part) for part in answer)
     return _rounded(answer)
