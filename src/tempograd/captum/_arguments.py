@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.errors import InputError
 
 
@@ -55,7 +56,7 @@ def target_of(target: Any, batch: int) -> Tensor | None:
     if found.is_floating_point() or found.dtype == torch.bool or found.ndim != 2 or len(found) not in {1, batch}:
         raise InputError(
             f"target must be an integer, a tuple of them, or one of these for each of the {batch} rows, got "
-            f"{target!r}."
+            f"{brief(target)}."
         )
     return found.long()
 
