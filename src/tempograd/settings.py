@@ -13,7 +13,7 @@ import numpy as np
 
 from tempograd import checks
 from tempograd.brief import brief
-from tempograd.errors import SettingError
+from tempograd.errors import InputError, SettingError
 
 LARGEST = 10_000_000  # of counts: beyond, memory ends long before the work does
 KEY = "setting"
@@ -149,7 +149,7 @@ class Amount:
             return plain
         if isinstance(plain, float) and 0 < plain <= 1:
             return plain
-        raise SettingError(f"{name} must be a count of at least 1 or a share in (0, 1], got {brief(value)}.")
+        raise InputError(f"{name} must be a count of at least 1 or a share in (0, 1], got {brief(value)}.")
 
     def __str__(self) -> str:
         return "a count of at least 1 or a share in (0, 1]"

@@ -1,6 +1,6 @@
 """What plots and reports share: explanations by name, as plain arrays, and the size of the full colour."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tempograd.engine import Model, one_logit, place, predict, quiet
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, require
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 FULL = 0.98  # share of the observed cells that stay below the full colour
@@ -28,7 +28,12 @@ def labelled(explanations: Explanations) -> dict[str, Explanation]:
     """Give every explanation a distinct name, by default its method's, and check that they fit together."""
     if isinstance(explanations, Explanation):
         explanations = [explanations]
-    named = dict(explanations) if isinstance(explanations, Mapping) else _names(explanations)
+    if isinstance(explanations, (str, bytes)) or not isinstance(explanations, Iterable):
+        require(explanations)
+    parts = explanations if isinstance(explanations, Mapping) else list(explanations)
+    for part in parts.values() if isinstance(parts, Mapping) else parts:
+        require(part)
+    named = {str(k): v for k, v in parts.items()} if isinstance(parts, Mapping) else _names(parts)
     if not named:
         raise InputError("There is nothing to show: pass at least one explanation.")
     first = next(iter(named.values()))
@@ -54,7 +59,7 @@ def _names(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
 
 
 def _range(ids: Tensor) -> str:
-    return f"{int(ids[0])} … {int(ids[-1])}"
+    return f"{int(ids[0])} … {int(ids[-1])}" if len(ids) else "of none"
 
 
 def channel_names(explanation: Explanation) -> tuple[str, ...]:

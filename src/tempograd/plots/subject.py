@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, require
 from tempograd.shown import plain
 
 Floats = NDArray[np.floating[Any]]
@@ -53,6 +53,8 @@ class Scores:
 
 def position(explanation: Explanation, i: Any) -> int:
     """Return the position of a series, given as such or by its name, or say which there are."""
+    if not len(require(explanation)):
+        raise InputError("The explanation holds no series, so there is none to show.")
     if isinstance(i, str):
         if explanation.names is None:
             raise InputError(f"These series have no names, so there is none called {i!r}: pass a position.")
