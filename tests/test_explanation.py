@@ -8,10 +8,10 @@ from safetensors.torch import save_file
 from scipy import stats
 
 import tempograd as tg
-from tempograd.explanation_file import checksum
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import DataError, InputError
 from tempograd.explanation import Top
+from tempograd.explanation_file import checksum
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 """Explanations in files: tensors with a JSON header, a schema version and a checksum; nothing in them is trusted.
 
 The header's ``tempograd`` holds everything that is no tensor, ``shapes`` the full shapes of tensors of which
-repeated axes are stored once, ``schema`` the version of this format, and ``checksum`` a hash of all the rest.
+repeated axes are stored once, ``schema`` the version of this format, and ``checksum`` a CRC of all the rest.
 Files of earlier versions have neither of the last two.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 from safetensors.torch import save_file
@@ -58,7 +58,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, A
 
 
 def read(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read those tensors of an explanation that are known by ``names``, and its header, of schemas up to this one."""
+    """Read the tensors of an explanation that ``names`` tells, and its header, of schemas up to this one."""
     header, tensors = read_tensors(path)
     if "tempograd" not in header or WHOLE not in tensors:
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
@@ -83,24 +83,26 @@ def damaged(path: str | Path, why: str) -> DataError:
 
 
 def checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
-    """Return a hash of all tensors, in the order of their names, and of the header; nothing is copied.
+    """Return a CRC of all tensors, in the order of their names, and of the header; nothing is copied.
+
+    It tells damage, not forgery, and is several times as fast as a cryptographic hash.
 
     Examples
     --------
     >>> checksum({"values": torch.zeros(2)}, {}) == checksum({"values": torch.zeros(1, 2)}, {"checksum": ""})
     False
     """
-    found = hashlib.blake2b(digest_size=16)
+    found = 0
     for name, text in sorted(header.items()):
         if name != "checksum":
-            found.update(f"{len(name)}:{name}{len(text.encode())}:{text}".encode())
+            found = crc32(f"{len(name)}:{name}{len(text.encode())}:{text}".encode(), found)
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{len(name)}:{name}{tensor.dtype}{list(tensor.shape)}".encode())
+        found = crc32(f"{len(name)}:{name}{tensor.dtype}{list(tensor.shape)}".encode(), found)
         flat = tensor.reshape(-1)
         if flat.stride() != (1,):  # a single number may have any
             flat = flat.clone(memory_format=torch.contiguous_format)
-        found.update(flat.view(torch.uint8).numpy().data)
-    return f"blake2b-128:{found.hexdigest()}"
+        found = crc32(flat.view(torch.uint8).numpy().data, found)
+    return f"crc32:{found:08x}"
 
 
 def _parsed(text: str | None, path: str | Path, name: str) -> dict[str, Any]:

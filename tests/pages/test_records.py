@@ -279,9 +279,8 @@ def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     large = torch.zeros(1, 48, 32)
     per_series = dict.fromkeys(("passes", "change", "curve_points", "curve_error", "gradient_check"))
     cells = dict.fromkeys(("values", "standard_error", "baseline", "x"), large)
-    none = dict.fromkeys(
-        ("mask", "free_points", "effective_points", "target", "steps", "channels", "times", "names")
-    )
+    absent = ("mask", "free_points", "effective_points", "target", "steps", "channels", "times", "names")
+    none = dict.fromkeys(absent)
     made = type(explanations[0])(
         **{**vars(explanations[0]), **per_series, **none, **cells, "ids": torch.zeros(1, dtype=torch.int64)}
     )
