@@ -447,6 +447,27 @@ def model(value: Any, name: str = "model") -> None:
         raise InputError(f"{name} must be an nn.Module or a function, got {brief(value)}.")
 
 
+def positions(value: Any, name: str, count: int) -> Tensor:
+    """Return places among ``count`` as a tensor, given as integers or as one truth value for each.
+
+    Examples
+    --------
+    >>> positions([0, -1], "rows", 3), positions([True, False, True], "rows", 3)
+    (tensor([0, 2]), tensor([0, 2]))
+    """
+    tensor = numbers(value, name).cpu()
+    if tensor.dtype == torch.bool and tensor.shape == (count,):
+        return tensor.nonzero().flatten()
+    if tensor.ndim == 1 and tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.int64)
+    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise InputError(f"{name} must be a list of positions, or one True or False for each, got {brief(value)}.")
+    tensor = tensor.to(torch.int64)
+    if bool(((tensor < -count) | (tensor >= count)).any()):
+        raise InputError(f"{name} must lie in 0 … {count - 1}, got {brief(value)}.")
+    return torch.where(tensor < 0, tensor + count, tensor)
+
+
 def names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...] | None:
     """Return one text per channel or step."""
     if labels is None:

@@ -117,6 +117,10 @@ class Explanation:
         """Return the explanation of some of the series."""
         if isinstance(rows, Integral):
             raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
+        if not isinstance(rows, slice):
+            rows = checks.positions(rows, "rows", len(self))
+        elif rows.step not in {None, 1}:
+            rows = checks.positions(_steps(rows, len(self)), "rows", len(self))
         parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
@@ -295,6 +299,14 @@ def require(value: Any) -> Explanation:
         return value
     hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
+
+
+def _steps(rows: slice, count: int) -> list[int]:
+    """Return the places that a slice with steps, which tensors may not have backwards, chooses."""
+    try:
+        return list(range(count))[rows]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
 
 
 def _check_parts(found: Explanation) -> None:

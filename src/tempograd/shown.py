@@ -1,6 +1,6 @@
 """What plots and reports share: explanations by name, as plain arrays, and the size of the full colour."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.brief import brief
 from tempograd.engine import Model, one_logit, place, predict, quiet
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation, require
@@ -40,7 +41,7 @@ def labelled(explanations: Explanations) -> dict[str, Explanation]:
     for label, other in named.items():
         if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
             raise InputError(
-                f"All explanations must be of the same series, but {label!r} has shape "
+                f"All explanations must be of the same series, but {brief(label)} has shape "
                 f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
                 f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
             )
@@ -109,6 +110,8 @@ def tells_class(explanation: Explanation) -> bool:
 def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:
     """Refuse another number of names than there are outputs, where that number is known."""
     count = explanation.n_outputs
+    if classes is not None and not isinstance(classes, Sized):
+        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
     if classes is not None and count is not None and len(classes) != count:
         raise InputError(f"classes must hold one name per output of the model, {count}, got {len(classes)}.")
 

@@ -75,7 +75,7 @@ class MaskNetwork(Explainer):
             Decides initial weights, order, gates and dropout. On a CPU the same seed gives the same fit.
         """
         x = checks.series(x, name="the training series")
-        seed = checks.whole(seed, "seed", -(2**63)) % 2**63
+        seed = checks.seed(seed) % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
         return mutable_if_needed(lambda: self._learnt_from(model, x, seed))
