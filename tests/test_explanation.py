@@ -11,6 +11,7 @@ import tempograd as tg
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import DataError, InputError
 from tempograd.explanation import Top
+from tempograd.explanation_file import checksum
 
 
 @pytest.fixture
@@ -111,7 +112,9 @@ def test_foreign_and_damaged_files_are_refused(explanation, tmp_path):
 def test_a_failed_save_leaves_the_old_file(explanation, tmp_path, monkeypatch):
     path = explanation.save(tmp_path / "e")
     before = path.read_bytes()
-    monkeypatch.setattr("tempograd.explanation.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        "tempograd.explanation_file.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+    )
     with pytest.raises(OSError, match="disk full"):
         explanation.save(path)
     assert path.read_bytes() == before
@@ -306,11 +309,12 @@ def test_files_of_other_versions_are_read(explanation, tmp_path):
         header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     plain = json.loads(header["tempograd"])
     newer = {**header, "tempograd": json.dumps({**plain, "mood": "good"})}
-    save_file({**tensors, "moods": torch.zeros(2)}, tmp_path / "newer", newer)
+    more = {**tensors, "moods": torch.zeros(2)}
+    save_file(more, tmp_path / "newer", {**newer, "checksum": checksum(more, newer)})
     same(tg.Explanation.load(tmp_path / "newer"), looked_at(explanation))
     for name in ("passes", "change", "curve_points", "curve_error"):
         del tensors[name]
-    save_file(tensors, tmp_path / "older", header)
+    save_file(tensors, tmp_path / "older", {name: header[name] for name in ("tempograd", "shapes")})
     same(tg.Explanation.load(tmp_path / "older"), nobody_looked(explanation))
 
 

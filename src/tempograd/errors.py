@@ -5,6 +5,10 @@ import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from tempograd.brief import brief
+
+LONGEST = 300  # characters of a message
+
 SHORT = {  # what people call things, for hints only
     "ig": "integrated_gradients",
     "intgrad": "integrated_gradients",
@@ -53,10 +57,13 @@ class UnknownNameError(TempogradError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        meant = _meant(str(name), known)
+        meant = _meant(name, known) if isinstance(name, str) else None
         hint = "" if meant is None else f" Did you mean {meant!r}?"
-        names = f"Known names: {', '.join(known)}." if known else "There is none."
-        super().__init__(f"No {kind} is called {name!r}.{hint} {names}")
+        said = f"No {kind} is called {brief(name)}.{hint}"
+        listed = f"Known names: {', '.join(known)}." if known else "There is none."
+        if len(said) + len(listed) >= LONGEST:
+            listed = f"{listed[: LONGEST - len(said) - 3].rpartition(',')[0]}, …"
+        super().__init__(f"{said} {listed}")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])

@@ -6,6 +6,7 @@ import safetensors
 from safetensors.torch import load_file
 from torch import Tensor
 
+from tempograd.brief import brief
 from tempograd.errors import DataError
 
 
@@ -17,8 +18,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return header, load_file(path)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
-    except (safetensors.SafetensorError, OSError) as error:
-        raise DataError(f"{path} is not a readable safetensors file: {error}.") from error
+    except (safetensors.SafetensorError, OSError, TypeError, ValueError) as error:
+        raise DataError(f"{brief(str(path))[1:-1]} is not a readable safetensors file: {brief(error)}.") from error
 
 
 def shrunk(tensor: Tensor) -> tuple[Tensor, list[int]]:

@@ -80,7 +80,7 @@ def _plain(text: str) -> Any:
     word = text.strip()
     try:
         return json.loads({"none": "null", "true": "true", "false": "false"}.get(word.lower(), word))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists without end
         return word
 
 

@@ -23,7 +23,8 @@ def from_arrays(path: Path, asked: Asked) -> Series:
         arrays = {name: array for name, array in arrays.items() if name not in {"y", "truth"}}
     if "x" not in arrays:
         raise DataError(f"{path} must hold an array x (series, time, channel); it has {', '.join(arrays)}.")
-    x = checks.series(arrays["x"])
+    x = checks.series(arrays["x"], gaps=asked.missing == "mask")
+    x, mask, _ = checks.without_gaps(x, checks.observed(arrays.get("mask"), x), None, "x")  # 0, as in tables
     y, classes = _labels(arrays.get("y"), len(x), asked, str(path))
     ids, names = arrays.get("ids"), None
     if ids is not None and ids.dtype.kind in "US":
@@ -33,7 +34,7 @@ def from_arrays(path: Path, asked: Asked) -> Series:
     return Series(
         x=x,
         y=y,
-        mask=checks.observed(arrays.get("mask"), x),
+        mask=mask,
         truth=checks.observed(arrays.get("truth"), x),
         ids=checks.identifiers(ids, len(x)),
         channels=checks.names(asked.channels or _texts(arrays.get("channels")), x.shape[2], "channels"),
