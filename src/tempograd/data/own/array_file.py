@@ -1,5 +1,6 @@
 """``.npz`` and ``.npy`` files: the arrays as they are, checked."""
 
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from tempograd.data.own.table import Coder
 from tempograd.errors import DataError, InputError, TempogradError, brief, listed, short_path, warn
 
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
+KINDS = {"y": "fiubUS"} | dict.fromkeys(("ids", "channels", "times"), "fiubUSM")  # text and dates beside numbers
+UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 Array = NDArray[Any]
 
 
@@ -138,8 +141,7 @@ def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
         raise DataError(
             f"{short_path(path)}: {name} holds Python objects, which are never loaded: save plain numbers."
         )
-    known = "fiubUSM" if name in {"ids", "channels", "times"} else "fiubUS"
-    if dtype.kind not in known or (dtype.kind == "f" and dtype.itemsize > 8):
+    if dtype.kind not in KINDS.get(name, "fiub") or (dtype.kind == "f" and dtype.itemsize > 8):
         what = brief(str(dtype))
         raise DataError(
             f"{short_path(path)}: {name} holds {what}, expected numbers of at most 64 bits: save those."
@@ -173,8 +175,8 @@ def _texts(array: Array | None, name: str) -> tuple[str, ...] | None:
     if array.dtype.kind == "M":
         return tuple(np.datetime_as_string(array).tolist())
     try:
-        found = tuple(text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist())
-        "".join(found).encode()
-    except ValueError:  # bytes or code points that are none
+        if array.dtype.kind == "U" and array.dtype.itemsize:  # Python takes any code point from numpy unseen
+            np.ascontiguousarray(array).tobytes().decode(UTF_32)
+        return tuple(text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist())
+    except UnicodeDecodeError:
         raise InputError(f"{name} holds text that is not Unicode: save it anew.") from None
-    return found

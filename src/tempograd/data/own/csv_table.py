@@ -159,7 +159,7 @@ class CsvTable(Table):
             wrong = next(place for place, cell in enumerate(cells) if not missing(cell) and number(cell) is None)
             row, column = divmod(wrong, len(places))
             name = brief(self.columns[places[column]])
-            raise self.fault(first + row, f"{name} is {quote(cells[wrong])}, which is no number: {NO_CHANNEL}")
+            raise self.fault(first + row, f"{name} is {quote(cells[wrong], 24)}, which is no number: {NO_CHANNEL}")
         return found.reshape(len(rows), len(places))
 
 

@@ -24,7 +24,8 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = self._ask("DESCRIBE SELECT *")
+        found, counted = self._ask("DESCRIBE SELECT *", "SELECT count(*) AS rows")
+        self._rows = int(counted["rows"][0])
         self._kinds = {
             str(name): str(kind) for name, kind in zip(found["column_name"], found["column_type"], strict=True)
         }
@@ -41,13 +42,14 @@ class ParquetTable(Table):
                 )
         wanted = [f"CAST({_quoted(name)} AS VARCHAR) AS text{place}" for place, name in enumerate(texts)]
         wanted += [f"CAST({_quoted(name)} AS DOUBLE) AS number{place}" for place, name in enumerate(numbers)]
-        rows = int(self._ask("SELECT count(*) AS rows")["rows"][0])
-        if not rows:
+        if not self._rows:
             raise DataError(f"{short_path(self.path)} holds no series: it has no row.")
-        size = rows * (BYTES * len(numbers) + TEXT_BYTES * len(texts))
+        size = self._rows * (BYTES * len(numbers) + TEXT_BYTES * len(texts))
         refuse_beyond_memory(self.path, size, "its content", "cut it into several files")
-        found = self._ask(f"SELECT {', '.join(wanted)}")
-        values = np.empty((rows, len(numbers)))
+        (found,) = self._ask(f"SELECT {', '.join(wanted)}")
+        if any(len(column) != self._rows for column in found.values()):
+            raise DataError(f"{short_path(self.path)} is damaged: it has not as many rows as it says.")
+        values = np.empty((self._rows, len(numbers)))
         for place in range(len(numbers)):
             values[:, place] = np.ma.filled(found[f"number{place}"], np.nan)
         refuse_large(self, values, numbers)
@@ -57,13 +59,14 @@ class ParquetTable(Table):
     def fault(self, row: int, what: str) -> DataError:
         return DataError(f"{short_path(self.path)}, row {row + 1}: {what}.")
 
-    def _ask(self, what: str) -> dict[str, Any]:
+    def _ask(self, *questions: str) -> list[dict[str, Any]]:
         source = escape(str(self.path)).replace("'", "''")
+        # columns that the names of folders make up are not in the file
+        table = f"FROM read_parquet('{source}', hive_partitioning = false)"
         with reading(self.path), connect(MEMORY) as connection:
             connection.execute("SET preserve_insertion_order = true")
-            try:  # columns that the names of folders make up are not in the file
-                query = f"{what} FROM read_parquet('{source}', hive_partitioning = false)"
-                return connection.execute(query).fetchnumpy()
+            try:
+                return [connection.execute(f"{question} {table}").fetchnumpy() for question in questions]
             except Exception as error:  # on a damaged file DuckDB may raise anything, its internal errors included
                 raise _unreadable(self.path, error) from error
 
