@@ -386,10 +386,10 @@ def test_an_optional_package_is_asked_for_before_anything_runs(plan, tmp_path, m
 def test_files_that_are_no_plans(plan, tmp_path):
     assert complaint(plan, tmp_path, b"seed = 1\n# \xff\n") == "line 2: this is no UTF-8 text."
     with pytest.raises(DataError, match=r"mine\.toml is nested too deeply to be a plan\."):
-        plan("a = " + "[" * 100_000)
+        plan("a = " + "[" * 10_000)
     with pytest.raises(DataError, match=r"gone\.toml does not exist\.$"):
         load_plan(str(tmp_path / "gone.toml"))
-    with pytest.raises(DataError, match=r" cannot be read: Is a directory\.$"):
+    with pytest.raises(DataError, match=r" is a folder\.$"):
         load_plan(tmp_path)
     assert plan(b"\xef\xbb\xbf" + CLINIC.encode()).folds == (0,)  # as some editors write it
 

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError
+from tempograd.errors import DataError, brief, short_path
 
 HEADER = b"Time,Parameter,Value\n"
 RECORD = re.compile(r"(?:^|/)([0-9]{1,9})\.txt$")
@@ -24,7 +24,7 @@ CHUNK = 1 << 20
 LONGEST = 24  # characters of a number
 HOURS = 48
 DAMAGES = (
-    gzip.BadGzipFile,
+    OSError,  # gzip's own among them
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
@@ -93,7 +93,9 @@ def _texts(path: Path) -> Iterator[tuple[int, bytes]]:
             with file() as opened:
                 yield int(number[1]), opened.read().replace(b"\r\n", b"\n").rstrip() + b"\n"
     except (*DAMAGES, getattr(sys.modules.get("lzma"), "LZMAError", EOFError)) as error:
-        raise DataError(f"{path} is damaged and cannot be unpacked ({error}): fetch it again.") from error
+        raise DataError(
+            f"{short_path(path)} is damaged and cannot be unpacked ({brief(str(error), 90)}): fetch it again."
+        ) from error
 
 
 def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:

@@ -12,8 +12,8 @@ import torch
 
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
-from tempograd.benchmark.record import Record
-from tempograd.errors import DataError
+from tempograd.benchmark.record import UNREADABLE, Record
+from tempograd.errors import DataError, short_path
 from tempograd.files import writable, write_atomically
 from tempograd.metrics import summarise
 from tempograd.tables.score_file import Scores, database, read_scores, write_scores
@@ -82,8 +82,10 @@ def _read_archive(folder: Path) -> dict[str, Record]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         cells = {entry["key"]: (cell_from(entry["cell"]), entry["facts"]) for entry in entries}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is no archive of a benchmark: write it again with --archive.") from error
+    except UNREADABLE as error:
+        raise DataError(
+            f"{short_path(path)} is no archive of a benchmark: write it again with --archive."
+        ) from error
     scores = read_scores(folder / SCORES)
     return {key: _record(cell, facts, scores.get(key, {}), folder) for key, (cell, facts) in cells.items()}
 

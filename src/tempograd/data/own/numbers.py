@@ -8,7 +8,9 @@ import numpy as np
 
 from tempograd.data.own.table import Floats, missing
 
-DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
+DECIMAL = re.compile(
+    r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*"
+)  # no digits in doubt: else quadratic
 HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
 BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
 
