@@ -212,7 +212,7 @@ def test_weights_for_code_of_ones_own(kind, code, tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("no_such_net:Net", "There is no module 'no_such_net' to import for no_such_net:Net"),
+        ("no_such_net:Net", "There is no module 'no_such_net' for no_such_net:Net"),
         ("own_net:Nett", "own_net has no Nett"),
         ("own_net.py:Net", "as in an import: own_net:Net"),
         ("own_net:sized", "called without arguments to get a model, but missing a required argument: 'hidden'"),

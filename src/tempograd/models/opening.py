@@ -5,9 +5,8 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from tempograd.errors import DataError, InputError
+from tempograd.errors import DataError, TempogradError
 
 PIECE = 1 << 20  # bytes read at a time
 LONG = 120  # characters of a path that a sentence can carry
@@ -21,7 +20,8 @@ def named(path: str | Path) -> str:
     >>> print(named("a\nb.pt"), named("x" * 200 + ".pt")[-8:])
     'a\nb.pt' xxxxx.pt
     """
-    text = str(path) if str(path).isprintable() else repr(str(path))
+    text = str(path)
+    text = text if text.isprintable() and text.strip() == text != "" else repr(text)
     return text if len(text) <= LONG else f"…{text[1 - LONG :]}"
 
 
@@ -47,10 +47,8 @@ def require_file(path: Path) -> None:
         raise DataError(f"{named(path)} is {kind}: name the file of a model.")
 
 
-def require_trust(path: Path, kind: str, why: str, trust: Any) -> None:
+def require_trust(path: Path, kind: str, why: str, *, trust: bool) -> None:
     """Refuse a file that can run code, unless the caller says that it may."""
-    if not isinstance(trust, bool):
-        raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
     if not trust:
         raise DataError(
             f"{named(path)} is {kind}, {why}, so it was not loaded: pass trust=True if you trust whoever made it."
@@ -64,7 +62,7 @@ def archive(path: Path, otherwise: str) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as found:
             yield found
-    except DataError:
+    except TempogradError:
         raise
     except Exception as error:  # zipfile raises many kinds for damaged headers
         raise DataError(otherwise) from error

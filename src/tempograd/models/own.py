@@ -62,6 +62,8 @@ def load_model(
     """
     if not isinstance(source, (str, Path)):
         raise InputError(f"A model is loaded from a file or from 'module:callable', got {type(source).__name__}.")
+    if not isinstance(trust, bool):
+        raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
     path, place = Path(source), find_device(device)
     if is_code(source):
         return _from_code(str(source), weights).to(place).eval()
@@ -146,7 +148,7 @@ def _imported(module: str, source: str) -> Any:
         if not f"{module}.".startswith(f"{error.name}."):
             raise  # something that the user's own code imports
         raise InputError(
-            f"There is no module {error.name!r} to import for {named(source)}: run where it is, or install it."
+            f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
         ) from error
 
 

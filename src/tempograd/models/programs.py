@@ -50,7 +50,9 @@ def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module
             raise DataError(
                 f"{named(path)} holds pickled Python objects, which are never opened: export a model without them."
             )
-        require_trust(path, "a program of torch.export", "which can run any code as soon as it is opened", trust)
+        require_trust(
+            path, "a program of torch.export", "which can run any code as soon as it is opened", trust=trust
+        )
         require_whole(parts, path)
     try:
         with _weights_only(), _silent():
@@ -85,7 +87,7 @@ def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module
                 f"{named(path)} holds no TorchScript module. If it holds weights, name the code they belong to as "
                 f"well: load_model('module:callable', weights=…), --model module:callable --weights {named(path)}."
             )
-        require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust)
+        require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
         require_whole(parts, path)
     try:
         with _silent():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, place, predict, quiet
+from tempograd.engine import Model, asked, by_class, place, quiet
 from tempograd.explanation import Explanation
 from tempograd.numerals import number, probability
 from tempograd.plots.subject import Flags, Floats
@@ -118,4 +118,4 @@ def _per_step(
 
 def _answer(model: Model, x: Tensor, output: str) -> Tensor:
     with quiet(model), torch.no_grad():
-        return predict(model, x.to(*place(model, x)), output)[0].cpu()
+        return by_class(asked(model, x.to(*place(model, x)), shape=x.shape), output)[0].cpu()
