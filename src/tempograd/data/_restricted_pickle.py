@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tempograd.errors import DataError
 
 PLAIN_TYPE = re.compile(r"[iuf][1248]|b1|O8?")  # the types that an array in such a file may have
+LONG = 80  # characters of a foreign text that a sentence can carry
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -40,7 +41,12 @@ def read_npy(path: Path) -> NDArray[Any]:
     except DataError:
         raise
     except Exception as error:  # a damaged pickle can make the unpickler raise anything
-        raise DataError(f"{path} is no array that can be read ({error}): fetch it again.") from error
+        raise DataError(f"{path} is no array that can be read ({_shown(error)}): fetch it again.") from error
+
+
+def _shown(text: object) -> str:
+    """Return what a file or an unpickler says as a few words in one line."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)[:LONG]).split())
 
 
 def _unpickled(file: IO[bytes], path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -61,8 +67,8 @@ class _Rebuilder(Unpickler):
         stand_in = STAND_INS.get((module.replace("numpy._core", "numpy.core"), name))
         if stand_in is None:
             raise DataError(
-                f"{self.path} asks for {module}.{name}, but only plain numpy arrays are read from it: nothing "
-                "was run, and the file is not to be trusted."
+                f"{self.path} asks for {_shown(f'{module}.{name}')}, but only plain numpy arrays are read from it: "
+                "nothing was run, and the file is not to be trusted."
             )
         return stand_in
 
