@@ -126,16 +126,16 @@ def test_trusted_programs_still_unpickle_nothing(marker, program, tmp_path):
 def test_pickled_models_are_refused_with_and_without_trust(write, ending, marker, tmp_path):
     path = write(marker, tmp_path / f"model{ending}")
     content = io.BytesIO(path.read_bytes())
-    runs(
-        marker, lambda: torch.load(content, weights_only=False) if write is saved_by_torch else _unpickled(content)
-    )
+    careless = _unpickled if write is pickled else _loaded_by_torch
+    runs(marker, lambda: careless(content))
     for trust in (False, True):
         refused(lambda: tg.load_model(path, trust=trust))  # noqa: B023
         refused(lambda: tg.load_model("torch.nn:Flatten", weights=path, trust=trust))  # noqa: B023
     refused(lambda: tg.Explanation.load(path))
     refused(lambda: Record.load(path))
     refused(lambda: load_prepared(path))
-    refused(lambda: load_plan(path.with_suffix(".toml") if path.suffix == "" else path))
+    (tmp_path / "plan.toml").write_bytes(content.getvalue())
+    refused(lambda: load_plan(tmp_path / "plan.toml"))
     assert not marker.exists()
 
 
@@ -283,6 +283,10 @@ def test_a_file_beside_the_data_is_no_library(tmp_path, marker, monkeypatch):
 
 def _unpickled(file):
     return pickle.load(file)  # noqa: S301  # the payload, to see it run
+
+
+def _loaded_by_torch(file):
+    return torch.load(file, weights_only=False)
 
 
 def _evaluated(text):

@@ -66,8 +66,9 @@ class _Rebuilder(Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         stand_in = STAND_INS.get((module.replace("numpy._core", "numpy.core"), name))
         if stand_in is None:
+            asked = _shown(f"{module}.{name}")
             raise DataError(
-                f"{self.path} asks for {_shown(f'{module}.{name}')}, but only plain numpy arrays are read from it: "
+                f"{self.path} asks for {asked}, but only plain numpy arrays are read from it: "
                 "nothing was run, and the file is not to be trusted."
             )
         return stand_in

@@ -14,7 +14,7 @@ from tempograd.errors import DataError, InputError
 from tempograd.files import write_atomically
 from tempograd.models.base import MODELS, Classifier
 from tempograd.models.devices import find_device
-from tempograd.models.opening import named, require_file
+from tempograd.models.opening import begin, named
 
 FORMAT = "tempograd-model-1"
 PICKLES = {".ckpt", ".pkl", ".pickle"}
@@ -68,7 +68,7 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Cla
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    require_file(path)
+    begin(path)
     if path.suffix.lower() in PICKLES:
         raise DataError(
             f"{named(path)} may run code when it is opened, so it is not read: give the model as code, "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tempograd.errors import DataError, TempogradError
 
+ARCHIVE = b"PK\x03\x04"  # how a zip archive begins, by which torch knows one
 PIECE = 1 << 20  # bytes read at a time
 LONG = 120  # characters of a path that a sentence can carry
 
@@ -33,18 +34,20 @@ def exists(path: Path) -> bool:
         return False
 
 
-def require_file(path: Path) -> None:
-    """Refuse what is no ordinary file: a folder cannot be read, and a pipe may never end."""
+def begin(path: Path) -> bytes:
+    """Return how a file begins; refuse what is none or cannot be read: a folder, or a pipe that may never end."""
     try:
         mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            with path.open("rb") as file:
+                return file.read(len(ARCHIVE))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{named(path)} does not exist.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no file can have this name"
         raise DataError(f"{named(path)} cannot be opened: {reason}.") from error
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-        raise DataError(f"{named(path)} is {kind}: name the file of a model.")
+    kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+    raise DataError(f"{named(path)} is {kind}: name the file of a model.")
 
 
 def require_trust(path: Path, kind: str, why: str, *, trust: bool) -> None:
@@ -58,7 +61,8 @@ def require_trust(path: Path, kind: str, why: str, *, trust: bool) -> None:
 @contextmanager
 def archive(path: Path, otherwise: str) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive to look at its parts; ``otherwise`` is said of what is none."""
-    require_file(path)
+    if begin(path) != ARCHIVE:
+        raise DataError(otherwise)
     try:
         with zipfile.ZipFile(path) as found:
             yield found

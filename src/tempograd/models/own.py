@@ -4,7 +4,6 @@ import importlib
 import inspect
 import re
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from tempograd.errors import DataError, InputError, ModelError
 from tempograd.models.checkpoint import load_classifier
 from tempograd.models.devices import find_device
-from tempograd.models.opening import archive, exists, named, require_file, require_whole
+from tempograd.models.opening import ARCHIVE, archive, begin, exists, named, require_whole
 from tempograd.models.programs import load_exported, load_scripted
 
 SCRIPTED = {".pt", ".pth", ".torchscript", ".jit"}
@@ -168,8 +167,7 @@ def _read_weights(source: str | Path) -> dict[str, Tensor]:
     if not isinstance(source, (str, Path)):
         raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
     path = Path(source)
-    require_file(path)
-    if zipfile.is_zipfile(path):
+    if begin(path) == ARCHIVE:
         with archive(path, _no_weights(path)) as parts:
             require_whole(parts, path)
     try:
