@@ -17,7 +17,7 @@ import tempograd as tg
 from tempograd.models.programs import _silent
 
 SEED = 20261116
-EACH = 45  # damaged files of each kind
+EACH = 50  # damaged files of each kind
 
 
 def net():
@@ -123,6 +123,37 @@ def test_a_damaged_file_is_read_as_it_was_or_refused_in_one_sentence(name, kinds
     assert refused > EACH // 4
     assert logged == []
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["weights", "exported"])
+def test_damage_behind_right_checksums_is_read_or_refused_in_one_sentence(name, kinds, tmp_path, capfd, logged):
+    """A part of an archive damaged before it was packed, or left out, so that torch gets to see it."""
+    whole, opened, _ = kinds[name]
+    rng, refused = random.Random(f"{SEED} {name} packed"), 0
+    path = tmp_path / whole.name
+    for _ in range(EACH):
+        _repacked(whole, path, rng)
+        try:
+            opened(path)
+        except tg.TempogradError as error:
+            refused += 1
+            message = str(error).replace(str(path), "FILE")
+            assert "\n" not in message
+            assert len(message) <= 300
+    assert refused > EACH // 4
+    assert logged == []
+    assert capfd.readouterr() == ("", "")
+
+
+def _repacked(whole, path, rng):
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
+        bad = rng.choice(old.namelist())
+        for name in old.namelist():
+            content = old.read(name)
+            if name != bad:
+                new.writestr(name, content)
+            elif rng.random() < 0.8:
+                new.writestr(name, damage(content, rng))
 
 
 def test_flipped_numbers_of_weights_and_programs_are_seen(kinds, tmp_path):
