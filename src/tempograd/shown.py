@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.brief import brief
-from tempograd.engine import Model, one_logit, place, predict, quiet
+from tempograd.engine import Model, asked, one_logit, place, quiet
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation, require
 
@@ -92,7 +92,7 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     if explanation.n_outputs is not None:
         return explanation
     with quiet(model), torch.no_grad():
-        columns = predict(model, x[:1].to(*place(model, x)), "raw").shape[-1]
+        columns = asked(model, x[:1].to(*place(model, x)), shape=x.shape).shape[-1]
     return replace(explanation, target=explained_class(explanation, columns), columns=columns)
 
 

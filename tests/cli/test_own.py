@@ -138,7 +138,7 @@ def test_exported_programs_in_every_command(folder, net, capsys):
         dynamic_shapes=({0: torch.export.Dim("batch")},),
     )
     torch.export.save(program, folder / "m.pt2")
-    model = ["--model", "m.pt2", "--device", "cpu"]
+    model = ["--model", "m.pt2", "--trust", "--device", "cpu"]
     assert main(["explain", *model, *DATA, "--out", "e.safetensors"]) == 0
     own = tg.read_series("ward.csv", id="bed", label="state")
     expected = tg.explain(program.module(), own.x, mask=own.mask)

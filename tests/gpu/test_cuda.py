@@ -79,7 +79,7 @@ def test_recurrent_programs_are_differentiated_without_cudnn(tmp_path):
         torch.export.save(program, tmp_path / "m.pt2")
         torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
     for name in ("m.pt2", "m.pt"):
-        there = Timing()(load_model(tmp_path / name, "cuda"), x)
+        there = Timing()(load_model(tmp_path / name, "cuda", trust=True), x)
         torch.testing.assert_close(there.values, expected.values, rtol=1e-6, atol=1e-9)
     assert torch.backends.cudnn.enabled
 

@@ -64,7 +64,7 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_folder_in_place_of_a_file(tmp_path):
-    assert "not a readable safetensors file" in refused(tmp_path)
+    assert refused(tmp_path) == " is a folder: name the file of a model."
 
 
 @pytest.mark.parametrize("keep", [0, 7, 200, -1])

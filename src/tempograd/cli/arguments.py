@@ -49,15 +49,11 @@ def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
     import torch
 
-    from tempograd.errors import InputError
+    from tempograd.models.devices import find_device
 
     if name is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:  # torch raises either for a device that is not there
-        raise InputError(f"There is no device {name!r} here: use cpu, or cuda:0 with a GPU.") from error
-    return name
+    return str(find_device(name))
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -105,7 +101,7 @@ def steps(text: str) -> str | list[int]:
 
 
 def command(*words: str, **options: Any) -> str:
-    """Return a command as people can type it; lists are joined by commas, and options that are None left out.
+    """Return a command as people can type it; lists are joined by commas, what is None or False is left out.
 
     Examples
     --------
@@ -115,7 +111,9 @@ def command(*words: str, **options: Any) -> str:
     line = ["tempograd", *(f"./{word}" if word.startswith("-") else word for word in words)]
     for name, value in options.items():
         text = ",".join(value) if isinstance(value, list) else str(value)
-        if value is not None:  # a value that begins with a dash would be taken for an option
+        if isinstance(value, bool):  # an option without a value
+            line += [f"--{name}"] if value else []
+        elif value is not None:  # a value that begins with a dash would be taken for an option
             line += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
     return shlex.join(line)
 

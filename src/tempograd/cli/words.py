@@ -6,6 +6,7 @@ WORDS = {
     "missing='mask'": "--missing mask",
     "target= ": "--target ",
     "pass draws=": "pass --set draws=",
+    "pass trust=True": "pass --trust",
 }
 
 

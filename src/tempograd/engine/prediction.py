@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.modules import module as nn_module
 
 from tempograd import checks
 from tempograd.brief import brief
@@ -14,6 +15,7 @@ from tempograd.engine.chunks import out_of_memory
 from tempograd.engine.modules import Model
 from tempograd.engine.quiet import running
 from tempograd.errors import InputError, ModelError, TempogradError
+from tempograd.models.outputs import numbers_of
 
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
@@ -23,6 +25,8 @@ ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two prec
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
+ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to")  # how Python counts arguments
+LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
 
@@ -87,16 +91,23 @@ def raw(model: Model, z: Tensor) -> Tensor:
         if message is None:
             raise
         raise ModelError(message) from error
-    if not isinstance(answer, Tensor):
+    except TypeError as error:
+        if not ARITY.search(str(error)) or _deep(error):
+            raise
         raise ModelError(
-            f"The model must return a tensor, got {type(answer).__name__}: "
-            "wrap it in a function that returns the tensor to be explained."
-        )
-    if answer.ndim == 0 or len(answer) != len(z):
-        raise ModelError(
-            f"The model must return one row per series: {len(z)} series gave shape {tuple(answer.shape)}."
-        )
+            f"The model cannot be called with series alone ({_first(str(error))}): pass a function of the series "
+            "that gives it the rest."
+        ) from error
+    answer = numbers_of(answer, z)
     return answer[:, None] if answer.ndim == 1 else answer
+
+
+def _deep(error: Exception) -> bool:
+    """Tell whether an error comes from inside a model, rather than from the call of it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_filename not in {__file__, nn_module.__file__}
 
 
 def _plain(said: str, z: Tensor) -> str | None:
@@ -109,8 +120,7 @@ def _plain(said: str, z: Tensor) -> str | None:
     if ELSEWHERE.search(said):
         return (
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
-            f"({said.strip().splitlines()[0].rstrip('.')}): if a function hides its module, pass "
-            "tempograd.wrap(module, call=function), so that series are sent to where its weights are."
+            f"({_first(said)}): if a function hides its module, pass tempograd.wrap(module, call=function)."
         )
     return None
 
@@ -133,8 +143,13 @@ def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable
     given, names = (batch, time, channels), "(batch, time, channel)"
     if layout == "BDT":
         given, names = (batch, channels, time), "(batch, channel, time)"
-    said = str(error).strip().split("\n")[0].rstrip(".")
-    return f"The model cannot take x of shape {given}, read as {names}: {said}{advice()}."
+    return f"The model cannot take x of shape {given}, read as {names}: {_first(str(error))}{advice()}."
+
+
+def _first(said: str) -> str:
+    """Return the first line of what torch says, cut where it is long."""
+    line = (said.strip().splitlines() or [""])[0].rstrip(".")
+    return line if len(line) <= LONG else f"{line[: LONG - 1]}…"
 
 
 def pick(answer: Tensor, target: Target) -> Tensor:

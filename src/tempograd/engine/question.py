@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tempograd import checks
 from tempograd.engine.ahead import Landing
+from tempograd.engine.asking import asked
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
 from tempograd.engine.guess import PROBABILITY, Guess
@@ -22,13 +23,11 @@ from tempograd.engine.prediction import (
     by_class,
     default_class,
     link,
-    misfit,
     pick,
     resolve_steps,
     resolve_target,
 )
 from tempograd.engine.resuming import answered
-from tempograd.engine.touched import advice
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -254,16 +253,9 @@ class Question:
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
         """
-        try:
+        if self.target is not None:
             return answered(self.model, z, alike)
-        except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
-            message = self._misfit(error, z) if self.target is None else None
-            if message is None:
-                raise
-            raise ModelError(message) from error
-
-    def _misfit(self, error: Exception, z: Tensor) -> str | None:
-        return misfit(error, self.x.shape, self.layout, lambda: advice(self.model, z, self.layout))
+        return asked(self.model, z, alike, shape=self.x.shape, layout=self.layout)
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from tempograd.engine.bits import Bits
 from tempograd.engine.holding import Hold
-from tempograd.engine.modules import Model, is_compiled, modules_of, place
+from tempograd.engine.modules import Model, is_compiled, modules_of, place, require_numbers
 from tempograd.errors import ModelError
 
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
@@ -94,6 +94,7 @@ class _Call:
         """Bring a module to rest, with everything in it."""
         if id(module) in self._touched:
             return
+        require_numbers(module)
         parts = list(module.modules())
         self._touched.update(map(id, parts))
         self._remember_weights(module)

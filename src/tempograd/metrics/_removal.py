@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tempograd.brief import brief
 from tempograd.draws import Purpose, keys, words
-from tempograd.engine import Chunks, answered, nested, pieces, wider
+from tempograd.engine import Chunks, asked, nested, pieces, wider
 from tempograd.errors import InputError, ModelError
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._subject import Subject
@@ -166,7 +166,8 @@ def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
         z = torch.where(gone, substitute[row], x[row])
         with torch.no_grad():
-            answer = answered(subject.model, z, nested(gone, row, 2 * ranking + (first > 0)))
+            alike = nested(gone, row, 2 * ranking + (first > 0))
+            answer = asked(subject.model, z, alike, shape=subject.x.shape)
         answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
     whole = torch.cat(answers)
     if not bool(whole.isfinite().all()):

@@ -1,6 +1,7 @@
 """One call for all metrics: a model, an explanation and what to measure in, one score per series out."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +80,7 @@ def evaluate(
     if removing:  # the others never ask the model
         checks.model(model)
         warn_of_another_model(model, {explanation.method: explanation})
-    with generators_kept(model):
+    with generators_kept(model) if removing else nullcontext():
         seen = Seen()
         scores = measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk, seen=seen)
         if removing:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.brief import brief
-from tempograd.engine import Model, place, predict, quiet
+from tempograd.engine import Model, asked, by_class, place, quiet
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.numerals import number, probability
@@ -121,7 +121,7 @@ def _per_step(
 
 def _answer(model: Model, x: Tensor, output: str) -> Tensor:
     with quiet(model), torch.no_grad():
-        return predict(model, x.to(*place(model, x)), output)[0].cpu()
+        return by_class(asked(model, x.to(*place(model, x)), shape=x.shape), output)[0].cpu()
 
 
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
