@@ -16,6 +16,7 @@ from tempograd.engine import GradientCheck, Model, class_count, fingerprint, rel
 from tempograd.engine.guess import written
 from tempograd.errors import DataError, InputError, MissingExtraError, warn
 from tempograd.files import write_atomically
+from tempograd.kinds import EXPLANATION
 from tempograd.tensor_files import read_tensors, shrunk
 from tempograd.top import Top
 from tempograd.version import __version__
@@ -266,8 +267,11 @@ class Explanation:
 
         return notebook.as_html(self)
 
-    def save(self, path: str | Path, *, series: bool = True) -> Path:
-        """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out."""
+    def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
+        """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out.
+
+        An explanation that was saved before is replaced, another file only with ``force=True``.
+        """
         tensors, expanded = {}, {}
         for name in TENSORS:
             tensor = getattr(self, name)
@@ -279,7 +283,9 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
         plain["own_steps"] = isinstance(self.steps, str)
         header = {"tempograd": json.dumps(plain), "shapes": json.dumps(expanded)}
-        return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
+        return write_atomically(
+            path, lambda temporary: save_file(tensors, temporary, header), kind=EXPLANATION, force=force
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -16,9 +16,9 @@ import pytest
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
 from tempograd.cli import demo, demo_results, main
 from tempograd.explainers import EXPLAINERS
-from tempograd.files import uninterrupted
 from tempograd.models import accuracy
 from tempograd.numerals import with_error
+from tempograd.stopping import uninterrupted
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
 FILES = {"model.safetensors", "report.html", "table.md", "timing.safetensors"}

@@ -11,8 +11,11 @@ from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.record import Record
 from tempograd.data import DATASETS, Dataset, load_dataset, load_prepared, save_prepared
 from tempograd.explanation import Explanation
-from tempograd.files import write_atomically
+from tempograd.files import made, write_atomically
 from tempograd.models import Classifier, load_classifier, save_model
+from tempograd.temporaries import sweep
+
+FOLDERS = ("", "data", "models", "explanations", "records", "failures")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Store:
             return
         own = DATASETS[cell.dataset].own_folds
         data = load_dataset(cell.dataset, root=root, variant=cell.variant, fold=cell.fold if own else None)
-        save_prepared(data, self.data_path(cell))
+        save_prepared(data, _ready(self.data_path(cell)))
 
     def data(self, cell: Cell) -> Dataset:
         """Read the prepared series of a cell's fold."""
@@ -52,7 +55,7 @@ class Store:
         return self.model_path(cell).exists()
 
     def save_model(self, cell: Cell, model: nn.Module, facts: dict[str, Any]) -> None:
-        save_model(model, self.model_path(cell), facts=facts)
+        save_model(model, _ready(self.model_path(cell)), facts=facts)
 
     def model(self, cell: Cell, device: str) -> Classifier:
         return load_classifier(self.model_path(cell), device)
@@ -65,21 +68,33 @@ class Store:
         return Explanation.load(path), json.loads(path.with_suffix(".json").read_text())
 
     def save_explanation(self, cell: Cell, explanation: Explanation, facts: dict[str, Any]) -> None:
-        path = self.explanation_path(cell)
+        path = _ready(self.explanation_path(cell))
         # the facts come first: where the explanation is, they are
         write_atomically(path.with_suffix(".json"), lambda temporary: temporary.write_text(json.dumps(facts)))
         explanation.save(path, series=False)
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed left behind."""
+        for folder in FOLDERS:
+            sweep(self.folder / folder)
 
     def has_record(self, cell: Cell) -> bool:
         return self.record_path(cell).exists()
 
     def save_record(self, record: Record) -> None:
-        record.save(self.record_path(record.cell))
+        record.save(_ready(self.record_path(record.cell)))
         self._failure_path(record.cell).unlink(missing_ok=True)
 
     def note_failure(self, cell: Cell, text: str) -> None:
         """Keep the traceback of a cell that failed, until it succeeds."""
-        write_atomically(self._failure_path(cell), lambda temporary: temporary.write_text(f"{cell}\n\n{text}"))
+        path = _ready(self._failure_path(cell))
+        write_atomically(path, lambda temporary: temporary.write_text(f"{cell}\n\n{text}"))
 
     def _failure_path(self, cell: Cell) -> Path:
         return self.folder / "failures" / f"{cell.key}.txt"
+
+
+def _ready(path: Path) -> Path:
+    """Return a path whose folder is there."""
+    made(path.parent)
+    return path

@@ -5,6 +5,7 @@ WORDS = {
     "output='probability'": "--output probability",
     "target= ": "--target ",
     "pass draws=": "pass --set draws=",
+    "pass force=True": "pass --force",
 }
 
 
