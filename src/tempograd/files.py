@@ -25,7 +25,6 @@ REASONS = {
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "you may not write there",
     errno.EPERM: "you may not write there",
-    errno.EEXIST: "it is a file",
     errno.ENAMETOOLONG: "its name is too long",
     errno.ELOOP: "its links lead in a circle",
     errno.ENOTDIR: "a part of its path is a file, not a folder",
@@ -104,7 +103,7 @@ def writable(folder: str | Path) -> Path:
     >>> writable(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.errors.OutputError: ...files.py is no folder that can be written to: it is a file.
+    tempograd.errors.OutputError: ...files.py is no folder that can be written to: File exists.
     """
     folder = made(folder)
     try:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.errors import DataError
-from tempograd.files import write_atomically
+from tempograd.files import made, write_atomically
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ class Record:
         # a single entry, because safetensors writes several in an order of its own
         header = {"tempograd": json.dumps({"cell": asdict(self.cell), "facts": self.facts}, sort_keys=True)}
         tensors = {"ids": self.ids} | {f"score.{name}": score for name, score in self.scores.items()}
+        made(Path(path).parent)
         return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
 
     @classmethod

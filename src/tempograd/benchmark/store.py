@@ -44,7 +44,7 @@ class Store:
             return
         own = DATASETS[cell.dataset].own_folds
         data = load_dataset(cell.dataset, root=root, variant=cell.variant, fold=cell.fold if own else None)
-        save_prepared(data, _ready(self.data_path(cell)))
+        save_prepared(data, self.data_path(cell))
 
     def data(self, cell: Cell) -> Dataset:
         """Read the prepared series of a cell's fold."""
@@ -82,7 +82,7 @@ class Store:
         return self.record_path(cell).exists()
 
     def save_record(self, record: Record) -> None:
-        record.save(_ready(self.record_path(record.cell)))
+        record.save(self.record_path(record.cell))
         self._failure_path(record.cell).unlink(missing_ok=True)
 
     def note_failure(self, cell: Cell, text: str) -> None:
