@@ -1,29 +1,496 @@
+"""Files are written whole, where they belong, and nobody else's is lost."""
+
+import errno
 import os
+import re
+import socket
 import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
-from tempograd.files import write_atomically
+from tempograd import files, temporaries
+from tempograd.errors import OutputError, TempogradError
+from tempograd.files import check_output, made, writable, write_atomically
+from tempograd.kinds import Kind
+
+NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
+
+
+@pytest.fixture(autouse=True)
+def spare(tmp_path_factory, monkeypatch):
+    """The system's temporary folder, where results are kept that cannot go where they should."""
+    folder = tmp_path_factory.mktemp("spare")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def note(text="note new"):
+    return lambda path: path.write_text(text)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refused(call, *arguments, **options):
+    """Return the one sentence with which a call is refused."""
+    with pytest.raises(OutputError) as caught:
+        call(*arguments, **options)
+    said = str(caught.value)
+    assert len(said) <= 300
+    assert said.isprintable()
+    assert said.endswith(".")
+    assert isinstance(caught.value, TempogradError)
+    return said
+
+
+# what is written, and how
 
 
 def test_a_write_that_fails_halfway_leaves_the_old_file(tmp_path):
-    target = write_atomically(tmp_path / "note", lambda path: path.write_text("old"))
+    target = write_atomically(tmp_path / "note", note("old"))
 
     def half(path):
         path.write_text("ne")
-        raise OSError("disk full")
+        raise OSError("half a disk")
 
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(target, half)
+    assert "cannot be written: half a disk." in refused(write_atomically, target, half)
     assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["note"]
+    assert names(tmp_path) == ["note"]
 
 
-def test_a_result_has_the_permissions_of_any_new_file(tmp_path):
-    before = os.umask(0o027)
+@pytest.mark.parametrize("mask", [0o027, 0o077, 0o002])
+def test_a_result_has_the_permissions_of_any_new_file(tmp_path, mask):
+    before = os.umask(mask)
     try:
-        target = write_atomically(tmp_path / "note", lambda path: path.write_text("x"))
-        assert stat.S_IMODE(target.stat().st_mode) == 0o640
-        assert os.umask(0o027) == 0o027
+        target = write_atomically(tmp_path / "note", note())
+        assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~mask
+        assert os.umask(mask) == mask
     finally:
         os.umask(before)
+
+
+def test_the_mask_is_not_touched_since_other_threads_would_see_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", None)
+    assert write_atomically(tmp_path / "note", note()).read_text() == "note new"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
+def test_a_file_that_is_replaced_hands_down_its_permissions(tmp_path, mode):
+    target = tmp_path / "note"
+    target.write_text("old")
+    target.chmod(mode)
+    write_atomically(target, note())
+    assert target.read_text() == "note new"
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+def test_nobody_else_reads_a_private_file_while_it_is_written(tmp_path):
+    """Whatever rights the new file has at that moment, the folder it lies in lets nobody in."""
+    seen = []
+
+    def write(path):
+        path.write_text("secret")
+        seen.append(stat.S_IMODE(path.parent.stat().st_mode))
+
+    write_atomically(tmp_path / "note", write)
+    assert seen == [0o700]
+
+
+def test_owner_and_group_are_handed_down_where_that_is_allowed(tmp_path, monkeypatch):
+    new = tmp_path / "new"
+    new.write_text("")
+    mine = new.stat()
+    theirs = os.stat_result((*mine[:4], mine.st_uid + 1, mine.st_gid + 1, *mine[6:]))
+    asked = []
+    monkeypatch.setattr(os, "chown", lambda path, owner, group: asked.append((path, owner, group)))
+    files._give(new, theirs)
+    assert asked[0] == (new, mine.st_uid + 1, mine.st_gid + 1)
+
+
+def test_rights_of_a_group_do_not_go_to_another_one(tmp_path, monkeypatch):
+    target = tmp_path / "note"
+    target.write_text("old")
+    target.chmod(0o660)
+    monkeypatch.setattr(files, "_give", lambda new, old: False)
+    write_atomically(target, note())
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    done, sync, replace = [], os.fsync, os.replace
+
+    def fsync(handle):
+        kind = "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}"
+        done.append(kind)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("rename") or replace(*paths))
+    write_atomically(tmp_path / "note", note("12345"))
+    assert done == ["file of 5", "rename", "folder"]
+
+
+def test_file_systems_that_cannot_sync_are_written_to(tmp_path, monkeypatch):
+    def fsync(handle):
+        raise OSError(errno.EINVAL, "not here")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    check_output(tmp_path / "note")
+    assert write_atomically(tmp_path / "note", note()).read_text() == "note new"
+
+
+# where a path leads
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["file", "nothing"])
+def test_links_are_followed_and_stay(tmp_path, there):
+    (tmp_path / "away").mkdir()
+    real, middle, link = tmp_path / "away" / "real", tmp_path / "away" / "middle", tmp_path / "link"
+    if there:
+        real.write_text("note old")
+        real.chmod(0o600)
+    middle.symlink_to("real")
+    link.symlink_to(Path("away") / "middle")
+    check_output(link, NOTE)
+    assert write_atomically(link, note(), kind=NOTE) == link
+    assert (link.is_symlink(), middle.is_symlink(), real.is_symlink()) == (True, True, False)
+    assert real.read_text() == "note new"
+    assert names(tmp_path) == ["away", "link"]
+    if there:
+        assert stat.S_IMODE(real.stat().st_mode) == 0o600
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert "its links lead in a circle" in refused(check_output, tmp_path / "a")
+    assert "its links lead in a circle" in refused(write_atomically, tmp_path / "a", note())
+    assert (tmp_path / "a").is_symlink()
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def listener(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(os.path.relpath(path))  # the path of a socket must be short
+
+
+@pytest.mark.parametrize("make", [pipe, listener])
+@pytest.mark.parametrize("linked", [False, True])
+def test_pipes_and_sockets_are_refused_and_stay(tmp_path, make, linked, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "odd"
+    make(path)
+    before = path.lstat()
+    if linked:
+        (tmp_path / "link").symlink_to("odd")
+        path = tmp_path / "link"
+    for force in (False, True):
+        assert "is a device or a pipe" in refused(check_output, path, NOTE, force=force)
+        assert "is a device or a pipe" in refused(write_atomically, path, note(), kind=NOTE, force=force)
+    assert (tmp_path / "odd").lstat() == before
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/new", "link"])
+def test_what_the_system_opened_is_refused(tmp_path, path, monkeypatch):
+    """Only the check is called, and it may not try anything out: a fault here must not harm the machine."""
+    monkeypatch.setattr(files, "_try_out", None)
+    (tmp_path / "link").symlink_to("/dev/stdout")  # which may lead to a file that is open
+    assert "is a device or a pipe" in refused(check_output, tmp_path / "link" if path == "link" else path)
+
+
+def test_the_last_word_on_a_device_is_that_of_the_writer_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_put", None)
+    assert "is a device or a pipe" in refused(write_atomically, "/dev/stdout", note())
+
+
+# what is refused before anything is written
+
+
+def bad_places(folder):
+    (folder / "file").write_text("mine")
+    return {
+        "The folder": folder / "typo" / "deep" / "note",
+        "is a folder": folder,
+        "a part of its path is a file": folder / "file" / "below",
+        "its name is too long": folder / ("n" * 256),
+        "this is no name that a file can have": folder / "n\0te",
+    }
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_places_that_cannot_be_written_are_known_beforehand(tmp_path, place, spare):
+    said, path = list(bad_places(tmp_path).items())[place]
+    assert said in refused(check_output, path, NOTE)
+    assert said in refused(write_atomically, path, note(), kind=NOTE)
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+    assert [kept.read_text() for kept in spare.glob("*/*")] == ["note new"]
+
+
+def test_an_empty_name_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "is a folder: name a file in it" in refused(check_output, "")
+    assert names(tmp_path) == []
+
+
+def test_a_name_of_255_bytes_can_be_written(tmp_path):
+    path = tmp_path / ("ü" * 127 + "n")
+    check_output(path)
+    assert write_atomically(path, note()).read_text() == "note new"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EROFS, "the file system is read-only"),
+        (errno.EACCES, "you may not write there"),
+        (errno.EDQUOT, "your share of the disk is used up"),
+        (errno.EIO, os.strerror(errno.EIO)),
+    ],
+)
+@pytest.mark.parametrize("step", ["mkdir", "fsync"])
+def test_a_disk_that_takes_nothing_is_known_beforehand(tmp_path, monkeypatch, number, said, step):
+    def fail(*_args, **_options):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, step, fail)
+    assert (
+        refused(check_output, tmp_path / "note") == f"{files._shown(tmp_path / 'note')} cannot be written: {said}."
+    )
+    assert f"is no folder that can be written to: {said}." in refused(writable, tmp_path)
+    monkeypatch.undo()
+    assert names(tmp_path) == []
+
+
+def test_the_check_leaves_nothing_behind_and_changes_nothing(tmp_path):
+    (tmp_path / "note").write_text("note old")
+    before = (tmp_path / "note").stat()
+    check_output(tmp_path / "note", NOTE)
+    assert (tmp_path / "note").stat() == before
+    assert names(tmp_path) == ["note"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_write_protected_files_are_refused(tmp_path, force):
+    path = tmp_path / "note"
+    path.write_text("note old")
+    path.chmod(0o444)
+    assert "is write-protected" in refused(check_output, path, NOTE, force=force)
+    assert "is write-protected" in refused(write_atomically, path, note(), kind=NOTE, force=force)
+    assert path.read_text() == "note old"
+
+
+def test_a_folder_below_a_file_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    assert "is no folder that can be written to" in refused(made, tmp_path / "file" / "below")
+    assert "is no folder that can be written to" in refused(made, tmp_path / "n\0te")
+
+
+# what is never overwritten
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "how", ["the same", "dots", "symbolic link", "hard link", "linked folder", "input is a link"]
+)
+def test_inputs_are_never_overwritten(tmp_path, monkeypatch, how, force):
+    monkeypatch.chdir(tmp_path)
+    given = Path("data")
+    given.write_text("note of mine")
+    path = {"dots": Path("..") / tmp_path.name / "data"}.get(how, Path("other"))
+    if how == "same":
+        path = tmp_path / "data"
+    elif how == "symbolic link":
+        path.symlink_to("data")
+    elif how == "hard link":
+        path.hardlink_to("data")
+    elif how == "linked folder":
+        Path("here").symlink_to(".")
+        path = Path("here") / "data"
+    elif how == "input is a link":
+        given = Path("link")
+        given.symlink_to("data")
+        path = Path("data")
+    said = refused(check_output, path, NOTE, inputs=["gone", given], force=force)
+    assert "is one of the inputs, which are never overwritten" in said
+    assert given.read_text() == "note of mine"
+
+
+def test_only_files_of_the_kind_are_replaced_unless_somebody_insists(tmp_path):
+    path = tmp_path / "note"
+    path.write_text("a letter")
+    said = "exists and is no note that tempograd wrote: name another file, or pass force=True"
+    assert said in refused(check_output, path, NOTE)
+    assert said in refused(write_atomically, path, note(), kind=NOTE)
+    assert path.read_text() == "a letter"
+    check_output(path, NOTE, force=True)
+    write_atomically(path, note("note 1"), kind=NOTE, force=True)
+    write_atomically(path, note("note 2"), kind=NOTE)
+    assert path.read_text() == "note 2"
+
+
+def test_an_empty_file_has_nothing_to_lose(tmp_path):
+    """As ``tempfile`` makes them for whoever wants a name."""
+    (tmp_path / "note").touch()
+    check_output(tmp_path / "note", NOTE)
+    assert write_atomically(tmp_path / "note", note(), kind=NOTE).read_text() == "note new"
+
+
+# what cannot go where it should
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "x"), SafetensorError("Error: No space left on device (os error 28)")]
+)
+def test_a_result_that_finds_no_room_is_kept_and_its_place_is_told(tmp_path, spare, error):
+    def write(path):
+        path.write_text("note, long")
+        if path.is_relative_to(tmp_path):
+            raise error
+
+    said = refused(write_atomically, tmp_path / "note.txt", write, kind=NOTE)
+    assert "cannot be written: the disk is full. The result is in " in said
+    kept = Path(re.search(r"The result is in (.*)\.$", said)[1])
+    assert (kept.name, kept.read_text()) == ("note.txt", "note, long")
+    assert kept.parent.parent == spare
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert names(tmp_path) == []
+
+
+def test_the_home_folder_is_the_second_place(tmp_path, spare, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+
+    def write(path):
+        path.write_text("note")
+        if not path.is_relative_to(home):
+            raise OSError(errno.ENOSPC, "x")
+
+    assert f"The result is in {home}" in refused(write_atomically, tmp_path / "note", write, kind=NOTE)
+    assert [path.read_text() for path in home.glob("*/*")] == ["note"]
+    assert names(spare) == []
+
+
+def test_a_result_that_finds_no_room_at_all_leaves_no_half_of_itself(tmp_path, spare, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def write(path):
+        path.write_text("no")
+        raise OSError(errno.ENOSPC, "x")
+
+    assert "The result is lost" in refused(write_atomically, tmp_path / "note", write, kind=NOTE)
+    assert names(tmp_path) == names(spare) == []
+
+
+def test_messages_stay_short_and_in_one_line(tmp_path):
+    path = tmp_path / ("deep" * 40) / ("line\n\x1b[31m" + "n" * 200)
+    refused(check_output, path)
+    refused(write_atomically, path, note(), kind=NOTE)
+
+
+# what killed processes leave behind
+
+HOLD = """
+import sys
+from tempograd.temporaries import scratch
+with scratch(sys.argv[1]) as folder:
+    (folder / "part").write_text("half")
+    print(folder.name, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """A process that is writing, and the name of its scratch folder."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    path = os.pathsep.join(sys.path)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
+    ) as process:
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def test_scratch_of_a_living_process_stays_and_that_of_a_killed_one_goes(tmp_path, writer):
+    process, name = writer
+    write_atomically(tmp_path / "note", note())
+    assert names(tmp_path) == [name, "note"]
+    process.kill()
+    process.wait()
+    assert names(tmp_path) == [name, "note"]
+    write_atomically(tmp_path / "note", note())
+    assert names(tmp_path) == ["note"]
+
+
+def test_threads_do_not_sweep_each_other(tmp_path):
+    with temporaries.scratch(tmp_path) as folder:
+        thread = threading.Thread(target=temporaries.sweep, args=[tmp_path])
+        thread.start()
+        thread.join()
+        assert folder.exists()
+    assert names(tmp_path) == []
+
+
+def test_only_what_the_library_left_is_swept(tmp_path):
+    stale = tmp_path / ".tempograd-abcd_123"
+    stale.mkdir()
+    (stale / "new").write_text("half")
+    mine = [".tempograd", ".tempograd-", ".tempograd-mine", ".tempograd-abcd_1234", "tempograd-abcd_123"]
+    for name in mine:
+        (tmp_path / name).mkdir()
+    (tmp_path / ".tempograd-aaaaaaaa").write_text("a file")
+    (tmp_path / ".tempograd-bbbbbbbb").symlink_to(tmp_path / ".tempograd")
+    temporaries.sweep(tmp_path)
+    assert names(tmp_path) == sorted([*mine, ".tempograd-aaaaaaaa", ".tempograd-bbbbbbbb"])
+
+
+@pytest.mark.parametrize("without", ["flock", "fcntl"])
+def test_where_folders_cannot_be_locked_only_old_ones_are_swept(tmp_path, monkeypatch, without):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    if without == "flock":
+        monkeypatch.setattr(temporaries.fcntl, "flock", unsupported)
+    else:
+        monkeypatch.setattr(temporaries, "fcntl", None)
+    young, old = tmp_path / ".tempograd-aaaaaaaa", tmp_path / ".tempograd-bbbbbbbb"
+    for folder in (young, old):
+        folder.mkdir()
+    long_ago = old.stat().st_mtime - temporaries.OLD - 60
+    os.utime(old, (long_ago, long_ago))
+    write_atomically(tmp_path / "note", note())
+    assert names(tmp_path) == [young.name, "note"]
+
+
+def test_a_sweeper_that_is_faster_than_the_lock_does_no_harm(tmp_path, monkeypatch):
+    """It removes the new folder before its maker has locked it; the maker takes another."""
+    locked, times = temporaries._locked, []
+
+    def slow(folder):
+        times.append(folder)
+        if len(times) == 1:
+            folder.rmdir()
+        if len(times) == 2:
+            raise BlockingIOError
+        handle = locked(folder)
+        if len(times) == 3:
+            folder.rmdir()
+        return handle
+
+    monkeypatch.setattr(temporaries, "_locked", slow)
+    with temporaries.scratch(tmp_path) as folder:
+        assert folder.exists()
+        assert len(times) == 4

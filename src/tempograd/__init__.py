@@ -5,37 +5,44 @@
 True
 """
 
-from tempograd import plots
-from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
-from tempograd.engine import GradientCheck, wrap
-from tempograd.errors import TempogradError, TempogradWarning
-from tempograd.explainers import (
-    EXPLAINERS,
-    AugmentedOcclusion,
-    ContraLSP,
-    DeepLift,
-    Dynamask,
-    Explainer,
-    ExtremalMask,
-    Fit,
-    GradientShap,
-    IntegratedGradients,
-    Lime,
-    MaskingIG,
-    Occlusion,
-    RandIG,
-    Random,
-    TimeX,
-    TimeXPP,
-    Timing,
-    WinIT,
-    explain,
-)
-from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
-from tempograd.models import MODELS, accuracy, load_model, save_model, train
-from tempograd.pages import report
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from tempograd.version import __version__
+
+if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
+    from tempograd import plots
+    from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
+    from tempograd.engine import GradientCheck, wrap
+    from tempograd.errors import TempogradError, TempogradWarning
+    from tempograd.explainers import (
+        EXPLAINERS,
+        AugmentedOcclusion,
+        ContraLSP,
+        DeepLift,
+        Dynamask,
+        Explainer,
+        ExtremalMask,
+        Fit,
+        GradientShap,
+        IntegratedGradients,
+        Lime,
+        MaskingIG,
+        Occlusion,
+        RandIG,
+        Random,
+        TimeX,
+        TimeXPP,
+        Timing,
+        WinIT,
+    )
+    from tempograd.explainers.explain import explain
+    from tempograd.explanation import Explanation
+    from tempograd.metrics import METRICS, Metric, compare, removal_curve, summarise
+    from tempograd.metrics.evaluate import evaluate
+    from tempograd.models import MODELS, accuracy, load_model, save_model, train
+    from tempograd.pages import report
 
 __all__ = [
     "DATASETS",
@@ -84,3 +91,22 @@ __all__ = [
     "train",
     "wrap",
 ]
+
+_HOMES = ("errors", "data", "engine", "models", "explainers", "explanation", "metrics", "pages")  # of these names
+
+if not TYPE_CHECKING:  # or type checkers would believe that any name is there
+
+    def __getattr__(name: str) -> object:
+        """Load a public name, or a module of the package, the first time that somebody asks for it."""
+        if name in __all__:
+            for home in map(import_module, (f"tempograd.{module}" for module in _HOMES)):
+                if hasattr(home, name):
+                    globals()[name] = getattr(home, name)
+                    return globals()[name]
+        if name.startswith("_") or find_spec(f"tempograd.{name}") is None:
+            raise AttributeError(f"module 'tempograd' has no attribute {name!r}")
+        return import_module(f"tempograd.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

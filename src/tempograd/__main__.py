@@ -2,7 +2,16 @@
 
 import sys
 
-from tempograd.cli import main
+from tempograd.stopping import leave_at_once
+
+
+def main() -> int:
+    """Start the command line; an interruption is one line from the first moment on."""
+    leave_at_once()
+    from tempograd.cli import main as run  # noqa: PLC0415  # not before an interruption is taken care of
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

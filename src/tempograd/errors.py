@@ -98,6 +98,10 @@ class DataError(TempogradError, ValueError):
     """A file is missing, damaged or in a format that cannot be read."""
 
 
+class OutputError(TempogradError, OSError):
+    """A file cannot be written, or must not be."""
+
+
 class MissingExtraError(TempogradError, ImportError):
     """An optional package is not installed."""
 

@@ -259,15 +259,18 @@ class Explanation:
 
         return notebook.as_html(self)
 
-    def save(self, path: str | Path, *, series: bool = True) -> Path:
-        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out."""
+    def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
+        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out.
+
+        An explanation that was saved before is replaced, another file only with ``force=True``.
+        """
         tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
         plain["own_steps"] = isinstance(self.steps, str)
-        return explanation_file.write(path, tensors, plain)
+        return explanation_file.write(path, tensors, plain, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -18,6 +18,7 @@ from torch import Tensor
 from tempograd.brief import brief
 from tempograd.errors import DataError, InputError
 from tempograd.files import write_atomically
+from tempograd.kinds import EXPLANATION
 from tempograd.tensor_files import read_tensors, shrunk
 
 SCHEMA = 1
@@ -41,7 +42,9 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
 NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
 
 
-def write(path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> Path:
+def write(
+    path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, Any], *, force: bool = False
+) -> Path:
     """Write the parts of an explanation."""
     parts, shapes = {}, {}
     for name, tensor in tensors.items():
@@ -54,7 +57,9 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, A
     except (TypeError, ValueError) as error:
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
     header["checksum"] = checksum(parts, header)
-    return write_atomically(path, lambda temporary: save_file(parts, temporary, header))
+    return write_atomically(
+        path, lambda temporary: save_file(parts, temporary, header), kind=EXPLANATION, force=force
+    )
 
 
 def read(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -16,7 +16,7 @@ from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Loader
 from tempograd.errors import DataError
 from tempograd.explanation import Explanation
-from tempograd.models import build, save_model
+from tempograd.models import build
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_variants_lie_apart(readings, tmp_path):
 
 def test_a_model_comes_back_where_it_shall_compute(tmp_path):
     cell = cell_of("toy")
-    save_model(build("gru", 2, 2, hidden=4), Store(tmp_path).model_path(cell))
+    Store(tmp_path).save_model(cell, build("gru", 2, 2, hidden=4), {})
     assert {weight.device.type for weight in Store(tmp_path).model(cell, "meta").parameters()} == {"meta"}
 
 

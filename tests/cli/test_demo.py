@@ -16,9 +16,9 @@ import pytest
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
 from tempograd.cli import demo, demo_results, main
 from tempograd.explainers import EXPLAINERS
-from tempograd.files import uninterrupted
 from tempograd.models import accuracy
 from tempograd.numerals import with_error
+from tempograd.stopping import uninterrupted
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
 FILES = {"model.safetensors", "report.html", "table.md", "timing.safetensors"}
@@ -166,7 +166,7 @@ sys.exit(main(sys.argv[1:]))
 def interrupted(tmp_path_factory):
     """A demo on a terminal that was interrupted after its second method: folder, exit code, what was shown."""
     out = tmp_path_factory.mktemp("interrupted")
-    (out / "cost.png").write_text("of an earlier run")
+    (out / "cost.png").write_text("of an earlier run: Software\0tempograd")
     argv = [sys.executable, "-c", SLOW, *command(out, methods="random,deep_lift", series=2, epochs=2)]
     master, slave = pty.openpty()
     environment, shown, sent = os.environ | {"OMP_NUM_THREADS": "1"}, b"", False

@@ -18,7 +18,7 @@ def test_round_trip_is_exact(tmp_path, name, dtype):
     model(torch.randn(8, 10, 3, dtype=dtype, generator=torch.Generator().manual_seed(0)))  # moves the statistics
     model.facts = {"dataset": "toy", "seed": 3}
     state = torch.get_rng_state()
-    loaded = load_model(save_model(model, tmp_path / "deep" / "m.safetensors", facts={"accuracy": 0.75}))
+    loaded = load_model(save_model(model, tmp_path / "m.safetensors", facts={"accuracy": 0.75}))
     assert torch.equal(torch.get_rng_state(), state)
     expected = model.state_dict()
     assert list(loaded.state_dict()) == list(expected)

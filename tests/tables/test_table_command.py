@@ -52,7 +52,7 @@ def test_it_prints_what_the_library_renders(plans, results, capsys, form):
 
 
 def test_it_writes_a_file_and_an_archive_that_gives_the_same(plans, results, tmp_path, capsys):
-    out, archive = tmp_path / "deep" / "table.md", tmp_path / "archive"
+    out, archive = tmp_path / "table.md", tmp_path / "archive"
     argv = ["table", "toy", "--results", str(results), "--protocol", "fair", "--out", str(out)]
     assert main([*argv, "--archive", str(archive)]) == 0
     assert capsys.readouterr().out == f"Wrote {out}.\n"

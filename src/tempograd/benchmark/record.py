@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.errors import DataError, short_path
-from tempograd.files import write_atomically
+from tempograd.files import made, write_atomically
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading JSON of any content and depth, and taking it apart, may raise."""
@@ -46,6 +46,7 @@ class Record:
         # a single entry, because safetensors writes several in an order of its own
         header = {"tempograd": json.dumps({"cell": asdict(self.cell), "facts": self.facts}, sort_keys=True)}
         tensors = {"ids": self.ids} | {f"score.{name}": score for name, score in self.scores.items()}
+        made(Path(path).parent)
         return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
 
     @classmethod

@@ -20,9 +20,10 @@ import torch
 from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.execute import run_cell, train_model
 from tempograd.benchmark.store import Store
-from tempograd.errors import DataError, TempogradError, short_path, warn
+from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
 from tempograd.files import writable
 from tempograd.progress import muted, progress
+from tempograd.stopping import STOPS
 
 Job = Callable[[Cell, Store, str], None]
 
@@ -53,6 +54,7 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device:
     """
     store = Store(writable(folder))
     with _alone(folder):
+        store.sweep()
         waiting = [cell for cell in dict.fromkeys(cells) if not store.has_record(cell)]
         _tell_damaged([path for path in map(store.record_path, waiting) if path.exists()])
         prepare(waiting, folder, root)
@@ -129,6 +131,8 @@ def _try(job: Job, cell: Cell, store: Store, device: str) -> str:
     try:
         with muted():
             job(cell, store, device)
+    except OutputError:  # a full disk stops the run: every other cell would compute in vain
+        raise
     except Exception as error:  # one bad cell must not cost the others; the traceback is kept
         store.note_failure(cell, traceback.format_exc())
         return f"{type(error).__name__}: {error}"
@@ -156,9 +160,14 @@ def _hands(workers: int) -> Iterator[Executor]:
             torch.set_num_threads(threads)
         return
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, context, initializer=_enter_worker, initargs=(workers,))
     try:
         yield pool
+    except KeyboardInterrupt:  # nobody waits for cells that nobody wants
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+        raise
     except BrokenProcessPool:  # a result tells, or the next job that is submitted
         raise TempogradError(
             "A worker was killed, perhaps for want of memory. What was recorded stays: start the same command "
@@ -172,7 +181,8 @@ def _enter_worker(workers: int) -> None:
     torch.set_num_threads(1)
     if torch.cuda.is_available():  # each within its share, so that nobody runs another out of memory
         torch.cuda.set_per_process_memory_fraction(0.95 / workers)
-    signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # the parent tells the user
+    for number in STOPS:
+        signal.signal(number, lambda *_: os._exit(1))  # the parent tells the user
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -192,7 +202,7 @@ def _alone(folder: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    with (folder / ".lock").open("w") as lock:
+    with (folder / ".lock").open("a") as lock:  # what is in it stays
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -12,8 +12,11 @@ from tempograd.benchmark.record import UNREADABLE, Record
 from tempograd.data import DATASETS, Dataset, load_dataset, load_prepared, save_prepared
 from tempograd.errors import DataError, TempogradError, short_path, warn
 from tempograd.explanation import Explanation
-from tempograd.files import write_atomically
+from tempograd.files import made, write_atomically
 from tempograd.models import Classifier, load_classifier, save_model
+from tempograd.temporaries import sweep
+
+FOLDERS = ("", "data", "models", "explanations", "records", "failures")
 
 FACTS = ("chosen", "warnings", "seconds")
 """What is noted of an explanation beside it."""
@@ -56,7 +59,7 @@ class Store:
         return self.model_path(cell).exists()
 
     def save_model(self, cell: Cell, model: nn.Module, facts: dict[str, Any]) -> None:
-        save_model(model, self.model_path(cell), facts=facts)
+        save_model(model, _ready(self.model_path(cell)), facts=facts)
 
     def model(self, cell: Cell, device: str) -> Classifier:
         return load_classifier(self.model_path(cell), device)
@@ -74,10 +77,15 @@ class Store:
             return None
 
     def save_explanation(self, cell: Cell, explanation: Explanation, facts: dict[str, Any]) -> None:
-        path = self.explanation_path(cell)
+        path = _ready(self.explanation_path(cell))
         # the facts come first: where the explanation is, they are
         write_atomically(path.with_suffix(".json"), lambda temporary: temporary.write_text(json.dumps(facts)))
         explanation.save(path, series=False)
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed left behind."""
+        for folder in FOLDERS:
+            sweep(self.folder / folder)
 
     def has_record(self, cell: Cell) -> bool:
         """Whether there is a record of this cell that can be read; half a file is none."""
@@ -92,7 +100,14 @@ class Store:
 
     def note_failure(self, cell: Cell, text: str) -> None:
         """Keep the traceback of a cell that failed, until it succeeds."""
-        write_atomically(self._failure_path(cell), lambda temporary: temporary.write_text(f"{cell}\n\n{text}"))
+        path = _ready(self._failure_path(cell))
+        write_atomically(path, lambda temporary: temporary.write_text(f"{cell}\n\n{text}"))
 
     def _failure_path(self, cell: Cell) -> Path:
         return self.folder / "failures" / f"{cell.key}.txt"
+
+
+def _ready(path: Path) -> Path:
+    """Return a path whose folder is there."""
+    made(path.parent)
+    return path

@@ -1,6 +1,7 @@
 """Command line. Each command parses, calls the library, and prints what it returns."""
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -20,7 +21,8 @@ from tempograd.cli.report import add_report
 from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
 from tempograd.cli.words import as_typed
-from tempograd.errors import TempogradError, TempogradWarning
+from tempograd.errors import OutputError, TempogradError, TempogradWarning
+from tempograd.stopping import last_words, stoppable
 from tempograd.version import __version__
 
 __all__ = ["main"]
@@ -48,29 +50,55 @@ PATH = """the usual path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for an error with one clear line, 130 when interrupted.
+    """Run one command and return its exit code.
 
-    Wrong usage ends the program with exit code 2.
+    It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
+    ends the program with exit code 2.
     """
     parser = make_parser()
     if not (sys.argv[1:] if argv is None else argv):
         parser.print_help(sys.stderr)
         parser.exit(2)
     args = parser.parse_args(argv)
+    import torch  # noqa: F401  # while a signal still ends the program at once, where it is one
+
     try:
-        with _warnings_in_one_line(), _one_core_left():
+        with stoppable(), _warnings_in_one_line(), _one_core_left(), _printing():
             args.run(args)
-            sys.stdout.flush()
     except TempogradError as error:
         print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
-        left = str(error) or "nothing half-written was left behind."
-        print(f"tempograd: interrupted, {left}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        line, code = last_words(error)
+        print(line, file=sys.stderr)
+        return code
     return 0
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Print what can be printed; a reader that has seen enough, such as head, is no error, a full disk is one."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files can be any bytes
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    except OSError as error:
+        if isinstance(error, TempogradError) or error.filename is not None or not _drop_output():
+            raise
+        raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
+
+
+def _drop_output() -> bool:
+    """Let go of standard output if it takes nothing any more, and tell whether that is so."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tempograd.cli.arguments import Commands, add_command, add_device, names
-from tempograd.cli.demo_results import Finished, Results
+from tempograd.cli.demo_results import Finished, Results, claim_folder
+from tempograd.cli.outputs import add_force
 
 if TYPE_CHECKING:
     from tempograd.data import Dataset, Split
@@ -68,19 +69,19 @@ def add_demo(commands: Commands) -> None:
     parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
     parser.add_argument("--methods", type=names, help="comma-separated, TIMING is always there (default: all)")
     parser.add_argument("--epochs", type=int, help=f"train at most this long (default: {TRAINING['epochs']})")
+    add_force(parser)
     add_device(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.data import load_dataset
-    from tempograd.files import writable
     from tempograd.progress import progress
 
     start, methods = time.monotonic(), _wanted(args.methods)
     data = load_dataset("state")
     split = _first(data.test, args.series)
-    writable(args.out)
+    claim_folder(args.out, force=args.force)
     whole = TRAINING_COST + PICTURES_COST + sum(METHODS[method].cost for method in methods)
     with progress(whole, "demo") as advance:
         results = _work(data, split, methods, args, advance)
@@ -95,7 +96,7 @@ def _work(
     """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
     from tempograd.progress import part
 
-    results = Results(args.out, split)
+    results = Results(args.out, split, args.force)
     try:
         with part(advance, TRAINING_COST, "train"):
             results.model = _train(data, args)
@@ -104,8 +105,8 @@ def _work(
                 _add(results, method, data, args.seed)
         with part(advance, PICTURES_COST, "pictures"):
             _draw(results)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(results.left_by_interruption(methods)) from None
+    except KeyboardInterrupt as stop:
+        raise type(stop)(results.left_by_interruption(methods)) from None
     return results
 
 

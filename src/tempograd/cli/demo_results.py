@@ -14,6 +14,23 @@ if TYPE_CHECKING:
 
 SHOWN = ("timing", "random", "integrated_gradients", "occlusion", "extremal_mask")  # as maps in the report
 PICTURES = ("series.png", "removal.png", "cost.png")
+GAP = "CPD minus TIMING's, 95 % interval"  # the last column of the table
+
+
+def claim_folder(folder: Path, *, force: bool) -> None:
+    """Make the folder, and make sure that nobody else's files lie where the demo's will."""
+    from tempograd.files import check_output, writable
+    from tempograd.kinds import EXPLANATION, MODEL, REPORT, Kind, start
+
+    picture = Kind("picture", lambda path: "Software\0tempograd" in start(path))
+    files = {
+        "model.safetensors": MODEL,
+        "timing.safetensors": EXPLANATION,
+        "report.html": REPORT,
+        "table.md": Kind("table", lambda path: GAP in start(path).partition("\n")[0]),
+    } | dict.fromkeys(PICTURES, picture)
+    for name, kind in files.items():
+        check_output(writable(folder) / name, kind, force=force)
 
 
 class Finished(NamedTuple):
@@ -30,6 +47,7 @@ class Results:
 
     out: Path
     split: "Split"
+    force: bool = False
     model: "Classifier" = field(init=False)
     done: dict[str, Finished] = field(default_factory=dict)
     removals: "dict[str, Removal]" = field(default_factory=dict)
@@ -40,19 +58,26 @@ class Results:
 
     def join(self, method: str, finished: Finished) -> None:
         """Add a method and write the files anew; an interruption waits until they are whole."""
-        from tempograd.files import uninterrupted, write_atomically
+        from tempograd.files import write_atomically
         from tempograd.models import save_model
         from tempograd.pages import report
+        from tempograd.stopping import uninterrupted
 
         with uninterrupted():
             if not self.done:
                 for name in PICTURES:  # of an earlier run
                     (self.out / name).unlink(missing_ok=True)
-                save_model(self.model, self.out / "model.safetensors")
-                finished.explanation.save(self.out / f"{method}.safetensors")
+                save_model(self.model, self.out / "model.safetensors", force=self.force)
+                finished.explanation.save(self.out / f"{method}.safetensors", force=self.force)
             self.done[method] = finished
             report(
-                self.report, self.model, self.shown, self.split, scores=self.padded_scores, removals=self.removals
+                self.report,
+                self.model,
+                self.shown,
+                self.split,
+                scores=self.padded_scores,
+                removals=self.removals,
+                force=self.force,
             )
             text = self.table
             write_atomically(self.out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
@@ -82,7 +107,7 @@ class Results:
 
         scores = self.padded_scores
         head, *rows = score_rows(scores)
-        head[1:1], head[len(head) :] = ["series"], ["CPD minus TIMING's, 95 % interval"]
+        head[1:1], head[len(head) :] = ["series"], [GAP]
         for row in rows:
             method = row[0]
             row.insert(1, str(len(self.done[method].explanation.values)))
@@ -107,7 +132,7 @@ class Results:
             plots.cost(rows),
         )
         for name, picture in zip(PICTURES, pictures, strict=True):
-            picture.savefig(self.out / name, dpi=160)
+            picture.savefig(self.out / name, dpi=160, metadata={"Software": "tempograd"})  # see claim_folder
 
     def left_by_interruption(self, wanted: list[str]) -> str:
         """Say in one line what is there and what is missing."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tempograd.cli.arguments import Commands, add_command, add_json, setting, steps
 from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.outputs import add_force, claim
 from tempograd.cli.series import FILES, add_files, read
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_explain(commands: Commands) -> None:
         metavar="FILE",
         help="(default: explanation.safetensors)",
     )
+    add_force(parser)
     add_json(parser, "print the summary as JSON, for programs")
     add_model(parser)
     _add_method(parser.add_argument_group("method"))
@@ -100,8 +102,10 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.cli.cautions import compares, warn_of_far_zero, warn_of_fresh_weights
     from tempograd.cli.summary import show
     from tempograd.explainers import explain
+    from tempograd.kinds import EXPLANATION
 
     _settings(args)  # a mistake there is told before anything is read
+    claim(args, EXPLANATION)
     model, (series, faulty) = read_model(args), _labelled(args)
     if args.limit is not None:
         series = series.take(slice(whole(args.limit, "--limit", 1)))
@@ -118,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
     explanation = explain(model, series.x, args.method, train=_pool(args), **options)
-    explanation.save(args.out)
+    explanation.save(args.out, force=args.force)
     show(explanation, model, series, args, faulty=faulty)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import Commands, add_command, names
 from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.outputs import add_force, claim
 from tempograd.cli.series import FILES, add_files, find, read
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def add_report(commands: Commands) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("report.html"), metavar="FILE", help="(default: report.html)"
     )
+    add_force(parser)
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
     group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
@@ -44,8 +46,10 @@ def add_report(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from tempograd.cli.cautions import fitting_classes
     from tempograd.cli.stored import load
+    from tempograd.kinds import REPORT
     from tempograd.pages import report
 
+    claim(args, REPORT)
     explanations = load(args.explanations)
     model = None if args.model is None else read_model(args)
     found, data = (None, None) if args.data is None else find(args.data, args)
@@ -62,6 +66,7 @@ def run(args: argparse.Namespace) -> None:
         raw=_measured(first, found, data, args),
         units=args.units or (None if data is None else data.units),
         classes=classes or None,
+        force=args.force,
         **({} if args.title is None else {"title": args.title}),
     )
     print(f"Wrote {args.out}: open it in a browser.")

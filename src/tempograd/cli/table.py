@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import Commands, add_command, add_json
+from tempograd.cli.outputs import add_force, claim, inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,18 +36,23 @@ def add_table(commands: Commands) -> None:
     parser.add_argument(
         "--archive", type=Path, metavar="DIR", help="also write the results in the small form for a repository"
     )
+    add_force(parser)
     parser.set_defaults(run=run, usage=parser.error)
 
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.files import write_atomically
-    from tempograd.tables.rendering import render
+    from tempograd.tables.rendering import TABLE, render
 
+    if args.out is not None:
+        claim(args, TABLE)
     text = render(_table(args), "json" if args.json else args.format)
     if args.out is None:
         print(text, end="")
     else:
-        write_atomically(args.out, lambda path: path.write_text(text, encoding="utf-8"))
+        write_atomically(
+            args.out, lambda path: path.write_text(text, encoding="utf-8"), kind=TABLE, force=args.force
+        )
         print(f"Wrote {args.out}.")
 
 
@@ -66,5 +72,5 @@ def _table(args: argparse.Namespace) -> "Table | Sequence[Size]":
         args.usage("tell where the results are: --results DIR")
     records = load_records(args.results, plan)
     if args.archive is not None:
-        write_archive(args.archive, plan, records)
+        write_archive(args.archive, plan, records, inputs=inputs(args), force=args.force)
     return tabulate(plan, records)

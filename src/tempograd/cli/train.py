@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source, command
+from tempograd.cli.outputs import add_force, claim
 
 EXAMPLES = (
     "state --out model.safetensors",
@@ -22,6 +23,7 @@ def add_train(commands: Commands) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("model.safetensors"), metavar="FILE", help="(default: model.safetensors)"
     )
+    add_force(parser)
     add_json(parser)
     group = parser.add_argument_group("training")
     group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
@@ -36,8 +38,10 @@ def add_train(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
+    from tempograd.kinds import MODEL
     from tempograd.models import accuracy, save_model, train
 
+    claim(args, MODEL)
     data = load_dataset(args.dataset, root=args.root, fold=args.fold, variant=args.variant)
     changes = {} if args.epochs is None else {"epochs": args.epochs}
     model = train(args.model, data, seed=args.seed, recipe=args.recipe, device=device(args.device), **changes)
@@ -45,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     facts = {"fold": args.fold, "test_accuracy": reached}
     if data.validation is not None:
         facts["validation_accuracy"] = accuracy(model, data.validation)
-    save_model(model, args.out, facts=facts)
+    save_model(model, args.out, facts=facts, force=args.force)
     if args.json:
         about = {"out": str(args.out), "dataset": args.dataset, "model": args.model, "seed": args.seed}
         print(json.dumps(about | facts, indent=2))

@@ -7,6 +7,7 @@ WORDS = {
     "target= ": "--target ",
     "pass draws=": "pass --set draws=",
     "pass trust=True": "pass --trust",
+    "pass force=True": "pass --force",
 }
 
 

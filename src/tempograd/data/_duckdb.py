@@ -83,7 +83,10 @@ def _bytes_read() -> int:
 
 def write_parquet(connection: "DuckDBPyConnection", table: str, order: str, path: Path) -> None:
     """Write a table as a Parquet file, sorted."""
-    connection.execute(f"COPY (FROM {table} ORDER BY {order}) TO {_quoted(str(path))} (FORMAT parquet)")
+    try:
+        connection.execute(f"COPY (FROM {table} ORDER BY {order}) TO {_quoted(str(path))} (FORMAT parquet)")
+    except sys.modules["duckdb"].IOException as error:
+        raise OSError(str(error)) from error
 
 
 def read_parquet(connection: "DuckDBPyConnection", path: Path) -> dict[str, NDArray[Any]]:

@@ -5,19 +5,20 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tempograd.data._duckdb import connect, read_parquet, run_script, show_csv, write_parquet
 from tempograd.data._files import locate, open_text
-from tempograd.errors import DataError
-from tempograd.files import write_atomically
+from tempograd.errors import DataError, OutputError
+from tempograd.files import writable, write_atomically
+from tempograd.temporaries import scratch
 
 CACHE_VARIABLE = "TEMPOGRAD_CACHE"
 MEMORY_VARIABLE = "TEMPOGRAD_MEMORY"
@@ -116,7 +117,7 @@ def prepare_mimic3(
     prepared = PreparedMimic3(folder / f"{stem}-stays.parquet", folder / f"{stem}-cells.parquet")
     if not (prepared.stays.exists() and prepared.cells.exists()):
         headers = {table: _header(path, COLUMNS[table]) for table, path in tables.items()}
-        with _scratch(folder) as spill, connect(_memory(memory), Path(spill)) as connection:
+        with _scratch(folder) as spill, connect(_memory(memory), spill) as connection:
             for table, path in tables.items():
                 show_csv(connection, table, path, headers[table])
             run_script(connection, script, "MIMIC-III", sum(path.stat().st_size for path in tables.values()))
@@ -182,9 +183,8 @@ def _cache_folder(cache: str | Path | None) -> Path:
     return Path(given) if given else Path(home) / "tempograd"
 
 
-def _scratch(cache: Path) -> TemporaryDirectory[str]:
+def _scratch(cache: Path) -> AbstractContextManager[Path]:
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        return TemporaryDirectory(dir=cache, prefix=".spill-")
-    except OSError as error:
+        return scratch(writable(cache))
+    except OutputError as error:
         raise DataError(f"{cache} cannot be written to: set {CACHE_VARIABLE} to a folder that can.") from error

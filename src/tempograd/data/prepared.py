@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd.data.base import Dataset, Split
 from tempograd.errors import DataError
-from tempograd.files import write_atomically
+from tempograd.files import made, write_atomically
 
 PARTS = ("train", "validation", "test")
 TENSORS = ("x", "y", "mask", "truth", "ids")
@@ -42,6 +42,7 @@ def save_prepared(data: Dataset, path: str | Path) -> Path:
     names = ("name", "classes", "channels", "variant", "units")
     plain = {name: getattr(data, name) for name in names}
     header = {"tempograd": json.dumps(plain)}
+    made(Path(path).parent)
     return write_atomically(path, lambda temporary: save_file(tensors, temporary, header))
 
 

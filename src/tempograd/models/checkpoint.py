@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tempograd.errors import DataError, InputError
 from tempograd.files import write_atomically
+from tempograd.kinds import MODEL
 from tempograd.models.base import MODELS, Classifier
 from tempograd.models.devices import find_device
 from tempograd.models.opening import begin, named
@@ -20,7 +21,9 @@ FORMAT = "tempograd-model-1"
 PICKLES = {".ckpt", ".pkl", ".pickle"}
 
 
-def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] | None = None) -> Path:
+def save_model(
+    model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] | None = None, force: bool = False
+) -> Path:
     """Write a model made by :func:`~tempograd.models.build` or :func:`~tempograd.models.train` to one file.
 
     Parameters
@@ -28,9 +31,12 @@ def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] |
     model : Classifier
         Modules of other kinds have no configuration to rebuild them from; keep their ``state_dict`` instead.
     path : path
-        The file appears whole or not at all.
+        The file appears whole or not at all. A model that was saved there before is replaced, another file only
+        with ``force=True``.
     facts : mapping, optional
         Plain JSON values to keep beside those in ``model.facts``, for instance the accuracies.
+    force : bool, optional
+        Overwrite a file that is no model.
 
     Examples
     --------
@@ -50,7 +56,9 @@ def save_model(model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] |
         raise InputError(f"facts must be plain JSON values: {error}.") from error
     header = {"format": FORMAT, "config": json.dumps(model.config), "facts": history}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    return write_atomically(path, lambda temporary: save_file(weights, temporary, metadata=header))
+    return write_atomically(
+        path, lambda temporary: save_file(weights, temporary, metadata=header), kind=MODEL, force=force
+    )
 
 
 def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Classifier:

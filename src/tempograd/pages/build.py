@@ -17,7 +17,8 @@ from tempograd.data import Split
 from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation, warn_of_another_model
-from tempograd.files import write_atomically
+from tempograd.files import check_output, write_atomically
+from tempograd.kinds import REPORT
 from tempograd.pages import selection, text
 from tempograd.pages.content import collect, packed
 from tempograd.pages.predictions import Removal
@@ -44,13 +45,15 @@ def report(
     classes: Sequence[str] | None = None,
     title: str = "What moved the model’s prediction",
     removals: MutableMapping[str, Removal] | None = None,
+    force: bool = False,
 ) -> Path:
     """Write a report that opens in any browser, without a network.
 
     Parameters
     ----------
     path : path
-        The HTML file to write.
+        The HTML file to write. A report that was there before is replaced, another file only with
+        ``force=True``.
     model : nn.Module or callable, optional
         The model that was explained. Without one (None) the page has no predictions and removes nothing.
     explanations : Explanation, or sequence or mapping of them
@@ -75,7 +78,10 @@ def report(
     removals : mutable mapping, optional
         What the model said while cells were removed, by method. Pass the same empty dictionary each time when a
         report of the same series is written again with more methods: it is read, and what is new is added.
+    force : bool, optional
+        Overwrite a file that is no report.
     """
+    check_output(path, REPORT, force=force)
     named = labelled(explanations)
     first = next(iter(named.values()))
     _check(model, first, split, scores, title)
@@ -111,7 +117,8 @@ def report(
         provenance=text.provenance(named),
         data=packed(content),
     )
-    return write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
+    return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
 
 
 def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any) -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tempograd import checks
-from tempograd.errors import InputError, MissingExtraError
+from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
+from tempograd.files import reason
 from tempograd.numerals import alike
 from tempograd.shown import settings, tells_class
 
@@ -50,10 +51,13 @@ def show(explanation: Explanation, i: int = 0) -> None:
         display.display(display.HTML(body))  # type: ignore[no-untyped-call]  # IPython has no types here
         return
     title = escape(f"{_method(explanation)}, series {explanation.called(i)}")
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="tempograd-", suffix=".html", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(PAGE.format(title=title, body=body))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tempograd-", suffix=".html", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(PAGE.format(title=title, body=body))
+    except OSError as error:
+        raise OutputError(f"There is no place for the page in the temporary folder: {reason(error)}.") from error
     opened = _has_screen() and _open(Path(file.name).as_uri())
     print(f"{'Opened' if opened else 'There is no browser to open here. Written to'} {file.name}")  # noqa: T201
 

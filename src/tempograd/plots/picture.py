@@ -4,9 +4,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rcParams
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 
+from tempograd.files import write_atomically
 from tempograd.plots.style import house
 
 
@@ -24,8 +26,18 @@ class Picture(Figure):
 
     def savefig(self, fname: Any, **options: Any) -> None:
         """Save in our style, and without the date, so that the same picture is the same file."""
-        kind = options.get("format") or (Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else "")
-        if kind.lower() == "svg":
+        if not isinstance(fname, (str, Path)):
+            self._save(fname, **options)
+            return
+        path, kind = Path(fname), options.pop("format", None)
+        if kind is None and not path.suffix:
+            kind = rcParams["savefig.format"]
+            path = path.with_name(f"{path.name}.{kind}")
+        kind = kind or path.suffix[1:]
+        write_atomically(path, lambda temporary: self._save(temporary, format=kind, **options))
+
+    def _save(self, fname: Any, **options: Any) -> None:
+        if str(options.get("format")).lower() == "svg":
             options["metadata"] = {"Date": None} | (options.get("metadata") or {})
         with house():
             super().savefig(fname, **options)

@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,16 @@ from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
 from tempograd.benchmark.record import UNREADABLE, Record
 from tempograd.errors import DataError, short_path
-from tempograd.files import writable, write_atomically
+from tempograd.files import check_output, writable, write_atomically
+from tempograd.kinds import Kind, end, start
 from tempograd.metrics import summarise
-from tempograd.tables.score_file import Scores, database, read_scores, write_scores
+from tempograd.tables.score_file import COLUMNS, Scores, database, read_scores, write_scores
 
 CELLS, SCORES = "cells.json", "scores.parquet"
+ARCHIVE = {
+    CELLS: Kind("archive", lambda path: start(path).startswith('[\n {\n  "key": "')),
+    SCORES: Kind("archive", lambda path: all(name in end(path) for name in (*COLUMNS, "DuckDB", "PAR1"))),
+}
 
 
 def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
@@ -45,16 +50,26 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
     return {key: Record.load(path) for key, path in paths.items() if path.exists()}
 
 
-def write_archive(folder: str | Path, plan: Plan, records: Mapping[str, Record]) -> Path:
+def write_archive(
+    folder: str | Path,
+    plan: Plan,
+    records: Mapping[str, Record],
+    *,
+    inputs: Iterable[Path] = (),
+    force: bool = False,
+) -> Path:
     """Write the records of a plan as ``cells.json``, for people, and ``scores.parquet``, one line per score.
 
-    Both are in the order of the plan: the same records give the same files.
+    Both are in the order of the plan: the same records give the same files. Neither replaces one of the
+    ``inputs``, nor, without ``force``, a file that is no archive.
     """
     kept = [records[cell.key] for cell in plan.cells() if cell.key in records]
     if not kept:
         raise DataError(f"No cell of {plan.name} is there: nothing can be archived before it was run.")
     connection = database()  # may be missing: asked for before anything is written
-    folder = writable(folder)
+    folder, inputs = writable(folder), list(inputs)
+    for name, kind in ARCHIVE.items():
+        check_output(folder / name, kind, inputs=inputs, force=force)
     text = json.dumps([_entry(record) for record in kept], indent=1, ensure_ascii=False)
     write_atomically(folder / SCORES, lambda path: write_scores(connection, kept, path))
     write_atomically(folder / CELLS, lambda path: path.write_text(text + "\n", encoding="utf-8"))

@@ -3,8 +3,11 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from tempograd.kinds import Kind, start
 from tempograd.tables.captions import notes
 from tempograd.tables.long_table import FIELDS, lines, records
 from tempograd.tables.sheets import Sheet, Text, sheets
@@ -32,6 +35,8 @@ LATEX = {
     "–": "--",
     "†": r"\dag{}",
 }
+SIZES = "Sizes of the data sets"
+TITLE = re.compile(rf"(# |\\paragraph\{{).*(\((fair|published) protocol\)|{SIZES})(\.\}})?\n")
 
 
 def render(table: Table | Sequence[Size], form: str) -> str:
@@ -120,7 +125,7 @@ def _json(table: Table | Sequence[Size]) -> str:
 def _parts(table: Table | Sequence[Size], second: str) -> tuple[str, list[Sheet], list[str]]:
     if isinstance(table, Table):
         return f"{table.plan.title} ({table.plan.protocol} protocol)", sheets(table), notes(table, second)
-    return "Sizes of the data sets", [size_sheet(table)], size_notes(table)
+    return SIZES, [size_sheet(table)], size_notes(table)
 
 
 FORMATS: dict[str, Callable[[Table | Sequence[Size]], str]] = {
@@ -129,3 +134,17 @@ FORMATS: dict[str, Callable[[Table | Sequence[Size]], str]] = {
     "csv": _csv,
     "json": _json,
 }
+
+
+def _wrote(path: Path) -> bool:
+    """Tell whether a file is a table in one of the formats, by the way it begins."""
+    text = start(path)
+    fields = [FIELDS, size_fields(())[0]]
+    heads = [",".join(names) + "\n" for names in fields]
+    lists = [json.dumps([dict.fromkeys(names)], indent=2).partition("null")[0] for names in fields]
+    second = [f'"{names[1]}": ' for names in fields]
+    listed = any(text.startswith(head) and name in text for head, name in zip(lists, second, strict=True))
+    return bool(TITLE.match(text)) or text.startswith(tuple(heads)) or listed or text == "[]\n"
+
+
+TABLE = Kind("table", _wrote)

@@ -1,5 +1,6 @@
 """Scores of many records as one Parquet file, written and read by DuckDB."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from tempograd.errors import DataError, MissingExtraError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+COLUMNS = ("key", "id", "measure", "score")
 IDS = ""  # the measure under which the ids of a record stand whose metrics are all pooled
 
 
@@ -45,7 +47,10 @@ def write_scores(connection: "DuckDBPyConnection", records: Sequence[Record], pa
     """
     target = str(path).replace("'", "''")
     # version 2 splits floats into their bytes, which makes them a tenth smaller
-    connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2)")
+    try:
+        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2)")
+    except sys.modules["duckdb"].IOException as error:
+        raise OSError(str(error)) from error
 
 
 def read_scores(path: Path) -> dict[str, dict[str, Scores]]:
