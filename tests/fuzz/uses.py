@@ -1,0 +1,397 @@
+"""What people do with an explanation: names, parts, tables, files, pictures, reports, and captum's face."""
+
+import random
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import parts
+import torch
+from calls import near
+from parts import NONSENSE, Part
+from trials import REFUSED, RIGHT, Case, must
+from worlds import CHANNELS, CLASSES, TIME, WEIGHTS, WORLDS, World
+
+import tempograd as tg
+from tempograd import plots
+from tempograd.data import Split
+from tempograd.explanation import Explanation
+
+COUNT = 3
+
+
+class Explained:
+    """An explanation of three series, by a method that is quick."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.world: World = rng.choice([world for world in WORLDS if world.columns > 1])
+        self.x = torch.from_numpy(parts.numbers(rng, COUNT, TIME, CHANNELS)).float()
+        options: dict[str, Any] = {}
+        if rng.random() < 0.4:
+            options["mask"] = torch.tensor([rng.random() < 0.8 for _ in range(self.x.numel())]).view_as(self.x)
+        if rng.random() < 0.4:
+            options |= {name: _names(rng, size) for name, size in (("channels", CHANNELS), ("times", TIME), ("names", COUNT))}
+        if rng.random() < 0.3:
+            options["ids"] = rng.sample(range(100), COUNT)
+        method = rng.choice(("timing", "random", "occlusion", "rand_ig", "integrated_gradients"))
+        if method not in {"random", "occlusion"}:
+            options["points"] = rng.choice((1, 2, 8))
+        self.target = rng.choice((None, 0, CLASSES - 1))
+        self.output = rng.choice(("raw", "probability"))
+        self.explanation = tg.explain(
+            self.world.model, self.x, method, output=self.output, target=self.target, **options
+        )
+        self.watched = (self.world.model, self.x, self.explanation.values, self.explanation.x)
+
+
+def _names(rng: random.Random, count: int) -> list[str]:
+    return [f"{rng.choice(parts.ODD_NAMES)}{place}" for place in range(count)]
+
+
+def use(rng: random.Random, folder: Path) -> Case:
+    """Use an explanation."""
+    makers: tuple[tuple[Callable[..., Case], int], ...] = (
+        (_part, 4),
+        (_top, 4),
+        (_interval, 2),
+        (_table, 2),
+        (_named, 3),
+        (_kept, 4),
+        (_said, 2),
+        (_record, 8),
+        (_page, 3),
+        (_captum, 8),
+    )
+    return rng.choices([maker for maker, _ in makers], [weight for _, weight in makers])[0](rng, folder)
+
+
+def _case(explained: Explained, text: str, call: Callable[[], Any], right: Callable[[Any], str], *signs: Any, **more: Any) -> Case:
+    about = f"{explained.explanation.method} of {explained.world.name}, output={explained.output}: {text}"
+    return Case(about, call, right, must(REFUSED) if NONSENSE in signs else must(RIGHT, REFUSED), explained.watched, **more)
+
+
+def same(one: Explanation, two: Explanation) -> str:
+    """Say in what two explanations differ."""
+    for part in fields(Explanation):
+        a, b = getattr(one, part.name), getattr(two, part.name)
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            equal = a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
+        elif part.name == "gradient_check" and a is not None and b is not None:
+            equal = all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+        elif part.name == "parameters":
+            equal = {k: list(v) if isinstance(v, tuple) else v for k, v in a.items()} == {
+                k: list(v) if isinstance(v, tuple) else v for k, v in b.items()
+            }
+        else:
+            equal = a == b if not isinstance(a, torch.Tensor) else False
+        if not equal:
+            return f"{part.name} differs"
+    return ""
+
+
+# --- parts and tables ------------------------------------------------------------------------------------------
+
+
+def _part(rng: random.Random, _: Path) -> Case:
+    explained = Explained(rng)
+    sound: tuple[Any, ...] = (slice(0, 2), slice(None), slice(None, None, -1), slice(-2, None), [0, 2], [1], [True, False, True])
+    sound += (np.array([2, 0]), torch.tensor([1]), torch.tensor([False, True, True]), slice(1, 1), np.array([0, 1], np.uint8), [-1])
+    odd: tuple[Any, ...] = (0, -1, [3], [0.5], "a", None, [[0]], 1.5, [True], slice("a", "b"), slice(None, None, 0), (), {0: 1}, ...)
+    odd += (np.int64(1), torch.tensor(1), object(), [10**30], [None], b"0", slice(0.5, 2), {1, 2}, len)
+    rows = rng.choice(sound) if rng.random() < 0.5 else rng.choice(odd)
+    plain = rows if isinstance(rows, slice) else np.asarray(rows) if isinstance(rows, (list, np.ndarray, torch.Tensor)) else None
+
+    def right(found: Explanation) -> str:
+        if any(rows is value for value in odd) and not isinstance(rows, tuple):
+            return f"explanation[{parts.shown(rows)}] was answered"
+        expected = explained.explanation.values.numpy()[plain if plain is not None else []]
+        if not np.array_equal(found.values.numpy(), expected):
+            return "other rows"
+        return "" if repr(found) and len(found) == len(expected) else "no length"
+
+    return _case(explained, f"explanation[{parts.shown(rows)}]", lambda: explained.explanation[rows], right)
+
+
+def _top(rng: random.Random, _: Path) -> Case:
+    explained = Explained(rng)
+    k = rng.choice((1, 3, TIME * CHANNELS, np.int64(2)))
+    k = Part(k, k) if rng.random() < 0.5 else Part(rng.choice((*parts.NUMBERS_GONE_WRONG, 0, -3, 9, None, 10**30)), NONSENSE)
+
+    def right(found: Any) -> str:
+        strength = explained.explanation.strength.double()
+        seen = explained.explanation.mask
+        strength = strength if seen is None else strength.masked_fill(~seen, -np.inf)
+        best = strength.flatten(1).sort(1, descending=True).values[:, : int(k.value)].numpy()
+        picked = np.array(
+            [
+                [-np.inf if t < 0 else float(strength[row, t, d]) for t, d in zip(times, channels, strict=True)]
+                for row, (times, channels) in enumerate(zip(found.time.tolist(), found.channel.tolist(), strict=True))
+            ]
+        )
+        return "" if np.array_equal(picked, best) and str(found) else "other cells"
+
+    return _case(explained, f"top({parts.shown(k.value)})", lambda: explained.explanation.top(k.value), right, k.means)
+
+
+def _interval(rng: random.Random, _: Path) -> Case:
+    explained = Explained(rng)
+    level = rng.choice((0.5, 0.9, 0.95, 0.999, np.float64(0.9)))
+    odd = (0, 1, -0.5, 2, "0.9", None, float("nan"), [0.9], True, 95, object(), np.array([0.9, 0.5]), 10**400)
+    level = Part(level, level) if rng.random() < 0.6 else Part(rng.choice(odd), NONSENSE)
+
+    def right(found: Any) -> str:
+        low, high = found
+        values = explained.explanation.values
+        return "" if bool(((low <= values) & (values <= high)).all()) else "values outside their interval"
+
+    return _case(explained, f"interval({parts.shown(level.value)})", lambda: explained.explanation.interval(level.value), right, level.means)
+
+
+def _table(rng: random.Random, _: Path) -> Case:
+    explained = Explained(rng)
+    found = explained.explanation
+
+    def right(table: Any) -> str:
+        seen = np.ones(found.values.shape, bool) if found.mask is None else found.mask.numpy()
+        wrong = near(table["value"].to_numpy(np.float64), found.values.double().numpy()[seen], 1e-7) if seen.any() else ""
+        if found.names is not None and list(table["id"].unique()) != [n for n, row in zip(found.names, seen, strict=True) if row.any()]:
+            return "other names"
+        return wrong or ("" if len(table) == seen.sum() else f"{len(table)} rows")
+
+    return _case(explained, "to_dataframe()", found.to_dataframe, right)
+
+
+def _named(rng: random.Random, _: Path) -> Case:
+    explained = Explained(rng)
+    sizes = {"channels": CHANNELS, "times": TIME, "names": COUNT}
+    given = {name: parts.labels(rng, sizes[name]) for name in rng.sample(sorted(sizes), rng.randint(1, 3))}
+    options = {name: part.value for name, part in given.items()}
+
+    def right(found: Explanation) -> str:
+        wrong = [name for name, part in given.items() if list(getattr(found, name)) != list(part.means)]
+        return f"{wrong} came back otherwise" if wrong else ""
+
+    text = f"named({', '.join(f'{name}={parts.shown(value)}' for name, value in options.items())})"
+    return _case(explained, text, lambda: explained.explanation.named(**options), right, *(part.means for part in given.values()))
+
+
+def _said(rng: random.Random, _: Path) -> Case:
+    explained = Explained(rng)
+    found = explained.explanation
+    place = rng.choice((0, 2, None)) if rng.random() < 0.5 else rng.choice((3, -4, "a", 1.5, [0], 10**30, True, object(), np.array([1])))
+    what = rng.choice(("verdict", "verdict", "repr", "html"))
+    call: Callable[[], str] = {
+        "verdict": lambda: found.verdict(place),
+        "repr": lambda: repr(found),
+        "html": found._repr_html_,
+    }[what]
+    return _case(explained, f"{what} of {parts.shown(place)}", call, lambda said: "" if isinstance(said, str) and said else "no text")
+
+
+# --- files -----------------------------------------------------------------------------------------------------
+
+
+def _kept(rng: random.Random, folder: Path) -> Case:
+    """Save an explanation, in many places, and load it again."""
+    explained = Explained(rng)
+    (folder / "folder").mkdir()
+    (folder / "other.txt").write_text("somebody else's")
+    explained.explanation.save(folder / "before.safetensors")
+    (folder / "link.safetensors").symlink_to("before.safetensors")
+    where = rng.choice(
+        ("new.safetensors", "before.safetensors", "link.safetensors", "other.txt", "folder", "nowhere/new.safetensors", "")
+        + ("other.txt/new.safetensors", "x" * 300, "a\0b", "ä\n.safetensors", "./new.safetensors", "folder/../new.safetensors", 5, None, b"x")
+    )
+    series = rng.random() < 0.7
+    options: dict[str, Any] = {"series": series} | ({"force": True} if rng.random() < 0.2 else {})
+    if rng.random() < 0.1:
+        options[rng.choice(("series", "force"))] = rng.choice(("yes", None, 2, []))
+
+    def call() -> Explanation:
+        explained.explanation.save(where, **options)
+        return Explanation.load(where)
+
+    def right(found: Explanation) -> str:
+        if not options["series"]:
+            return "" if found.x is None else "the series were saved too"
+        return same(explained.explanation, found)
+
+    leaves = {"new.safetensors", "before.safetensors", "link.safetensors", "ä\n.safetensors", str(where)}
+    leaves |= {"other.txt"} if options.get("force") is True else set()
+    return _case(explained, f"save({parts.shown(where)}, {options})", call, right, leaves=frozenset(leaves))
+
+
+# --- pictures and reports --------------------------------------------------------------------------------------
+
+
+def _record(rng: random.Random, _: Path) -> Case:
+    """Draw one of the pictures, or compute its numbers, which is most of the work."""
+    explained = Explained(rng)
+    name = rng.choice(("series", "heatmap", "methods", "drivers", "removal", "convergence", "timing_steps"))
+    if name == "timing_steps":
+        return _steps(rng, explained)
+    sound: dict[str, tuple[Any, ...]] = {
+        "i": (0, 2, np.int64(1)),
+        "channels": (None, [0], [1, 0], 0),
+        "classes": (None, ["a", "b", "c"], ("<b>", "$", "")),
+        "x": (None, explained.x),
+        "y": (None, torch.tensor([0, 1, 2]), [0, 1, 2]),
+        "truth": (None, explained.x > 0),
+        "model": (None, explained.world.model),
+        "k": (0.1, 2, 0.9),
+        "substitute": ("zero", "average", 0.5),
+        "chunk": (None, 1),
+        "target": (None, 0),
+        "rows": (None, [0, 1]),
+        "per": ("series", "step"),
+        "by": ("absolute", "signed"),
+        "order": ("effect", "given"),
+    }
+    odd: tuple[Any, ...] = (*parts.NUMBERS_GONE_WRONG, "none", {}, [9], torch.zeros(2, 2), len, -1, 99, ["a"] * 7, np.nan)
+    taken = {
+        "series": ("i", "model", "x", "y", "truth", "channels", "classes"),
+        "heatmap": ("i", "model", "x", "y", "channels", "order", "classes"),
+        "methods": ("i", "model", "x", "y", "channels", "classes"),
+        "drivers": ("target", "rows", "per", "by", "channels", "classes"),
+        "removal": ("x", "k", "substitute", "chunk"),
+        "convergence": (),
+    }[name]
+    options = {each: rng.choice(sound[each]) for each in taken if rng.random() < 0.4}
+    if taken and rng.random() < 0.6:
+        options[rng.choice(taken)] = rng.choice(odd)
+    given: Any = explained.explanation
+    if rng.random() < 0.15:
+        given = rng.choice((None, "E.safetensors", [], {}, 5, [explained.explanation, None], explained.x, {1: explained.explanation}, given[:0]))
+    head = (explained.world.model, given) if name == "removal" else (given,)
+    drawn = rng.random() < 0.03
+    function = getattr(plots, name if drawn else f"{name}_record")
+
+    def call() -> Any:
+        found = function(*head, **options)
+        if drawn:
+            import matplotlib.pyplot as plt
+
+            plt.close("all")
+        return found
+
+    text = f"plots.{function.__name__}({parts.shown(given)}, {', '.join(f'{k}={parts.shown(v)}' for k, v in options.items())})"
+    return _case(explained, text, call, lambda found: "" if found is not None else "nothing")
+
+
+def _steps(rng: random.Random, explained: Explained) -> Case:
+    """Draw how TIMING works."""
+    odd = (*parts.NUMBERS_GONE_WRONG, None, -1, 99)
+    options: dict[str, Any] = {}
+    for name in ("i", "target", "baseline", "seed", "segments"):
+        if rng.random() < 0.4:
+            options[name] = rng.choice((0, 1)) if rng.random() < 0.6 else rng.choice(odd)
+    known = plots.timing_steps_record.__code__.co_varnames[: plots.timing_steps_record.__code__.co_argcount + plots.timing_steps_record.__code__.co_kwonlyargcount]
+    options = {name: value for name, value in options.items() if name in known}
+    text = f"plots.timing_steps_record({', '.join(f'{k}={parts.shown(v)}' for k, v in options.items())})"
+    return _case(
+        explained,
+        text,
+        lambda: plots.timing_steps_record(explained.world.model, explained.x, **options),
+        lambda found: "" if found is not None else "nothing",
+    )
+
+
+def _page(rng: random.Random, folder: Path) -> Case:
+    """Write a report."""
+    explained = Explained(rng)
+    (folder / "other.txt").write_text("somebody else's")
+    (folder / "folder").mkdir()
+    split = Split(explained.x, torch.tensor([0, 1, 2]), ids=explained.explanation.ids)
+    sound: dict[str, tuple[Any, ...]] = {
+        "split": (None, split),
+        "series": (None, [0], [2, 1], torch.tensor([0, 2])),
+        "scores": (None, {explained.explanation.method: {"cpd": torch.ones(COUNT)}}),
+        "raw": (None, explained.x * 2),
+        "units": (None, ["a", ""], ("<b>", "$\n")),
+        "classes": (None, ["a", "b", "c"], ["<i>", "\ud800", ""]),
+        "title": ("x", "<script>", "", "\ud800", "a\nb" * 400),
+        "removals": (None, {}),
+    }
+    options = {name: rng.choice(values) for name, values in sound.items() if rng.random() < 0.3}
+    odd: tuple[Any, ...] = ("a", 5, [9], torch.zeros(2), {"a": 1}, len, [[1]], np.nan, True, object(), [None, None], b"ab", ["a"] * 9)
+    if rng.random() < 0.5:
+        options[rng.choice(sorted(sound))] = rng.choice(odd)
+    path = rng.choice(("new.html", "new.html", "new.html", "other.txt", "folder", "no/where.html", "", "x" * 300, None, 5))
+    model = rng.choice((None, None, explained.world.model, "model", 5, torch.nn.Linear(9, 9), torch.nn.Linear))
+    given: Any = explained.explanation
+    if rng.random() < 0.2:
+        given = rng.choice((None, [], {}, "E", [given, given], {"<b>": given}, {1: given}, [given, 5], given[:0]))
+
+    def right(_: Any) -> str:
+        page = (folder / path).read_text(encoding="utf-8")
+        return "" if page.startswith("<!doctype html>") or page.lower().startswith("<!doctype html") else "no page"
+
+    text = f"report({parts.shown(path)}, {parts.shown(model)}, {parts.shown(given)}, {', '.join(f'{k}={parts.shown(v)}' for k, v in options.items())})"
+    leaves = frozenset({"new.html"})
+    return _case(explained, text, lambda: tg.report(path, model, given, **options), right, leaves=leaves)
+
+
+# --- captum ----------------------------------------------------------------------------------------------------
+
+
+def _captum(rng: random.Random, _: Path) -> Case:
+    """Use TIMING as captum's users do; for a linear model every choice of masks gives w·(x − x')."""
+    from tempograd.captum import Timing
+
+    world = rng.choice([world for world in WORLDS if world.linear and not world.per_step and world.columns > 1])
+    truth = parts.numbers(rng, rng.randint(1, 3), TIME, CHANNELS)
+    x = torch.from_numpy(truth).to(torch.float64 if world.name == "double" else torch.float32)
+    settings: dict[str, Part] = {}
+    call: dict[str, Part] = {"target": Part(1, np.ones(len(x), int))}
+    if rng.random() < 0.4:
+        many = [rng.randrange(CLASSES) for _ in range(len(x))]
+        one = rng.randrange(CLASSES)
+        call["target"] = rng.choice((Part(torch.tensor(many), np.array(many)), Part(many, np.array(many)), Part(one, np.full(len(x), one)), Part(torch.tensor([one]), np.full(len(x), one))))
+    if rng.random() < 0.4:
+        given = parts.numbers(rng, *rng.choice((x.shape, (1, *x.shape[1:]))))
+        call["baselines"] = rng.choice((Part(torch.from_numpy(given).to(x), given), Part(0.5, np.array(0.5)), Part(2, np.array(2.0)), Part(None, np.zeros(1))))
+    call["n_steps"] = parts.integer(rng, (4, 8), 1) if rng.random() < 0.3 else Part(4, 4)
+    if rng.random() < 0.3:
+        call["internal_batch_size"] = parts.integer(rng, (1, 2, 100), 1)
+    if rng.random() < 0.2:
+        settings["segments"] = parts.integer(rng, (0, 1, 2), 0)
+    if rng.random() < 0.2:
+        settings["seed"] = parts.seed(rng)
+    odd = rng.choice(("", "", "", "inputs", "target", "baselines", "forward", "delta"))
+    inputs, model = Part(x, truth), Part(world.model, world)
+    if odd == "inputs":
+        wrong = (truth, x[0], x[:0], x.long(), (x, 5), (), x * torch.nan, None, "x", [x], x.to_sparse(), x.to("meta"), (x, x[:0]), x[0, 0, 0])
+        inputs = Part(rng.choice(wrong), NONSENSE)
+    elif odd == "target":
+        call["target"] = Part(rng.choice((None, CLASSES, -9, "0", 0.5, [0] * 9, (0, 1), torch.zeros(2, 2, 2), {}, object(), True, [None])), parts.OPEN)
+    elif odd == "baselines":
+        wrong = ("zero", x[:, :2], (0, 0), torch.zeros(9), float("nan"), {}, object(), [1, [2]], x * torch.nan)
+        call["baselines"] = Part(rng.choice(wrong), NONSENSE)
+    elif odd == "forward":
+        model = Part(rng.choice((None, "model", 5, torch.nn.Linear, [world.model])), NONSENSE)
+    elif odd == "delta":
+        call["return_convergence_delta"] = Part(rng.choice(("yes", 2, None)), NONSENSE)
+    every = [inputs, model, *settings.values(), *call.values()]
+    signs = {part.means for part in every if isinstance(part.means, parts.Sign)}
+
+    def right(found: Any) -> str:
+        values = found.double().numpy() if isinstance(found, torch.Tensor) else np.array(np.nan)
+        if not np.isfinite(values).all():
+            return "no finite scores"
+        if signs:
+            return ""
+        absent = call["baselines"].means if "baselines" in call else 0.0
+        return near(values, WEIGHTS[call["target"].means] * (truth - absent), 1e-4)
+
+    options = {name: part.value for name, part in call.items()}
+    made = {name: part.value for name, part in settings.items()}
+    text = f"captum.Timing({world.name if model.means is world else parts.shown(model.value)}, {made}).attribute({parts.shown(inputs.value)}, "
+    return Case(
+        text + ", ".join(f"{k}={parts.shown(v)}" for k, v in options.items()) + ")",
+        lambda: Timing(model.value, **made).attribute(inputs.value, **options),
+        right,
+        must(REFUSED) if NONSENSE in signs else must(RIGHT, REFUSED) if signs else must(RIGHT),
+        (world.model, x),
+    )
