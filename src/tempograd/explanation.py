@@ -116,7 +116,8 @@ class Explanation:
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the explanation of some of the series."""
         if isinstance(rows, Integral):
-            raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
+            first = checks.whole(rows, "a position", -(2**63))
+            raise InputError(f"Write explanation[{first}:{first + 1}] for the explanation of one series.")
         if not isinstance(rows, slice):
             rows = checks.positions(rows, "rows", len(self))
         elif rows.step not in {None, 1}:

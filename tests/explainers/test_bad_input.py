@@ -185,7 +185,7 @@ CASES |= {
     "ids text": (
         lambda: tg.explain(MODEL, X, ids=["pump-00", "b", "c", "d"]),
         InputError,
-        'ids must hold whole numbers, got "pump-00"; pass text names as names=',
+        "ids must hold whole numbers, got 'pump-00'; pass text names as names=",
     ),
     "ids without text": (lambda: tg.explain(MODEL, X, ids=[None] * 4), InputError, "ids must hold numbers"),
     "baseline text": (lambda: tg.explain(MODEL, X, baseline=["a"]), InputError, "baseline must hold numbers"),
