@@ -118,10 +118,7 @@ class Explanation:
         if isinstance(rows, Integral):
             first = checks.whole(rows, "a position", -(2**63))
             raise InputError(f"Write explanation[{first}:{first + 1}] for the explanation of one series.")
-        if isinstance(rows, slice):
-            rows = _sliced(rows, len(self))
-        else:
-            rows = checks.positions(rows, "rows", len(self))
+        rows = _sliced(rows, len(self)) if isinstance(rows, slice) else checks.positions(rows, "rows", len(self))
         parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
