@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -346,3 +347,33 @@ def test_the_residual_is_what_the_scores_leave_of_the_change(explanation):
     change = torch.tensor([0.5, -0.25, 0.0, 1.0])
     told = replace(explanation, values=torch.full((4, 6, 3), 0.1), change=change)
     assert told.residual.tolist() == pytest.approx([1.3, 2.05, 1.8, 0.8], rel=1e-6)
+
+
+def test_some_of_the_series_in_any_order(explanation):
+    """Backwards, by their places, from the end, and by one truth value for each."""
+    chosen = {
+        "backwards": (slice(None, None, -1), [3, 2, 1, 0]),
+        "every other": (slice(None, None, 2), [0, 2]),
+        "places": ([2, 0], [2, 0]),
+        "the last": ([-1], [3]),
+        "numpy": (np.array([1, 3], np.uint8)[::-1], [3, 1]),
+        "truth": ([True, False, False, True], [0, 3]),
+        "none": ([], []),
+    }
+    for rows, places in chosen.values():
+        part = explanation[rows]
+        assert torch.equal(part.values, explanation.values[places])
+        assert part.ids.tolist() == explanation.ids[places].tolist()
+    for wrong in (
+        [4],
+        [0.5],
+        [True],
+        "0",
+        None,
+        slice("a", None, 2),
+        slice("a", None),
+        slice(None, None, 0),
+        {"a": 1},
+    ):
+        with pytest.raises(InputError, match="rows"):
+            explanation[wrong]

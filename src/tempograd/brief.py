@@ -26,6 +26,8 @@ def brief(value: Any) -> str:
         text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
     except Exception:  # whatever a foreign object does when it is asked to show itself
         text = f"an object of class {type(value).__name__}"
+    if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything
+        text = f"an object of class {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
 

@@ -278,10 +278,11 @@ def identifiers(ids: Any, count: int) -> Tensor:
     try:
         tensor = numbers(ids, "ids").cpu()
     except InputError:
-        text = next((name for name in ids if isinstance(name, str)), None) if np.iterable(ids) else None
+        listed = isinstance(ids, (list, tuple, np.ndarray)) and np.iterable(ids)
+        text = next((name for name in ids if isinstance(name, str)), None) if listed else None
         if text is None:
             raise
-        raise InputError(f'ids must hold whole numbers, got "{text}"; pass text names as names=.') from None
+        raise InputError(f"ids must hold whole numbers, got {brief(text)}; pass text names as names=.") from None
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")
     if tensor.shape != (count,):
@@ -339,7 +340,7 @@ def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> str:
     """
     few = cells
     for axis, stride in enumerate(cells.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 else few
+        few = few.narrow(axis, 0, 1) if stride == 0 and len(cells) else few
     if not bool(few.any()):
         return "zero"
     if x is None or not torch.equal(cells[:ROWS], cells[:ROWS, :1].expand_as(cells[:ROWS])):
@@ -478,11 +479,18 @@ def names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...
     flat = getattr(labels, "ndim", 1) == 1
     if not flat or isinstance(labels, (str, bytes, dict, set, frozenset)) or not isinstance(labels, Iterable):
         raise InputError(f"{what} must be a list of {count} names, got {brief(labels)}.")
-    found = tuple(_text(label) for label in labels)
+    found = tuple(_text(label, what) for label in labels)
     if len(found) != count:
         raise InputError(f"{what} must have {count} entries, got {len(found)}.")
     return found
 
 
-def _text(label: Any) -> str:
-    return label.decode(errors="replace") if isinstance(label, bytes) else str(label)
+def _text(label: Any, what: str) -> str:
+    if isinstance(label, bytes):
+        return label.decode(errors="replace")
+    try:
+        if not np.isscalar(label) and isinstance(label, Iterable):
+            raise TypeError("more than one")
+        return str(label)
+    except Exception as error:  # whatever a foreign object does when it is asked for its name
+        raise InputError(f"{what} must be names, got {brief(label)} among them.") from error

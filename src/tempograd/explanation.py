@@ -116,11 +116,9 @@ class Explanation:
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the explanation of some of the series."""
         if isinstance(rows, Integral):
-            raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
-        if not isinstance(rows, slice):
-            rows = checks.positions(rows, "rows", len(self))
-        elif rows.step not in {None, 1}:
-            rows = checks.positions(_steps(rows, len(self)), "rows", len(self))
+            first = checks.whole(rows, "a position", -(2**63))
+            raise InputError(f"Write explanation[{first}:{first + 1}] for the explanation of one series.")
+        rows = _sliced(rows, len(self)) if isinstance(rows, slice) else checks.positions(rows, "rows", len(self))
         parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
@@ -304,12 +302,13 @@ def require(value: Any) -> Explanation:
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
 
 
-def _steps(rows: slice, count: int) -> list[int]:
-    """Return the places that a slice with steps, which tensors may not have backwards, chooses."""
+def _sliced(rows: slice, count: int) -> slice | Tensor:
+    """Return a slice that tensors know, or the places that it chooses: tensors know no steps backwards."""
     try:
-        return list(range(count))[rows]
+        start, stop, step = rows.indices(count)
     except (TypeError, ValueError) as error:
         raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
+    return rows if step == 1 else torch.tensor(range(start, stop, step), dtype=torch.int64)
 
 
 def _check_parts(found: Explanation) -> None:

@@ -75,7 +75,8 @@ def read(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dic
             f"{path} was written by a newer tempograd (schema {int(schema)}, this one knows {SCHEMA}): upgrade "
             "tempograd to read it."
         )
-    if int(schema) > 0 and header.get("checksum") != checksum(tensors, header):
+    summed = int(schema) > 0 or "checksum" in header  # either name may be what was damaged
+    if summed and header.get("checksum") != checksum(tensors, header):
         raise damaged(path, "its content does not fit its checksum")
     plain, shapes = (_parsed(header.get(name), path, name) for name in ("tempograd", "shapes"))
     _check_plain(plain, path)
@@ -154,4 +155,7 @@ def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any], path: str | 
     )
     if not fits:
         raise damaged(path, f"{brief(name)} is of shape {tuple(tensor.shape)}, its header says {brief(shape)}")
-    return tensor.expand(shape)
+    try:
+        return tensor.expand(shape)
+    except RuntimeError as error:  # more cells than integers can count
+        raise damaged(path, f"the shape of {name!r} in its header is {brief(shape)}") from error

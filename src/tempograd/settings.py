@@ -16,6 +16,7 @@ from tempograd.brief import brief
 from tempograd.errors import InputError, SettingError
 
 LARGEST = 10_000_000  # of counts: beyond, memory ends long before the work does
+LONGEST = 100  # characters of a text, which messages repeat
 KEY = "setting"
 
 
@@ -108,7 +109,7 @@ class Text:
 
     def check(self, value: Any, name: str) -> str:
         """Return the text."""
-        if not isinstance(value, str):
+        if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
             raise SettingError(f"{name} must be {self.what}, got {brief(value)}.")
         return str(value)
 

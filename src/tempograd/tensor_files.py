@@ -26,6 +26,6 @@ def shrunk(tensor: Tensor) -> tuple[Tensor, list[int]]:
     """Cut repeated axes of an expanded view to one, so that a constant baseline costs nothing on disk."""
     shape = list(tensor.shape)
     for axis, stride in enumerate(tensor.stride()):
-        if stride == 0:
+        if stride == 0 and shape[axis]:
             tensor = tensor.narrow(axis, 0, 1)
     return tensor.cpu().contiguous().clone(), shape

@@ -185,7 +185,7 @@ CASES |= {
     "ids text": (
         lambda: tg.explain(MODEL, X, ids=["pump-00", "b", "c", "d"]),
         InputError,
-        'ids must hold whole numbers, got "pump-00"; pass text names as names=',
+        "ids must hold whole numbers, got 'pump-00'; pass text names as names=",
     ),
     "ids without text": (lambda: tg.explain(MODEL, X, ids=[None] * 4), InputError, "ids must hold numbers"),
     "baseline text": (lambda: tg.explain(MODEL, X, baseline=["a"]), InputError, "baseline must hold numbers"),
@@ -209,6 +209,14 @@ CASES |= {
         lambda: tg.AugmentedOcclusion().fit(MODEL, X[..., :1])(MODEL, X),
         InputError,
         r"shape \(6, 1\).*\(6, 2\): fit with",
+    ),
+    "too many nodes": (lambda: tg.IntegratedGradients(points=5001), SettingError, "pass rule='midpoint'"),
+    "no model": (lambda: tg.explain(None, X), InputError, "model must be an nn.Module or a function, got None"),
+    "a class": (lambda: tg.explain(nn.Linear, X), InputError, "model is the class Linear: pass an object of it"),
+    "a whole array": (
+        lambda: tg.explain(MODEL, X, baseline=np.full((400, 400), "a")),
+        InputError,
+        r"^baseline must hold numbers, got text \(<U1\)\.$",
     ),
     "pool as option": (lambda: tg.explain(MODEL, X, "gradient_shap", pool=X), UnknownNameError, "pool"),
 }  # fmt: skip

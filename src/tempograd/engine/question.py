@@ -279,7 +279,7 @@ def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Send a tensor to a device; what is one number many times over travels once."""
     few = part
     for axis, stride in enumerate(part.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 else few
+        few = few.narrow(axis, 0, 1) if stride == 0 and len(part) else few
     return few.to(device, dtype).expand_as(part)
 
 

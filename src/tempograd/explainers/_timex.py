@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks, settings
+from tempograd.brief import brief
 from tempograd.engine import Model, Question, mutable_if_needed, owner, place, quiet
 from tempograd.engine.findings import is_probability
 from tempograd.errors import InputError, UnknownNameError
@@ -150,7 +151,7 @@ def _check(question: Question, method: str) -> None:
     """Refuse questions about other answers than the ones the generator was learnt for."""
     if question.asked_steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={question.asked_steps!r}: leave steps out."
+            f"{method} explains all steps together, got steps={brief(question.asked_steps)}: leave steps out."
         )
     if question.output == "raw":
         with torch.no_grad():

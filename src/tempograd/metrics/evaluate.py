@@ -1,6 +1,6 @@
 """One call for all metrics: a model, an explanation and what to measure in, one score per series out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -171,9 +171,12 @@ def _remove(subject: Subject, k: Any, metrics: Sequence[Faithfulness], seen: See
 def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     if isinstance(metrics, (str, Metric)):
         metrics = [metrics]
-    if isinstance(metrics, (bytes, Mapping)) or not isinstance(metrics, Iterable):
-        raise InputError(f"metrics must hold names or metrics, got {brief(metrics)}: write ['cpd', 'cpp'].")
-    given = list(metrics)
+    try:
+        given = list(metrics)
+    except TypeError:
+        raise InputError(
+            f"metrics must hold names or metrics, got {brief(metrics)}: write ['cpd', 'cpp']."
+        ) from None
     if not given:
         raise InputError(f"metrics is empty: name at least one of {', '.join(sorted(METRICS))}.")
     chosen = [METRICS[metric]() if isinstance(metric, str) else metric for metric in given]
