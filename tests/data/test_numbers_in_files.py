@@ -7,7 +7,7 @@ import torch
 import tempograd as tg
 from tempograd.data._duckdb import connect
 
-NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+", "high")
+NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+", "high", "\x1f.625")
 
 
 def parquet(path, column, values, kind):
