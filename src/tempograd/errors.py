@@ -51,7 +51,7 @@ def quote(text: object, most: int = 30) -> str:
     return f"'{brief(text, most)}'" if isinstance(text, str) else brief(repr(text), most)
 
 
-def short_path(path: "str | PathLike[str]", most: int = 100) -> str:
+def short_path(path: "str | PathLike[str]", most: int = 80) -> str:
     """Write a path in a message, the end of it where it is long.
 
     Examples

@@ -10,7 +10,7 @@ import torch
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
 from tempograd.data._files import locate, open_text
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, UnknownNameError
+from tempograd.errors import DataError, UnknownNameError, short_path
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_bytes_that_are_no_text(tmp_path, ending):
     with pytest.raises(DataError) as caught, open_text(path) as file:
         file.read()
     assert str(caught.value) == (
-        f"{path} is no text in UTF-8: save it as UTF-8, or give it the ending of what it is."
+        f"{short_path(path)} is no text in UTF-8: save it as UTF-8, or give it the ending of what it is."
     )
 
 

@@ -110,86 +110,51 @@ def parquet_bytes(folder: Path, packed: str) -> bytes:
     source, target = folder / "source.csv", folder / "target.parquet"
     source.write_bytes(long_csv())
     with connect("1GB") as connection:
-        connection.execute(
-            f"COPY (FROM read_csv('{source}')) TO '{target}' (FORMAT parquet, COMPRESSION {packed}, ROW_GROUP_SIZE 5)"
-        )
+        form = f"FORMAT parquet, COMPRESSION {packed}, ROW_GROUP_SIZE 5"
+        connection.execute(f"COPY (FROM read_csv('{source}')) TO '{target}' ({form})")
     return target.read_bytes()
 
 
 # --- lying headers ---------------------------------------------------------------------------------------------
 
 
-def lying_npy(descr: object, shape: object, *, fortran: object = False, body: bytes = b"", size: int = 0) -> bytes:
+def lying_npy(descr: object, shape: object, *, fortran: object = False, body: bytes = b"") -> bytes:
     """An array file that says whatever it is told to say."""
-    text = (
-        f"{{'descr': {descr!r}, 'fortran_order': {fortran!r}, 'shape': {shape!r}, }}".ljust(size).encode() + b"\n"
-    )
-    return npy.magic(1, 0) + struct.pack("<H", len(text)) + text + body
+    return odd_header(f"{{'descr': {descr!r}, 'fortran_order': {fortran!r}, 'shape': {shape!r}, }}", body)
+
+
+def odd_header(text: str, body: bytes = b"") -> bytes:
+    return npy.magic(1, 0) + struct.pack("<H", len(text)) + text.encode("latin-1") + body
+
+
+SHAPES = (
+    *((10**6, 10**6, 10**3), (10**30, 0, 1), (2**62, 4, 2), (2**63, 1, 1), (1,) * 70, (0, 4, 2), ()),
+    *((-1, 4, 2), (3, -4, -2), (3, 4, 2.0), (3, 4, "2"), (3, 4, 1), (3, 4, 3), (True, 12, 2), [3, 4, 2], 24, None),
+)
+KINDS = (
+    *("<f2", ">f8", "<f16", "<c16", "|O", "<M8[ns]", "<m8[s]", "|V8", "<U2", "|S8", "|b1", "<i8", "<u8", "<f3"),
+    *("<U999999999", "f8,f8", "", "'", 8, [("a", "<f8")], ("<f8", (2,)), {"names": ["a"], "formats": ["<f8"]}),
+)
+HEADERS = (
+    *("{" * 400, "(" * 9000, "1" * 9000, "'\\d'", "{'descr': '<f8'", "{1: 2L}", "b'\xff'", "__import__('os')"),
+    "",
+)
 
 
 def lying_headers() -> Iterator[SeriesFile]:
     """Headers of arrays that promise what is not there, or what nobody can keep."""
-    shapes = [
-        (10**6, 10**6, 10**3),
-        (10**30, 0, 1),
-        (-1, 4, 2),
-        (3, -4, -2),
-        (3, 4, 2.0),
-        (3, 4, "2"),
-        24,
-        None,
-        (),
-    ]
-    shapes += [(2**62, 4, 2), (2**63, 1, 1), (1,) * 70, (3, 4, 1), (3, 4, 3), (0, 4, 2), (True, 12, 2), [3, 4, 2]]
     body = X.tobytes()
-    for shape in shapes:
-        yield SeriesFile("lying.npy", lying_npy("<f8", shape, body=body), what=f"shape {shape}")
-        member = {"x.npy": lying_npy("<f8", shape, body=body)}
-        yield SeriesFile("lying.npz", zip_bytes(member, zipfile.ZIP_DEFLATED), what=f"member of shape {shape}")
-    kinds = [
-        "<f2",
-        ">f8",
-        "<f16",
-        "<c16",
-        "|O",
-        "<M8[ns]",
-        "<m8[s]",
-        "|V8",
-        "<U2",
-        "|S8",
-        "|b1",
-        "<i8",
-        "<u8",
-        "<f3",
-    ]
-    kinds += [
-        [("a", "<f8")],
-        "<U999999999",
-        "f8,f8",
-        "",
-        "'",
-        8,
-        ("<f8", (2,)),
-        {"names": ["a"], "formats": ["<f8"]},
-    ]
-    for kind in kinds:
+    for shape in SHAPES:
+        content = lying_npy("<f8", shape, body=body)
+        yield SeriesFile("lying.npy", content, what=f"shape {shape}")
+        packed = zip_bytes({"x.npy": content}, zipfile.ZIP_DEFLATED)
+        yield SeriesFile("lying.npz", packed, what=f"member of shape {shape}")
+    for kind in KINDS:
         yield SeriesFile("kind.npy", lying_npy(kind, X.shape, body=body), what=f"type {kind}")
-    for fortran in (True, 1, "yes", None):
-        yield SeriesFile(
-            "order.npy", lying_npy("<f8", X.shape, fortran=fortran, body=body), what=f"order {fortran}"
-        )
-    for text in (
-        "{" * 400,
-        "(" * 9000,
-        "1" * 9000,
-        "'\\d'",
-        "{'descr': '<f8'",
-        "{1: 2L}",
-        "b'\xff'",
-        "__import__('os')",
-    ):
-        content = npy.magic(1, 0) + struct.pack("<H", len(text)) + text.encode("latin-1") + body
-        yield SeriesFile("text.npy", content, what=f"header {text[:20]}")
+    for order in (True, 1, "yes", None):
+        yield SeriesFile("order.npy", lying_npy("<f8", X.shape, fortran=order, body=body), what=f"order {order}")
+    for text in HEADERS:
+        yield SeriesFile("text.npy", odd_header(text, body), what=f"header {text[:20]}")
     for version in ((1, 1), (2, 0), (3, 0), (9, 9)):
         yield SeriesFile("version.npy", npy.magic(*version) + npy_bytes(X)[8:], what=f"version {version}")
 

@@ -49,6 +49,8 @@ def reading(path: Path) -> Iterator[None]:
     where, before = short_path(path), _state(path)
     fault: TempogradError | None = None
     try:
+        with path.open("rb"):  # whoever reads it, the reason why that cannot be is said here
+            pass
         yield
     except TempogradError as error:
         fault = error
@@ -79,9 +81,7 @@ def _state(path: Path) -> tuple[int, ...]:
     if stat.S_ISDIR(found.st_mode):
         raise DataError(f"{short_path(path)} is a folder.")
     if not stat.S_ISREG(found.st_mode):
-        raise DataError(
-            f"{short_path(path)} is a device or a pipe, not a file: write its content to a file first."
-        )
+        raise DataError(f"{short_path(path)} is a device or a pipe: write its content to a file first.")
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

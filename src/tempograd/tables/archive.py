@@ -47,7 +47,11 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
             f"{folder} holds no results, neither records/ of a run nor {CELLS} of an archive: run {run} first."
         )
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
-    return {key: Record.load(path) for key, path in paths.items() if path.exists()}
+    records = {key: Record.load(path) for key, path in paths.items() if path.exists()}
+    for key, record in records.items():
+        if record.cell.key != key:
+            raise DataError(f"{short_path(paths[key])} is the record of another cell: remove it, and run again.")
+    return records
 
 
 def write_archive(

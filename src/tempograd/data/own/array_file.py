@@ -139,14 +139,10 @@ def _array(path: Path, name: str, file: IO[bytes], size: int) -> Array:
 
 def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
     if dtype.hasobject:
-        raise DataError(
-            f"{short_path(path)}: {name} holds Python objects, which are never loaded: save plain numbers."
-        )
+        raise DataError(f"{short_path(path)}: {name} holds Python objects, which are never loaded: save numbers.")
     if dtype.kind not in KINDS.get(name, "fiub") or (dtype.kind == "f" and dtype.itemsize > 8):
         what = brief(str(dtype))
-        raise DataError(
-            f"{short_path(path)}: {name} holds {what}, expected numbers of at most 64 bits: save those."
-        )
+        raise DataError(f"{short_path(path)}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
 
 
 def _labels(labels: Array | None, count: int, asked: Asked, where: str) -> tuple[Tensor, tuple[str, ...] | None]:

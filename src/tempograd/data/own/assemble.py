@@ -15,6 +15,7 @@ from tempograd.errors import DataError, UnknownNameError, listed, quote, short_p
 
 MANY, SPARSE = 10**8, 1000
 """Beyond so many cells, a file must fill one of so many: others are built in vain."""
+ORDER = "pass align='order' (--align order) where series have times of their own, or cut the file"
 Cells = NDArray[np.float32]
 
 
@@ -44,7 +45,7 @@ def from_table(table: Table, asked: Asked) -> Arrays:
     variable, channels = np.zeros_like(series.codes), roles.values
     if roles.format == "melted":
         variable, channels = _variables(table, texts[str(roles.variable)], asked.channels)
-    cells = empty(table.path, (len(series.texts), steps.total, len(channels)), values.size)
+    cells = empty(table.path, (len(series.texts), steps.total, len(channels)), values.size, ORDER)
     if roles.format == "melted":
         _refuse_twice(table, series, steps, variable, len(channels))
         rows = np.flatnonzero(variable < len(channels))  # the others are of channels that nobody asked for
@@ -58,12 +59,11 @@ def from_table(table: Table, asked: Asked) -> Arrays:
     return Arrays(cells, channels, steps.names, series.texts if roles.id else None, labels)
 
 
-def empty(path: Path, shape: tuple[int, int, int], values: int) -> Cells:
+def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> Cells:
     """Make room for (series, time, channel) if there is any, and if the values of the file need that much."""
     series, steps, channels = shape
     count = series * steps * channels
     what = f"a table of {series} series × {steps} steps × {channels} channel{'' if channels == 1 else 's'}"
-    remedy = "pass align='order' (--align order) where series have times of their own, or cut the file"
     size = 6 * count  # single precision, and a mask made of a mask
     if count > MANY and count > SPARSE * values:
         raise DataError(

@@ -39,11 +39,11 @@ def place_steps(table: Table, series: Text, time: Text | None, align: str | None
     if align == "order":
         return Steps(ranks[inverse], int(ranks.max()) + 1, None)
     gap = int(np.flatnonzero(ranks != filled)[0])
-    whose = f"series {quote(series.texts[owners[gap]])}" if named else "the series"
+    whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
     raise InputError(
-        f"{short_path(table.path)}: {whose} has no row for time {brief(labels[first[ranks[gap]]])}, which others "
-        "have: pass align='time' (--align time) if steps are times and missing ones are to be masked, or "
-        "align='order' (--align order) if the k-th row of each series is its step k."
+        f"{short_path(table.path)}: {whose} has no row for time {brief(labels[first[ranks[gap]]], 20)}, which "
+        "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
+        "if the k-th row of each series is its step k."
     )
 
 

@@ -19,6 +19,7 @@ from tempograd.progress import progress
 
 BLOCK = 500  # rows held as text at once; with more of them Python looks for garbage all the time
 CELLS = 500_000  # cells held as text at once, where rows are long
+UNASKED = 2**24  # bytes that are there anyway
 SEPARATORS = ",;\t"
 END = "\0"  # a line that no file holds, put after the last: inside a cell it tells of an open quotation mark
 Rows = list[list[str]]
@@ -44,7 +45,7 @@ class CsvTable(Table):
         coders = {name: Coder() for name in texts}
         codes: dict[str, list[np.ndarray]] = {name: [] for name in coders}
         blocks: list[Floats] = [np.empty((0, len(numbers)))]
-        first, known, places = 0, 2**24, {name: place for place, name in enumerate(self.columns)}
+        first, known, places = 0, UNASKED, {name: place for place, name in enumerate(self.columns)}
         wanted = [places[name] for name in numbers]
         with progress(self.path.stat().st_size, f"read {self.path.name}") as advance:
             for rows in self._blocks():

@@ -41,7 +41,7 @@ class ParquetTable(Table):
                     f"numbers: {NO_CHANNEL}."
                 )
         wanted = [f"CAST({_quoted(name)} AS VARCHAR) AS text{place}" for place, name in enumerate(texts)]
-        wanted += [f"CAST({_quoted(name)} AS DOUBLE) AS number{place}" for place, name in enumerate(numbers)]
+        wanted += [f"{self._number(name)} AS number{place}" for place, name in enumerate(numbers)]
         if not self._rows:
             raise DataError(f"{short_path(self.path)} holds no series: it has no row.")
         size = self._rows * (BYTES * len(numbers) + TEXT_BYTES * len(texts))
@@ -51,10 +51,15 @@ class ParquetTable(Table):
             raise DataError(f"{short_path(self.path)} is damaged: it has not as many rows as it says.")
         values = np.empty((self._rows, len(numbers)))
         for place in range(len(numbers)):
-            values[:, place] = np.ma.filled(found[f"number{place}"], np.nan)
+            values[:, place] = np.ma.filled(found[f"number{place}"].astype(np.float64), np.nan)
         refuse_large(self, values, numbers)
         columns = {name: np.ma.filled(found[f"text{place}"], "") for place, name in enumerate(texts)}
         return {name: _coded(column) for name, column in columns.items()}, values
+
+    def _number(self, name: str) -> str:
+        """Name a column; those that numpy does not have are cast, and no others, since casts of many take long."""
+        odd = self._kinds[name].startswith(("HUGEINT", "UHUGEINT"))
+        return f"CAST({_quoted(name)} AS DOUBLE)" if odd else _quoted(name)
 
     def fault(self, row: int, what: str) -> DataError:
         return DataError(f"{short_path(self.path)}, row {row + 1}: {what}.")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ def read_series(
         missing=missing,
         labels=labels,
     )
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | PathLike):
         raise InputError(f"path must be a text or a Path, got {type(path).__name__}.")
     path = Path(path)
     packed = path.suffix == ".gz"

@@ -51,7 +51,8 @@ def from_ts(path: Path, asked: Asked) -> Arrays:
     if not series:
         raise DataError(f"{short_path(path)} holds no series after its line @data.")
     lengths = [len(values) for dimensions in series for values in dimensions]
-    x = empty(path, (len(series), max(lengths), len(series[0])), sum(lengths))
+    shape = (len(series), max(lengths), len(series[0]))
+    x = empty(path, shape, sum(lengths), "put very long series into a file of their own")
     for row, dimensions_of in enumerate(series):
         for channel, values in enumerate(dimensions_of):
             x[row, : len(values), channel] = values
