@@ -92,6 +92,9 @@ def test_a_file_of_another_program(saved):
         {"config": {"name": ["gru"]}},
         {"facts": "{"},
         {"facts": "3"},
+        {"facts": "[" * 100_000},
+        {"config": {"options": {"hidden": 10**30}}},
+        {"config": {"options": {"hidden": 10**11}}},
     ],
 )
 def test_weights_that_do_not_fit_the_configuration(saved, header):

@@ -10,7 +10,7 @@ import zipfile
 import pytest
 import safetensors.torch
 import torch
-from payloads import exported
+from payloads import exported, swapped
 from torch import nn
 
 import tempograd as tg
@@ -154,6 +154,17 @@ def _repacked(whole, path, rng):
                 new.writestr(name, content)
             elif rng.random() < 0.8:
                 new.writestr(name, damage(content, rng))
+
+
+@pytest.mark.parametrize("part", ["data.pkl", "constants.pkl", "version", ".py"])
+def test_a_script_of_nonsense_is_refused_in_one_sentence(part, kinds, tmp_path, capfd):
+    def change(name, content):
+        return b"\xff\xfe\x00" if name.endswith(part) else content
+
+    path = swapped(kinds["scripted"][0], tmp_path / "bad.pt", change)
+    with pytest.raises(tg.TempogradError, match="is damaged, or not a TorchScript file that torch can read"):
+        trusted(path)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_flipped_numbers_of_weights_and_programs_are_seen(kinds, tmp_path):

@@ -146,6 +146,22 @@ def test_weights_among_pickled_objects_are_refused(marker, tmp_path):
     assert not marker.exists()
 
 
+def test_weights_need_trust_where_torch_opens_them_unsafely(tmp_path, monkeypatch):
+    """Before 2.6, weights_only=True could be led astray (CVE-2025-32434)."""
+    torch.save({}, tmp_path / "w.pt")
+    safetensors.torch.save_file({}, tmp_path / "w.safetensors")
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    refused(
+        lambda: tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt"),
+        "can run code when torch 2.5.1+cpu opens it",
+    )
+    assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt", trust=True), nn.Flatten)
+    assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.safetensors"), nn.Flatten)
+    for version in ("2.6.0", "2.13.0+cpu", "3.0"):
+        monkeypatch.setattr(torch, "__version__", version)
+        assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt"), nn.Flatten)
+
+
 @pytest.mark.parametrize("ending", [".npy", ".npz"])
 def test_series_with_objects_are_refused(ending, marker, tmp_path):
     path = tmp_path / f"x{ending}"

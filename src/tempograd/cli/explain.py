@@ -32,7 +32,7 @@ NOTES = FORMS + FILES + "\n"
 EXAMPLES = (
     "--model model.safetensors --data state --limit 50 --out E.safetensors",
     "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model model.pt2 --data test.parquet --method gradient_shap --train train.parquet --set points=100",
+    "--model model.pt2 --trust --data test.parquet --method gradient_shap --train train.parquet --set points=100",
 )
 
 

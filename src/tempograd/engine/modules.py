@@ -65,7 +65,7 @@ def _require_model(model: Any) -> None:
             "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
             "call tempograd outside of it."
         )
-    if torch.get_default_device().type == "meta":
+    if torch.empty(0).is_meta:
         raise InputError(
             "torch's default device is meta, which holds no numbers: call torch.set_default_device('cpu') first."
         )

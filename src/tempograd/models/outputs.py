@@ -31,7 +31,7 @@ def numbers_of(answer: Any, z: Tensor) -> Tensor:
             f"The model must return a tensor, got {type(answer).__name__}: "
             "wrap it in a function that returns the tensor to be explained."
         )
-    fault = _fault(answer, len(z))
+    fault = _fault(answer, z.shape[0])
     if fault:
         raise ModelError(fault)
     if answer.dtype in WHOLE:
@@ -50,7 +50,7 @@ def _fault(answer: Tensor, rows: int) -> str:
         return "The model must return numbers, got torch.bool: return the scores that its decisions are made from."
     if answer.dtype not in NUMBERS:
         return f"The model must return real numbers, got {answer.dtype}: convert its output to torch.float32."
-    matching = answer.ndim > 0 and len(answer) == rows
+    matching = answer.ndim > 0 and answer.shape[0] == rows
     if matching and answer.numel() > 0:
         return ""
     least = "at least one number" if matching else "one row"

@@ -65,7 +65,7 @@ def load_model(
         raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
     path, place = Path(source), find_device(device)
     if is_code(source):
-        return _from_code(str(source), weights).to(place).eval()
+        return _from_code(str(source), weights, trust=trust).to(place).eval()
     if weights is not None:
         raise InputError(f"{named(path)} has weights of its own: weights are for models given as module:callable.")
     ending = path.suffix.lower()
@@ -88,11 +88,11 @@ def is_code(source: str | Path) -> bool:
     return ":" in str(source) and not (exists(path) or path.suffix.lower() in FILES)
 
 
-def _from_code(source: str, weights: str | Path | None) -> nn.Module:
+def _from_code(source: str, weights: str | Path | None, *, trust: bool) -> nn.Module:
     model = _made(source)
     if weights is None:
         return model
-    state = _read_weights(weights)
+    state = _read_weights(weights, trust=trust)
     try:
         missing, unexpected = model.load_state_dict(state, strict=False)
     except RuntimeError as error:  # sizes differ
@@ -162,11 +162,16 @@ def _called(found: Any, source: str) -> Any:
     return found()
 
 
-def _read_weights(source: str | Path) -> dict[str, Tensor]:
+def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
     """Read a state_dict, by itself or among the other things of a checkpoint."""
     if not isinstance(source, (str, Path)):
         raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
     path = Path(source)
+    if path.suffix.lower() != ".safetensors" and _unsafe_torch() and not trust:
+        raise DataError(
+            f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
+            "not read: upgrade torch, write the weights with safetensors, or pass trust=True."
+        )
     if begin(path) == ARCHIVE:
         with archive(path, _no_weights(path)) as parts:
             require_whole(parts, path)
@@ -177,6 +182,11 @@ def _read_weights(source: str | Path) -> dict[str, Tensor]:
     if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
         raise DataError(_no_weights(path))
     return found
+
+
+def _unsafe_torch() -> bool:
+    """Tell whether ``weights_only=True`` has a hole (CVE-2025-32434)."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
 
 
 def _state(path: Path) -> dict[Any, Any]:
