@@ -43,6 +43,7 @@ learning_rate = 0.01
 hidden = 4
 """
 GOODBYE = "tempograd: terminated, nothing half-written was left behind.\n"
+SCRATCH = ".tempograd-"
 AGAIN = 5  # kills of a command, after which it is let run to its end
 
 
@@ -81,12 +82,10 @@ class Command:
 
     def scratch(self):
         walked = os.walk(self.folder)  # which bears with folders that vanish
-        return {
-            Path(above, name) for above, names, _ in walked for name in names if name.startswith(".tempograd-")
-        }
+        return {Path(above, name) for above, names, _ in walked for name in names if name.startswith(SCRATCH)}
 
     def files(self):
-        return {path for path in self.folder.rglob("*") if path.is_file() and ".tempograd-" not in str(path)}
+        return {path for path in self.folder.rglob("*") if path.is_file() and SCRATCH not in str(path)}
 
     def broken(self):
         """Return the files that are not whole."""
@@ -147,7 +146,7 @@ def ended(child):
 def kill(command, draws, number):
     """Start the command, kill it, and return its exit code and whether it was writing."""
     before, seen = command.scratch(), set()
-    writing, wanted = draws.random() < 0.5, draws.randint(1, 3)
+    writing, wanted = draws.random() < 0.5, draws.randint(1, 2 if command.name in {"explain", "train"} else 3)
     wait = draws.uniform(0, 0.004 if writing else 1.05 * command.seconds)
     child, code = command.start(draws.randint(0, 10**6)), None
     while writing and len(seen) < wanted and code is None:
@@ -194,18 +193,23 @@ def main(folder, kills, seed):
     reference, faults = {}, []
     for number, command in enumerate(commands):
         faults += finish(command, number, reference)
-    figures = {command.name: {"kills": 0, "in time": 0, "left scratch": 0} for command in commands}
-    for turn in range(kills):
+    figures = {command.name: {"kills": 0, "too late": 0, "left scratch": 0} for command in commands}
+    turn = 0
+    while any(figure["kills"] < kills // 4 for figure in figures.values()):
+        turn += 1
         command, number = commands[turn % 4], (signal.SIGKILL, signal.SIGTERM)[turn // 4 % 2]
+        if figures[command.name]["kills"] >= kills // 4:
+            continue
         had = command.files()
         code, left = kill(command, draws, number)
         faults += complaints(command, code, number, had)
         figure = figures[command.name]
-        figure["kills"] += 1
-        figure["in time"] += code != 0
+        figure["too late" if code == 0 else "kills"] += 1
         figure["left scratch"] += left
-        if figure["kills"] % AGAIN == 0 or turn >= kills - 4:
+        if code and figure["kills"] % AGAIN == 0:
             faults += finish(command, turn, reference)
+    for number, command in enumerate(commands):
+        faults += finish(command, turn + number + 1, reference)
     changed = [path for path, digest in inputs.items() if hashlib.sha256(path.read_bytes()).digest() != digest]
     faults += [f"input changed: {path}" for path in changed]
     print(json.dumps({"figures": figures, "faults": faults}, indent=1))  # noqa: T201
