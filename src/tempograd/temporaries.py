@@ -39,9 +39,7 @@ def scratch(parent: str | Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+        _remove(folder, lock)
 
 
 def sweep(parent: str | Path) -> None:
@@ -58,10 +56,9 @@ def sweep(parent: str | Path) -> None:
             continue
         except OSError:  # another user's, or a file system without locks
             if _is_old(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder, None)
             continue
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        _remove(folder, lock)
 
 
 def _new(parent: Path) -> tuple[Path, int | None]:
@@ -74,8 +71,12 @@ def _new(parent: Path) -> tuple[Path, int | None]:
             continue
         except OSError:
             return folder, None
-        if folder.exists():
-            return folder, lock
+        try:
+            if folder.exists():
+                return folder, lock
+        except OSError:
+            _remove(folder, lock)
+            raise
         os.close(lock)
 
 
@@ -90,6 +91,16 @@ def _locked(folder: Path) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def _remove(folder: Path, lock: int | None) -> None:
+    """Remove a folder, and then let go of it; one that cannot be removed now is swept another time."""
+    try:
+        with suppress(OSError):  # which rmtree does not ignore in all of its steps
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _is_old(folder: Path) -> bool:

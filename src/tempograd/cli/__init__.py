@@ -5,6 +5,7 @@ import io
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -83,22 +84,18 @@ def _printing() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
     except OSError as error:
-        if isinstance(error, TempogradError) or error.filename is not None or not _drop_output():
+        if isinstance(error, TempogradError) or not _was_printing(error):
             raise
-        raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try again when it ends
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
 
 
-def _drop_output() -> bool:
-    """Let go of standard output if it takes nothing any more, and tell whether that is so."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+def _was_printing(error: OSError) -> bool:
+    """Tell whether an error comes from a line that prints, which only lines of these modules do."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith(("tempograd.cli", "tempograd.progress"))
 
 
 @contextmanager

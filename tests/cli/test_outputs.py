@@ -1,0 +1,378 @@
+"""Commands never destroy what they read or what is not theirs, and know beforehand whether they can write."""
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small import plan as small_plan
+from toy_results import toy_plan, toy_records
+
+import tempograd as tg
+from tempograd import files
+from tempograd.cli import main
+from tempograd.cli.demo_results import claim_folder
+from tempograd.errors import OutputError
+from tempograd.models import build, load_model, save_model
+from tempograd.tables.archive import write_archive
+from tempograd.tables.rendering import FORMATS, TABLE, render
+from tempograd.tables.tabulate import tabulate
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x.mean(1))
+"""
+PLAN = """title = "A plan"
+datasets = ["toy"]
+models = ["gru"]
+folds = [0]
+series = 3
+explainers = ["random"]
+metrics = [{ metric = "cpd", k = 0.1 }]
+
+[training]
+epochs = 1
+
+[sizes]
+hidden = 4
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch, tmp_path_factory):
+    """A folder with everything that commands read, which is the current one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("spare")))
+    monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy"})
+    monkeypatch.chdir(tmp_path)
+    small_plan()  # registers the data set toy
+    x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
+    np.savez("d.npz", x=x.numpy())
+    Path("mynet.py").write_text(NET)
+    Path("plan.toml").write_text(PLAN)
+    tg.save_model(build("gru", 2, 2, hidden=4), "m.safetensors")
+    layer = torch.nn.Linear(2, 2)
+    torch.save({"layer.weight": layer.weight, "layer.bias": layer.bias}, "w.pt")
+    tg.explain(load_model("m.safetensors"), x, "random").save("E.safetensors")
+    Path("letter.txt").write_text("Dear Ada")
+    trained = build("gru", 2, 2, hidden=4, per_step=True)  # as the data set asks for, but at once
+    monkeypatch.setattr("tempograd.models.train", lambda *_args, **_options: trained)
+    return tmp_path
+
+
+OWN = ["explain", "--model", "mynet:Net", "--weights", "w.pt", "--data", "d.npz", "--method", "random"]
+STORED = ["explain", "--model", "m.safetensors", "--data", "d.npz", "--method", "random"]
+REPORT = ["report", "E.safetensors", "--model", "m.safetensors", "--data", "d.npz", "--raw", "d.npz"]
+TRAIN = ["train", "toy", "--epochs", "1", "--device", "cpu"]
+BENCH = ["bench", "plan.toml", "--device", "cpu"]
+WORK = {"explain": STORED, "report": REPORT, "train": TRAIN}
+
+
+def contents():
+    """Return everything below the current folder, byte by byte."""
+    found = (path for path in Path().rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path: path.read_bytes() for path in found}
+
+
+def fails(capsys, *argv):
+    """Run a command that must fail; return the one line it prints."""
+    capsys.readouterr()
+    assert main([str(word) for word in argv]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("tempograd: ")
+    assert captured.err.count("\n") == 1
+    assert len(captured.err) <= 320
+    return captured.err
+
+
+# inputs
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+@pytest.mark.parametrize(
+    ("argv", "out"),
+    [
+        (OWN, "d.npz"),
+        (STORED, "m.safetensors"),
+        (OWN, "w.pt"),
+        (OWN, "mynet.py"),
+        ([*STORED, "--train", "E.safetensors"], "E.safetensors"),
+        (REPORT, "E.safetensors"),
+        (REPORT, "m.safetensors"),
+        (REPORT, "d.npz"),
+        (["table", "plan.toml", "--results", "results"], "plan.toml"),
+        (["table", "plan.toml", "--results", "results"], "results/cells.json"),
+        (["table", "plan.toml", "--results", "results"], "results/scores.parquet"),
+    ],
+)
+@pytest.mark.parametrize("link", [None, "symbolic", "hard"])
+def test_an_input_is_never_overwritten(capsys, argv, out, force, link):
+    Path("results").mkdir()
+    for name in ("cells.json", "scores.parquet"):
+        (Path("results") / name).write_text("of a run")
+    if link == "symbolic":
+        Path("link").symlink_to(out)
+    elif link == "hard":
+        Path("link").hardlink_to(out)
+    path, before = "link" if link else out, contents()
+    assert f"{path} is one of the inputs, which are never overwritten" in fails(
+        capsys, *argv, "--out", path, *force
+    )
+    assert contents() == before
+
+
+def test_an_archive_does_not_overwrite_the_archive_it_is_made_of(capsys, monkeypatch):
+    made = toy_plan()
+    write_archive("results", made, toy_records(made))
+    monkeypatch.setattr("tempograd.benchmark.reading.load_plan", lambda *_args, **_options: made)
+    before = contents()
+    for force in ([], ["--force"]):
+        said = fails(capsys, "table", "toy", "--results", "results", "--archive", "results", *force)
+        assert "is one of the inputs" in said
+    assert contents() == before
+    assert main(["table", "toy", "--results", "results", "--archive", "copy"]) == 0
+    assert main(["table", "toy", "--results", "results", "--archive", "copy"]) == 0  # over its own
+    for name in ("cells.json", "scores.parquet"):
+        Path("copy", name).write_text("mine")
+        assert f"{name} exists and is no archive" in fails(
+            capsys, "table", "toy", "--results", "results", "--archive", "copy"
+        )
+        assert Path("copy", name).read_text() == "mine"
+        assert main(["table", "toy", "--results", "results", "--archive", "copy", "--force"]) == 0
+
+
+def test_a_report_from_python_overwrites_no_explanation():
+    found, before = tg.Explanation.load("E.safetensors"), contents()
+    with pytest.raises(OutputError, match=r"E\.safetensors exists and is no report that tempograd wrote"):
+        tg.report("E.safetensors", None, [found])
+    with pytest.raises(OutputError, match=r"m\.safetensors exists and is no explanation that tempograd wrote"):
+        found.save("m.safetensors")
+    with pytest.raises(OutputError, match=r"d\.npz exists and is no model that tempograd wrote"):
+        tg.save_model(load_model("m.safetensors"), "d.npz")
+    assert contents() == before
+    found.save("E.safetensors")  # over its own file
+    assert tg.Explanation.load("E.safetensors").values.tolist() == found.values.tolist()
+    found.save("letter.txt", force=True)
+    assert tg.Explanation.load("letter.txt").values.tolist() == found.values.tolist()
+
+
+# files of others
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_files_of_others_are_overwritten_only_with_force(capsys, command):
+    argv = WORK[command]
+    assert main([*argv, "--out", "result"]) == 0
+    first = Path("result").read_bytes()
+    assert main([*argv, "--out", "result"]) == 0  # over what it wrote itself
+    Path("result").unlink()
+    others = {"explain": "m.safetensors", "train": "E.safetensors", "report": "d.npz"}
+    Path("other").write_bytes(Path(others[command]).read_bytes())  # a result of another kind, or data
+    for other in ("letter.txt", "other"):
+        kept = Path(other).read_bytes()
+        said = fails(capsys, *argv, "--out", other)
+        assert f"{other} exists and is no " in said
+        assert "or pass --force to overwrite it" in said
+        assert Path(other).read_bytes() == kept
+        assert main([*argv, "--out", other, "--force"]) == 0
+        assert len(Path(other).read_bytes()) > len(first) / 2
+
+
+def test_kinds_do_not_take_each_other_for_themselves():
+    """A trained model is lost as much under an explanation as under anything else."""
+    from tempograd.kinds import EXPLANATION, MODEL
+    from tempograd.kinds import REPORT as PAGE
+
+    tg.report("R.html", None, [tg.Explanation.load("E.safetensors")])
+    right = {"E.safetensors": EXPLANATION, "m.safetensors": MODEL, "R.html": PAGE}
+    Path("foreign.html").write_text("<!doctype html><title>tempograd</title>")
+    Path("foreign.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    Path("huge.safetensors").write_bytes((2**60).to_bytes(8, "little") + b"{}")
+    Path("nested.safetensors").write_bytes((10**5).to_bytes(8, "little") + b"[" * 10**5)
+    Path("list.safetensors").write_bytes((2).to_bytes(8, "little") + b"[]")
+    for path in [path for path in Path().iterdir() if path.is_file()]:
+        assert [kind.name for kind in (EXPLANATION, MODEL, PAGE, TABLE) if kind.wrote(path)] == [
+            kind.name for name, kind in right.items() if name == path.name
+        ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_tables_know_their_own(form):
+    made = toy_plan()
+    Path("t").write_text(render(tabulate(made, toy_records(made)), form))
+    assert TABLE.wrote(Path("t"))
+    from tempograd.tables.sizes import sizes_table
+
+    Path("t").write_text(render(sizes_table(None, ["state"]), form))
+    assert TABLE.wrote(Path("t"))
+    pretty = '[\n  {\n    "a": 1\n  }\n]\n'
+    for foreign in ("# My notes\n\n| a |\n", "\\paragraph{Mine.}\n", "a,b\n1,2\n", pretty, "[1]\n"):
+        Path("t").write_text(foreign)
+        assert not TABLE.wrote(Path("t"))
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "timing.safetensors", "report.html", "table.md", "series.png", "cost.png"]
+)
+def test_a_demo_leaves_files_of_others_alone(capsys, name, monkeypatch):
+    Path("demo").mkdir()
+    Path("demo", name).write_text("mine")
+    monkeypatch.setattr("tempograd.cli.demo._work", None)
+    assert f"{name} exists and is no " in fails(capsys, "demo")
+    assert Path("demo", name).read_text() == "mine"
+    claim_folder(Path("demo"), force=True)
+
+
+# places
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Fail if a command computes anything."""
+
+    def work(*_args, **_options):
+        raise AssertionError("this was to be found out before the work")
+
+    places = ("explainers.explain", "models.train", "pages.report", "benchmark.runner.run_cell", "cli.demo._work")
+    for name in places:
+        monkeypatch.setattr(f"tempograd.{name}", work)
+
+
+@pytest.mark.parametrize("command", WORK)
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("typo/deep/out", "The folder typo/deep does not exist"),
+        (".", "is a folder"),
+        ("", "is a folder"),
+        ("letter.txt/out", "a part of its path is a file"),
+        ("n" * 300, "its name is too long"),
+        ("pipe", "is a device or a pipe"),
+    ],
+)
+def test_places_that_cannot_be_written_are_found_before_the_work(capsys, no_work, command, out, said):
+    os.mkfifo("pipe")
+    before = sorted(Path().rglob("*"))
+    assert said in fails(capsys, *WORK[command], "--out", out)
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("command", [*WORK, "bench", "demo", "table"])
+def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, no_work, monkeypatch, command, number):
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files, "_try_out", full)
+    argv = {**WORK, "bench": BENCH, "demo": ["demo"], "table": ["table", "plan.toml", "--results", "."]}[command]
+    said = fails(capsys, *argv, "--out", "new")
+    assert files.REASONS[number] in said
+    assert re.search(r"cannot be written:|is no folder that can be written to:", said)
+    assert not Path("new").is_file()
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        ("explain", lambda path: tg.Explanation.load(path).values.isfinite().all()),
+        ("train", lambda path: isinstance(load_model(path), torch.nn.Module)),
+        ("report", lambda path: path.read_text().endswith("</html>\n")),
+    ],
+)
+def test_a_disk_that_is_full_in_the_end_loses_nothing(capsys, monkeypatch, command, read):
+    put = files._put
+
+    def full(target, write):
+        if target.name == "out":
+            raise OSError(errno.ENOSPC, "x")
+        put(target, write)
+
+    monkeypatch.setattr(files, "_put", full)
+    said = fails(capsys, *WORK[command], "--out", "out")
+    assert "out cannot be written: the disk is full." in said
+    assert read(Path(re.search(r"The result is in (.*)\.$", said)[1]))
+
+
+def test_a_file_that_appears_during_the_work_is_not_overwritten_and_the_result_kept(capsys, monkeypatch):
+    explain = tg.explain
+
+    def slow(*args, **options):
+        Path("out").write_text("mine")
+        return explain(*args, **options)
+
+    monkeypatch.setattr("tempograd.explainers.explain", slow)
+    said = fails(capsys, *STORED, "--out", "out")
+    assert "out exists and is no explanation" in said
+    assert Path("out").read_text() == "mine"
+    assert len(tg.Explanation.load(re.search(r"The result is in (.*)\.$", said)[1])) == 3
+
+
+def test_a_full_disk_stops_a_run_with_one_sentence_and_it_goes_on_later(capsys, monkeypatch):
+    put = files._put
+
+    def full(target, write):
+        if target.parent.name in {"explanations", "failures"}:
+            raise OSError(errno.ENOSPC, "x")
+        put(target, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_put", full)
+        assert "cannot be written: the disk is full." in fails(capsys, *BENCH, "--out", "run")
+    assert main([*BENCH, "--out", "run"]) == 0
+    assert "1 cell: 0 there before, 1 done, 0 failed." in capsys.readouterr().out
+
+
+def test_a_run_sweeps_all_its_folders_and_leaves_a_lock_of_others_as_it_is():
+    assert main([*BENCH, "--out", "run"]) == 0
+    for folder in ("", "data", "models", "explanations", "records", "failures"):
+        Path("run", folder, ".tempograd-abcdefgh").mkdir(parents=True)
+    Path("run", ".lock").write_text("mine")
+    assert main([*BENCH, "--out", "run"]) == 0
+    assert list(Path("run").rglob(".tempograd-*")) == []
+    assert Path("run", ".lock").read_text() == "mine"
+
+
+# what is printed
+
+
+def tempograd(*argv, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "tempograd", *argv], stderr=subprocess.PIPE, text=True, check=False, **options
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no /dev/full")
+def test_printing_to_a_full_disk_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = tempograd("list", "metrics", "--json", stdout=full)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr == f"tempograd: What was to be printed could not be written: {os.strerror(errno.ENOSPC)}.\n"
+
+
+def test_names_that_are_no_text_can_be_written_and_printed():
+    name = os.fsdecode(b"caf\xe9.html")
+    done = tempograd(*REPORT, "--title", name, "--out", name, stdout=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path(name).read_text().count("<title>caf?.html</title>") == 1
+
+
+def test_saved_models_are_read_back_from_where_the_link_leads():
+    Path("store").mkdir()
+    Path("link.safetensors").symlink_to("store/real.safetensors")
+    save_model(load_model("m.safetensors"), "link.safetensors")
+    shutil.move("store/real.safetensors", "moved.safetensors")
+    assert isinstance(load_model("moved.safetensors"), torch.nn.Module)
+    assert Path("link.safetensors").is_symlink()

@@ -1,0 +1,140 @@
+"""Ctrl-C and SIGTERM end a command with one line and the shell's exit code, from the first moment on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempograd.benchmark.runner import _hands
+from tempograd.cli import main
+from tempograd.stopping import Terminated, stoppable, uninterrupted
+
+ROOT = Path(__file__).parents[2]
+SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+NUMBERS = pytest.mark.parametrize("number", SIGNALS, ids=["Ctrl-C", "SIGTERM"])
+LOADING = """
+import os, time
+try:
+    os.kill(os.getpid(), {number})
+    time.sleep(20)
+except BaseException:  # as some libraries do while they are loaded
+    raise ImportError("torch is damaged")
+"""
+NET = """
+import os
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        os.kill(os.getpid(), {number})
+        return x.sum(1)
+"""
+
+
+def program(folder, *argv, before=""):
+    """Run the program as its script does, in a folder that Python looks for modules in first."""
+    start = f"{before}\nimport sys\nfrom tempograd.__main__ import main\nsys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", start, *argv],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@NUMBERS
+def test_a_signal_while_torch_is_loaded_is_one_line(tmp_path, number):
+    (tmp_path / "torch.py").write_text(LOADING.format(number=int(number)))
+    done = program(tmp_path, "list", "models")
+    code, word = SIGNALS[number]
+    assert done.stderr == f"tempograd: {word}, nothing half-written was left behind.\n"
+    assert (done.returncode, done.stdout) == (code, "")
+
+
+def test_the_script_is_the_one_that_takes_care_of_it():
+    made = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert made == {"tempograd": "tempograd.__main__:main"}
+
+
+def test_help_and_wrong_usage_do_not_load_torch(tmp_path):
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch was loaded')")
+    assert program(tmp_path, "--help").returncode == 0
+    assert program(tmp_path, "explain", "--help").returncode == 0
+    assert program(tmp_path, "dance").returncode == 2
+
+
+@NUMBERS
+def test_a_signal_during_the_work_is_one_line_and_leaves_nothing(tmp_path, number, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = f"net{int(number)}"  # modules are imported once
+    (tmp_path / f"{name}.py").write_text(NET.format(number=int(number)))
+    np.save(tmp_path / "x.npy", np.zeros((2, 3, 2)))
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    code, word = SIGNALS[number]
+    assert main(["explain", "--model", f"{name}:Net", "--data", "x.npy", "--device", "cpu", "--out", "e"]) == code
+    assert capsys.readouterr().err.splitlines()[-1] == f"tempograd: {word}, nothing half-written was left behind."
+    assert {path.name for path in tmp_path.iterdir()} - {"__pycache__"} == {f"{name}.py", "x.npy"}
+    assert {number: signal.getsignal(number) for number in SIGNALS} == before
+
+
+@NUMBERS
+def test_a_demo_says_what_is_there(tmp_path, number, capsys, monkeypatch):
+    monkeypatch.setattr("tempograd.cli.demo._train", lambda *_: signal.raise_signal(number))
+    code, word = SIGNALS[number]
+    assert main(["demo", "--out", str(tmp_path)]) == code
+    assert f"tempograd: {word}, before the first method was done" in capsys.readouterr().err
+
+
+@NUMBERS
+def test_an_ignored_signal_stays_ignored(number):
+    """As nohup asks for it, and shells for what runs in the background."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with stoppable(), uninterrupted():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_signal_waits_for_files_that_belong_together():
+    written = []
+    with pytest.raises(Terminated), stoppable():  # noqa: PT012
+        with uninterrupted():
+            signal.raise_signal(signal.SIGTERM)
+            written.append("both")
+        written.append("more")
+    assert written == ["both"]
+
+
+def test_a_second_request_does_not_wait():
+    """Whoever asks while a command tidies up gets his way, with the same exit code."""
+    child = os.fork()
+    if not child:
+        with stoppable():
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except Terminated:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                signal.raise_signal(signal.SIGTERM)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 143
+
+
+def test_workers_end_when_the_run_is_terminated():
+    """Their cells are not waited for: they would be computed for nobody."""
+    with pytest.raises(Terminated), _hands(2) as hands:  # noqa: PT012
+        job = hands.submit(time.sleep, 20)
+        while not job.running():
+            time.sleep(0.01)
+        raise Terminated
+    assert isinstance(job.exception(), BrokenProcessPool)
