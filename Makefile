@@ -4,16 +4,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 WORKERS ?= auto  # processes of the tests, by default one for each core
+FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test fuzz test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
 
 test: .venv/test
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+fuzz: .venv/test  # many more calls than make test makes, over several seeds: about ten minutes on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/many.py --calls $(FUZZ)
 
 test-draws: .venv/test  # what is learnt or drawn, with other seeds, other rounding and two threads
 	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest $(DRAWN)

@@ -1,26 +1,50 @@
 """All kinds of cases of the fuzz suite, with their share of the calls."""
 
+import os
 from typing import NamedTuple
 
 import answers
 import calls
+import commands
+import files
 import scoring
 import settings_of_methods
 import uses
-from trials import Generator
+from trials import FAILED, Generator, Outcome, judged
 
 
 class Kind(NamedTuple):
-    """How a case is made, and how many of them there are among others."""
+    """How a case is made, and how many of 2,400 cases are of this kind."""
 
     make: Generator
     share: int
 
 
-SHARES = {
+KINDS = {
     "calls": Kind(calls.call, 700),
     "answers": Kind(answers.answer, 250),
     "settings": Kind(settings_of_methods.setting, 300),
-    "scores": Kind(scoring.score, 250),
+    "scores": Kind(scoring.score, 300),
     "uses": Kind(uses.use, 300),
+    "files": Kind(files.file, 300),
+    "commands": Kind(commands.command, 250),
 }
+SEED = int(os.environ.get("FUZZ_SEED", "0"))
+CASE = os.environ.get("FUZZ_CASE", "")
+BLOCK = 50  # cases of a test
+
+
+def counts(total: int) -> dict[str, int]:
+    """Return how many cases there are of each kind, of so many in all."""
+    whole = sum(kind.share for kind in KINDS.values())
+    return {name: -(-total * kind.share // whole) for name, kind in KINDS.items()}
+
+
+def run(kind: str, seed: int, numbers: range) -> list[tuple[Outcome, str]]:
+    """Judge some cases of a kind; return what came of each, and where that is a fault, how to see it again."""
+    found = []
+    for number in numbers:
+        outcome, text = judged(KINDS[kind].make, kind, seed, number)
+        again = f"FUZZ_SEED={seed} FUZZ_CASE={kind}:{number} python -m pytest tests/fuzz/test_fuzz.py"
+        found.append((outcome, f"{again}\n  {text}\n  {outcome.said}" if outcome.kind == FAILED else ""))
+    return found

@@ -168,7 +168,7 @@ def _outputs(made: Made, z: np.ndarray) -> np.ndarray:
 
 
 def _by_loop(made: Made, row: int, k: Any, substitute: np.ndarray, rank: str) -> dict[str, float]:
-    x, order = made.x[row], _order(made, row, rank)
+    x, order, substitute = made.x[row], _order(made, row, rank), np.broadcast_to(substitute, made.x.shape)[row]
     count = _count(k, len(order))
     steps = np.ones(1) if made.steps is None else made.steps[row]
     target = np.atleast_1d(made.target[row])
@@ -184,7 +184,7 @@ def _by_loop(made: Made, row: int, k: Any, substitute: np.ndarray, rank: str) ->
     clean = _outputs(made, x)[rows, target]
     last = _outputs(made, _without(x, order[:count], substitute))
     kept = _outputs(made, _without(x, order[count:], substitute))[rows, target]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "cpd": total(order),
             "cpp": total(order[::-1]),

@@ -80,7 +80,7 @@ def judged(generator: Generator, kind: str, seed: int, number: int) -> tuple[Out
             case = generator(chance(kind, seed, number), here)
         before = State.of(case, here, elsewhere)
         outcome = _run(case)
-        wrong = State.of(case, here, elsewhere).changed_since(before, case, outcome.kind)
+        wrong = State.of(case, here, elsewhere).changed_since(before, case, outcome)
     return Outcome(FAILED, wrong) if wrong and outcome.kind != FAILED else outcome, case.text
 
 
@@ -216,7 +216,7 @@ class State:
             facts[f"{type(thing).__name__} number {number} of the call"] = _content(thing)
         return cls(facts, _files(here), frozenset(_files(elsewhere)))
 
-    def changed_since(self, before: "State", case: Case, kind: str) -> str:
+    def changed_since(self, before: "State", case: Case, outcome: Outcome) -> str:
         """Return what a call changed that it had no business with."""
         for name, value in before.facts.items():
             if self.facts[name] != value:
@@ -224,13 +224,13 @@ class State:
         gone = before.files.keys() - self.files.keys()
         if gone:
             return f"files are gone: {sorted(gone)}"
-        allowed = case.leaves if kind == RIGHT else frozenset()
+        allowed = case.leaves if outcome.kind == RIGHT else frozenset()
         for name, digest in self.files.items():
             if before.files.get(name) != digest and name not in allowed:
                 return f"a file was {'changed' if name in before.files else 'left behind'}: {name}"
-        if self.temporary - before.temporary:
-            return f"temporary files were left behind: {sorted(self.temporary - before.temporary)}"
-        return ""
+        # a result that could not be written is kept, and its owner is told where
+        kept = [name for name in self.temporary - before.temporary if name.partition("/")[0] not in outcome.said]
+        return f"temporary files were left behind: {sorted(kept)}" if kept else ""
 
 
 def _files(folder: Path) -> dict[str, str]:

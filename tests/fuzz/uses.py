@@ -79,7 +79,7 @@ def same(one: Explanation, two: Explanation) -> str:
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
             equal = a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
         elif part.name == "gradient_check" and a is not None and b is not None:
-            equal = all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+            equal = all(torch.equal(getattr(a, f.name).nan_to_num(), getattr(b, f.name).nan_to_num()) for f in fields(a))
         elif part.name == "parameters":
             equal = {k: list(v) if isinstance(v, tuple) else v for k, v in a.items()} == {
                 k: list(v) if isinstance(v, tuple) else v for k, v in b.items()
