@@ -14,7 +14,16 @@ from worlds import CHANNELS, TIME, WEIGHTS
 
 import tempograd as tg
 
-METHODS = ("timing", "integrated_gradients", "occlusion", "rand_ig", "gradient_shap", "lime", "random", "deep_lift")
+METHODS = (
+    "timing",
+    "integrated_gradients",
+    "occlusion",
+    "rand_ig",
+    "gradient_shap",
+    "lime",
+    "random",
+    "deep_lift",
+)
 
 
 class Answers(nn.Module):
@@ -91,7 +100,7 @@ def answer(rng: random.Random, _: Path) -> Case:
     kinds = rng.choice((SOUND, NOTHING, NOTHING, OPEN, OPEN))
     name = rng.choice(sorted(kinds))
     inner = Answers(kinds[name]).eval()
-    model = inner if rng.random() < 0.5 else lambda x: inner(x)
+    model = inner if rng.random() < 0.5 else inner.forward
     x = parts.numbers(rng, rng.randint(2, 3), TIME, CHANNELS)
     series, method = torch.from_numpy(x).float(), rng.choice(METHODS)
     target = rng.choice((0, 1, None)) if kinds is not SOUND else rng.randrange(3)
@@ -107,7 +116,11 @@ def answer(rng: random.Random, _: Path) -> Case:
 
     def right(found: Any) -> str:
         if on_evaluation:
-            return "" if all(scores.shape == (len(x),) and not scores.isinf().any() for scores in found.values()) else "no scores"
+            return (
+                ""
+                if all(scores.shape == (len(x),) and not scores.isinf().any() for scores in found.values())
+                else "no scores"
+            )
         values = found.values.double().numpy()
         if values.shape != x.shape or not np.isfinite(values).all():
             return f"values of shape {values.shape}, or not finite"
@@ -115,11 +128,12 @@ def answer(rng: random.Random, _: Path) -> Case:
             return near(values, WEIGHTS[target] * x)
         return ""
 
+    what = "evaluate" if on_evaluation else method
     may = {id(NOTHING): must(REFUSED)}.get(id(kinds), must(RIGHT, REFUSED))
     if method == "random" or on_evaluation:
         may = must(RIGHT, REFUSED)
     return Case(
-        text=f"{'evaluate' if on_evaluation else method} of a model that returns {name}, {options}, module: {model is inner}",
+        text=f"{what} of a model that returns {name}, {options}, module: {model is inner}",
         call=call,
         right=right,
         may=may,

@@ -1,4 +1,4 @@
-"""Calls of ``explain``: sound ones compared with the numbers they must give, and such with one or two odd arguments."""
+"""Calls of ``explain``: sound ones against the numbers they must give, others with one or two odd arguments."""
 
 import random
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def call(rng: random.Random, _: Path) -> Case:
     """Make a call of explain."""
     asked = Asked(rng)
     return Case(
-        text=f"explain({asked.world.name}, {', '.join(f'{k}={parts.shown(v)}' for k, v in asked.options.items())})",
+        text=f"explain({asked.world.name}, {parts.listed(asked.options)})",
         call=lambda: tg.explain(asked.world.model, **asked.options),
         right=asked.fault,
         may=asked.may(),
@@ -111,7 +111,11 @@ class Asked:
 
     def _transpose(self) -> None:
         baseline = self.parts.get("baseline")
-        if baseline is not None and isinstance(baseline.means, np.ndarray) and not isinstance(baseline.value, str | None):
+        if (
+            baseline is not None
+            and isinstance(baseline.means, np.ndarray)
+            and not isinstance(baseline.value, str | None)
+        ):
             del self.parts["baseline"]  # whose axes nobody has said to be turned
         self.parts["x"] = Part(torch.from_numpy(self.truth).float().transpose(1, 2), self.truth)
         self.parts["layout"] = Part("BDT", "BDT")
@@ -135,7 +139,9 @@ class Asked:
         """Return what may come of the call."""
         signs = {part.means for part in self.parts.values() if isinstance(part.means, parts.Sign)}
         gaps = isinstance(self.parts["x"].means, tuple) and self.parts["x"].means[0] == "gaps"
-        if NONSENSE in signs or (gaps and self.parts["x"].means[1].any() and self._word("missing", "error") == "error"):
+        if NONSENSE in signs or (
+            gaps and self.parts["x"].means[1].any() and self._word("missing", "error") == "error"
+        ):
             return must(REFUSED)
         if OPEN in signs or self.method not in ALWAYS:
             return must(RIGHT, REFUSED)
@@ -184,7 +190,9 @@ class Asked:
             return near(values, linear_map(self.world, x, absent, target, steps) * seen, self._rounding())
         if self.method == "integrated_gradients" and not isinstance(steps, str):
             change = self.world.scores(x, target, steps, output) - self.world.scores(absent, target, steps, output)
-            return near(values.sum((1, 2)), change, 2e-2) or near(found.change.double().numpy(), change, self._rounding())
+            return near(values.sum((1, 2)), change, 2e-2) or near(
+                found.change.double().numpy(), change, self._rounding()
+            )
         return ""
 
     def _rounding(self) -> float:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from files import models
 from series_files import long_csv
-from trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
+from trials import REFUSED, RIGHT, Case, must, sentence
 from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
@@ -43,13 +44,17 @@ def _files() -> dict[str, bytes]:
         np.savez(folder / "wide.npz", x=x[:, :, [0, 1, 0]])
         series = torch.from_numpy(x)
         for method in ("timing", "occlusion"):
-            tg.explain(Flat().eval(), series, method, output="raw", target=1).save(folder / f"{method}.safetensors")
-        tg.explain(Flat().eval(), series[:2], "random", ids=[7, 9]).save(folder / "other.safetensors", series=False)
+            tg.explain(Flat().eval(), series, method, output="raw", target=1).save(
+                folder / f"{method}.safetensors"
+            )
+        tg.explain(Flat().eval(), series[:2], "random", ids=[7, 9]).save(
+            folder / "other.safetensors", series=False
+        )
         found |= {path.name: path.read_bytes() for path in folder.iterdir()}
     found["long.csv"] = long_csv()
     found["other.txt"] = OTHER.encode()
     found["empty.npz"] = found["empty.safetensors"] = b""
-    found["plan.toml"] = b'title = "t"\ndatasets = ["nothing"]\nmodels = ["gru"]\nfolds = [0]\nexplainers = ["random"]\nmetrics = ["cpd"]\n'
+    found["plan.toml"] = b'title = "t"\ndatasets = ["nothing"]\nmodels = ["gru"]\nexplainers = ["random"]\n'
     return found
 
 
@@ -121,25 +126,119 @@ PLAUSIBLE: dict[str, tuple[list[list[str]], Options]] = {
 NEVER_RUN: dict[str, tuple[list[list[str]], Options]] = {  # what would take long if nothing were wrong with it
     "train": (
         [["stat"], [""], ["state\n"], ["series.npz"], ["other.txt"]],
-        {"--model": ["gru", "cnn"], "--fold": ["0"], "--out": ["new.safetensors"], "--epochs": ["1"], "--json": [None]},
+        {
+            "--model": ["gru", "cnn"],
+            "--fold": ["0"],
+            "--out": ["new.safetensors"],
+            "--epochs": ["1"],
+            "--json": [None],
+        },
     ),
     "bench": (
         [["plan.toml"], ["nowhere.toml"], ["other.txt"], [""], ["long.csv"], ["folder"]],
         {"--out": ["folder/new"], "--workers": ["1", "0", "-3"], "--datasets": ["state"], "--folds": ["0", "x"]},
     ),
     "demo": (
-        [["--out", "other.txt"], ["--methods", "nothing"], ["--device", "nowhere"], ["--series", "0"], ["--epochs", "-1"]],
+        [
+            ["--out", "other.txt"],
+            ["--methods", "nothing"],
+            ["--device", "nowhere"],
+            ["--series", "0"],
+            ["--epochs", "-1"],
+        ],
         {"--seed": ["0"], "--force": [None]},
     ),
 }
 ODD = (
-    *("", " ", "-1", "0", "1e400", "nan", "inf", "²", "x" * 400, "a\nb", "\x1b[31m", "null", "[[[[", "none", "--", "=", "a=b=c", "1,2,,", ","),
-    *("folder", "other.txt", "empty.npz", "empty.safetensors", "gaps.npz", "wide.npz", "pickled.pt", "script.pt", "weights.pt", "nowhere.npz"),
-    *("nowhere/new.safetensors", "other.txt/new.html", "series.npz", "model.safetensors", "timing.safetensors", "long.csv", "cuda", "meta"),
-    *("worlds:Nothing", "worlds:", ":Flat", "..:x", "nothing:Net", "sys:exit", "worlds:WORLDS", "json:loads", "9" * 400, "1_000", "٣", "\udcff"),
-    *("points=²", "x=1", "model=1", "points=[[[", "quirks=1", "=", "points", "points=1e9", "method=timing", "times=5", "names=5", "a=" + "[" * 3000),
+    *(
+        "",
+        " ",
+        "-1",
+        "0",
+        "1e400",
+        "nan",
+        "inf",
+        "²",
+        "x" * 400,
+        "a\nb",
+        "\x1b[31m",
+        "null",
+        "[[[[",
+        "none",
+        "--",
+        "=",
+        "a=b=c",
+        "1,2,,",
+        ",",
+    ),
+    *(
+        "folder",
+        "other.txt",
+        "empty.npz",
+        "empty.safetensors",
+        "gaps.npz",
+        "wide.npz",
+        "pickled.pt",
+        "script.pt",
+        "weights.pt",
+        "nowhere.npz",
+    ),
+    *(
+        "nowhere/new.safetensors",
+        "other.txt/new.html",
+        "series.npz",
+        "model.safetensors",
+        "timing.safetensors",
+        "long.csv",
+        "cuda",
+        "meta",
+    ),
+    *(
+        "worlds:Nothing",
+        "worlds:",
+        ":Flat",
+        "..:x",
+        "nothing:Net",
+        "sys:exit",
+        "worlds:WORLDS",
+        "json:loads",
+        "9" * 400,
+        "1_000",
+        "٣",
+        "\udcff",
+    ),
+    *(
+        "points=²",
+        "x=1",
+        "model=1",
+        "points=[[[",
+        "quirks=1",
+        "=",
+        "points",
+        "points=1e9",
+        "method=timing",
+        "times=5",
+        "names=5",
+        "a=" + "[" * 3000,
+    ),
 )
-STRAYS = ("--", "-h", "--help", "--version", "--no-such", "-x", "--jsonn", "stray", "", "--out", "--model", "--data", "--set", "--k", "-")
+STRAYS = (
+    "--",
+    "-h",
+    "--help",
+    "--version",
+    "--no-such",
+    "-x",
+    "--jsonn",
+    "stray",
+    "",
+    "--out",
+    "--model",
+    "--data",
+    "--set",
+    "--k",
+    "-",
+)
 
 
 def command(rng: random.Random, folder: Path) -> Case:
@@ -149,13 +248,13 @@ def command(rng: random.Random, folder: Path) -> Case:
     (folder / "folder").mkdir()
     words, run = _words(rng)
     leaves = {"explanation.safetensors", "report.html"}
-    written = next((value for option, value in reversed(list(zip(words, words[1:], strict=False))) if option == "--out"), "")
+    written = next((value for option, value in reversed(list(pairwise(words))) if option == "--out"), "")
     if "--force" in words or written not in _files() or (words[0] == "explain" and written in EXPLANATIONS):
         leaves |= {written} - _inputs(words)
     return Case(
-        f"tempograd {' '.join(parts_shown(word) for word in words)}",
+        f"tempograd {' '.join(_shown(word) for word in words)}",
         lambda: _run(words),
-        lambda found: _wrong(words, found, folder),
+        lambda out: _wrong(words, out, folder),
         must(RIGHT, REFUSED) if run else must(REFUSED),
         leaves=frozenset(leaves),
         prints=True,
@@ -163,19 +262,23 @@ def command(rng: random.Random, folder: Path) -> Case:
     )
 
 
-def parts_shown(word: str) -> str:
+def _shown(word: str) -> str:
     """Write a word of a command as Python would."""
     return repr(word[:60])
 
 
 def _inputs(words: list[str]) -> set[str]:
-    outputs = {value for option, value in zip(words, words[1:], strict=False) if option == "--out"}
+    outputs = {value for option, value in pairwise(words) if option == "--out"}
     return {word for word in words if word not in outputs}
 
 
 def _words(rng: random.Random) -> tuple[list[str], bool]:
     run = rng.random() < 0.85
-    name = rng.choice(("explain", "explain", "explain", "evaluate", "evaluate", "report", "list", "table", "completion") if run else tuple(NEVER_RUN))
+    name = rng.choice(
+        ("explain", "explain", "explain", "evaluate", "evaluate", "report", "list", "table", "completion")
+        if run
+        else tuple(NEVER_RUN)
+    )
     places, options = (PLAUSIBLE if run else NEVER_RUN)[name]
     pairs: list[list[str]] = []
     needed = {"--model", "--data", "--out", "--results"}
@@ -199,7 +302,7 @@ def _words(rng: random.Random) -> tuple[list[str], bool]:
     return words, run
 
 
-def _run(words: list[str]) -> tuple[str, str]:
+def _run(words: list[str]) -> str:
     """Return what a command printed; whatever it refuses becomes an error with its line."""
     out, err, path = io.StringIO(), io.StringIO(), list(sys.path)
     try:
@@ -209,38 +312,37 @@ def _run(words: list[str]) -> tuple[str, str]:
         code = stop.code
     finally:
         sys.path[:] = path
-    lines = [line for line in err.getvalue().split("\n") if line]
     if code == 0:
-        strange = [line for line in lines if not line.startswith("tempograd: warning: ")]
+        strange = _lines(err)
         if strange:
             raise RuntimeError(f"exit code 0, and on standard error {strange[0]!r}")
-        return out.getvalue(), err.getvalue()
-    if code == 2:
-        if not lines or ": error: " not in lines[-1] or not lines[0].startswith("usage: "):
-            if words or not lines:
-                raise RuntimeError(f"exit code 2 with {err.getvalue()[:300]!r}")
-        said = lines[-1].partition(": error: ")[2]
-        if len(said) > LONGEST or not said.isprintable():
-            raise RuntimeError(f"wrong usage in {len(said)} characters: {said[:300]!r}")
-        raise LineError("Wrong usage, as argparse says.")
-    if code != 1:
-        raise RuntimeError(f"exit code {code}")
-    told = [line for line in lines if not line.startswith("tempograd: warning: ")]
-    if len(told) != 1 or not told[0].startswith("tempograd: ") or err.getvalue().count("\n") != len(lines):
-        raise RuntimeError(f"exit code 1 with {len(told)} lines: {err.getvalue()[:500]!r}")
-    said = told[0].removeprefix("tempograd: ")
-    fault = sentence(said)
+        return out.getvalue()
+    raise LineError(_line(code, err))
+
+
+def _lines(err: io.StringIO) -> list[str]:
+    """Return what stands on standard error beside warnings."""
+    return [line for line in err.getvalue().splitlines() if not line.startswith("tempograd: warning: ")]
+
+
+def _line(code: Any, err: io.StringIO) -> str:
+    """Return the one line of a command that was refused; anything else is a fault."""
+    lines, said = _lines(err), ""
+    if code == 1 and len(lines) == 1 and lines[0].startswith("tempograd: "):
+        said = lines[0].removeprefix("tempograd: ")
+    elif code == 2 and lines and ": error: " in lines[-1] and lines[0].startswith("usage: "):
+        said = f"Wrong usage: {lines[-1].partition(': error: ')[2]}."
+    fault = sentence(said) if said else f"standard error is {err.getvalue()[:400]!r}"
     if fault:
-        raise RuntimeError(fault)
-    raise LineError(said)
+        raise RuntimeError(f"exit code {code}: {fault}")
+    return said
 
 
-def _wrong(words: list[str], found: tuple[str, str], folder: Path) -> str:
+def _wrong(words: list[str], out: str, folder: Path) -> str:
     """Say what is wrong with a result."""
-    out, _ = found
     if {"-h", "--help", "--version"} & set(words):
         return "" if out else "no help"
-    given = dict(zip(words, words[1:], strict=False))
+    given = dict(pairwise(words))
     if "--json" in words:
         json.loads(out)
     if words[0] == "explain":

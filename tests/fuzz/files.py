@@ -37,7 +37,9 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 @cache
 def _stored() -> tuple[bytes, Explanation]:
     x = torch.arange(2.0 * TIME * CHANNELS).view(2, TIME, CHANNELS) / 8 - 1
-    found = tg.explain(Flat().eval(), x, points=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"])
+    found = tg.explain(
+        Flat().eval(), x, points=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"]
+    )
     with tempfile.TemporaryDirectory() as folder:
         return found.save(Path(folder) / "e.safetensors").read_bytes(), found
 
@@ -48,11 +50,31 @@ def _explanation(rng: random.Random, folder: Path) -> Case:
     (folder / "e.safetensors").write_bytes(bad)
     may = must(RIGHT) if bad == content else must(REFUSED)
     return Case(
-        "Explanation.load of damaged bytes", lambda: Explanation.load("e.safetensors"), lambda loaded: same(found, loaded), may
+        "Explanation.load of damaged bytes",
+        lambda: Explanation.load("e.safetensors"),
+        lambda loaded: same(found, loaded),
+        may,
     )
 
 
-ODD_JSON: tuple[Any, ...] = (None, 5, -1, 1.5, "x", "", [], {}, True, 10**30, [1], ["a"] * 9, {"a": 1}, "\ud800", [[]], "raw\n" * 99)
+ODD_JSON: tuple[Any, ...] = (
+    None,
+    5,
+    -1,
+    1.5,
+    "x",
+    "",
+    [],
+    {},
+    True,
+    10**30,
+    [1],
+    ["a"] * 9,
+    {"a": 1},
+    "\ud800",
+    [[]],
+    "raw\n" * 99,
+)
 
 
 def _forged(rng: random.Random, folder: Path) -> Case:
@@ -68,14 +90,24 @@ def _forged(rng: random.Random, folder: Path) -> Case:
         found = json.loads(header[part])
         name = rng.choice(sorted(found))
         found[name] = rng.choice(ODD_JSON)
-        header[part] = rng.choice((json.dumps(found), json.dumps(found), json.dumps(found)[:-3], "[" * 5000, "null"))
+        header[part] = rng.choice(
+            (json.dumps(found), json.dumps(found), json.dumps(found)[:-3], "[" * 5000, "null")
+        )
     elif what == "schema":
         name, header["schema"] = "schema", rng.choice(("2", "-1", "x", "", "9" * 4000, "0"))
     else:
         name = rng.choice(sorted(tensors))
         tensor = tensors.pop(name)
         if what == "tensor":
-            changes = (tensor[:1], tensor.flatten()[:0], tensor.double(), tensor.long(), tensor.bool(), tensor[None], tensor.float() * torch.nan)
+            changes = (
+                tensor[:1],
+                tensor.flatten()[:0],
+                tensor.double(),
+                tensor.long(),
+                tensor.bool(),
+                tensor[None],
+                tensor.float() * torch.nan,
+            )
             tensors[name] = rng.choice(changes).contiguous()
     if rng.random() < 0.8:
         header = {key: text for key, text in header.items() if key != "checksum"}
@@ -108,7 +140,10 @@ def models() -> dict[str, bytes]:
         torch.save(Flat().state_dict(), folder / "weights.pt")
         torch.save(Flat().state_dict(), folder / "old.pth", _use_new_zipfile_serialization=False)
         torch.save(Flat(), folder / "pickled.pt")
-        torch.jit.save(torch.jit.script(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 3)).eval()), folder / "script.pt")
+        torch.jit.save(
+            torch.jit.script(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 3)).eval()),
+            folder / "script.pt",
+        )
         found = {path.name: path.read_bytes() for path in folder.iterdir()}
     found["weights.safetensors"] = save(Flat().state_dict())
     return found
@@ -166,7 +201,11 @@ def _odd_series() -> tuple[series_files.SeriesFile, ...]:
 ODD_OPTIONS: tuple[tuple[str, Any], ...] = (
     *(("format", value) for value in ("long", "wide", "melted", "tall", "", None, 5)),
     *(("align", value) for value in ("time", "order", "both", 1)),
-    *((name, value) for name in ("id", "time", "label", "variable", "value") for value in ("id", "time", "a", "none", "", 5, "x" * 999)),
+    *(
+        (name, value)
+        for name in ("id", "time", "label", "variable", "value")
+        for value in ("id", "time", "a", "none", "", 5, "x" * 999)
+    ),
     *(("channels", value) for value in (["a"], ["b", "a"], ["a", "a"], [], "ab", 5, ["none"], None)),
     *(("classes", value) for value in (["well", "ill"], ["well"], ["a", "a"], [], "ab", 5, [1, 2])),
     *(("missing", value) for value in ("mask", "error", "fill", 5)),
@@ -178,7 +217,11 @@ def _series(rng: random.Random, folder: Path) -> Case:
     kind = rng.choice(("damaged", "damaged", "odd", "options"))
     file = rng.choice(_odd_series() if kind == "odd" else sound_series())
     content = damaged(file.content, rng) if kind == "damaged" else file.content
-    name = file.name if rng.random() < 0.9 else rng.choice(("x.csv", "x.npz", "x.parquet", "x.ts", "x", "x.txt", "x.npy", "x.csv.gz"))
+    name = (
+        file.name
+        if rng.random() < 0.9
+        else rng.choice(("x.csv", "x.npz", "x.parquet", "x.ts", "x", "x.txt", "x.npy", "x.csv.gz"))
+    )
     (folder / name).write_bytes(content)
     options = dict(file.options)
     for _ in range(rng.randint(0, 2) if kind == "options" else 0):
@@ -190,8 +233,13 @@ def _series(rng: random.Random, folder: Path) -> Case:
             return "series that are empty or not finite"
         count, steps, channels = found.x.shape
         sizes = ((found.names, count), (found.channels, channels), (found.times, steps))
-        if any(names is not None and len(names) != size for names, size in sizes) or len(set(found.ids.tolist())) != count:
+        if (
+            any(names is not None and len(names) != size for names, size in sizes)
+            or len(set(found.ids.tolist())) != count
+        ):
             return "names that do not fit"
         return "" if found.mask is None or found.mask.shape == found.x.shape else "a mask of another shape"
 
-    return Case(f"read_series({name!r}: {kind} {file.what}, {options})", lambda: tg.read_series(name, **options), right)
+    return Case(
+        f"read_series({name!r}: {kind} {file.what}, {options})", lambda: tg.read_series(name, **options), right
+    )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import answers
 import calls
 import commands
+import doors
 import files
 import scoring
 import settings_of_methods
@@ -21,13 +22,14 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "calls": Kind(calls.call, 700),
-    "answers": Kind(answers.answer, 250),
-    "settings": Kind(settings_of_methods.setting, 300),
+    "calls": Kind(calls.call, 650),
+    "answers": Kind(answers.answer, 200),
+    "settings": Kind(settings_of_methods.setting, 250),
     "scores": Kind(scoring.score, 300),
     "uses": Kind(uses.use, 300),
-    "files": Kind(files.file, 300),
-    "commands": Kind(commands.command, 250),
+    "doors": Kind(doors.door, 250),
+    "files": Kind(files.file, 250),
+    "commands": Kind(commands.command, 200),
 }
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 CASE = os.environ.get("FUZZ_CASE", "")

@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections import Counter
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kinds_of_cases import BLOCK, KINDS, counts, run  # noqa: E402
 from trials import FAILED, REFUSED, RIGHT, Outcome  # noqa: E402
 
 Task = tuple[str, int, range]
+say = partial(print, flush=True)
 
 
 def block(task: Task) -> tuple[str, list[tuple[Outcome, str]]]:
@@ -51,16 +53,17 @@ def main() -> int:
             for outcome, text in found:
                 tally[kind, outcome.kind] += 1
                 if text:
-                    print(text, flush=True)
+                    say(text)
             if sum(tally.values()) // 1000 > last:
                 last = sum(tally.values()) // 1000
-                print(f"{sum(tally.values())} calls, {time.time() - began:.0f} s", file=sys.stderr, flush=True)
-    print(f"\n{'':12}{RIGHT:>8}{REFUSED:>9}{FAILED:>8}")
+                say(f"{sum(tally.values())} calls, {time.time() - began:.0f} s", file=sys.stderr)
+    say(f"\n{'':12}{RIGHT:>8}{REFUSED:>9}{FAILED:>8}")
     for kind in args.kinds:
-        print(f"{kind:12}{tally[kind, RIGHT]:8}{tally[kind, REFUSED]:9}{tally[kind, FAILED]:8}")
+        say(f"{kind:12}{tally[kind, RIGHT]:8}{tally[kind, REFUSED]:9}{tally[kind, FAILED]:8}")
     right, refused, failed = (sum(tally[kind, each] for kind in args.kinds) for each in (RIGHT, REFUSED, FAILED))
-    print(f"{'all':12}{right:8}{refused:9}{failed:8}")
-    print(f"{right + refused + failed} calls, seeds {args.seed} to {args.seed + args.seeds - 1}, {time.time() - began:.0f} s")
+    say(f"{'all':12}{right:8}{refused:9}{failed:8}")
+    seeds = f"{args.seed} to {args.seed + args.seeds - 1}"
+    say(f"{right + refused + failed} calls, seeds {seeds}, {time.time() - began:.0f} s")
     return 1 if failed else 0
 
 

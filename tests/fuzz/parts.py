@@ -32,12 +32,17 @@ class Part(NamedTuple):
 
 def shown(value: Any) -> str:
     """Write a value in a line of a report."""
-    shape = getattr(value, "shape", None)
     try:
+        shape = getattr(value, "shape", None)
         text = f"{type(value).__name__}{tuple(shape)}" if isinstance(shape, tuple) and shape else repr(value)
     except Exception:  # some of the odd values cannot show themselves
         text = f"a {type(value).__name__}"
     return " ".join(text.split())[:60]
+
+
+def listed(options: dict[str, Any]) -> str:
+    """Write arguments in a line of a report."""
+    return ", ".join(f"{name}={shown(value)}" for name, value in options.items())
 
 
 def nothing(rng: random.Random) -> Any:
@@ -105,9 +110,24 @@ def mask(rng: random.Random, shape: tuple[int, ...]) -> Part:
     if rng.random() < 0.1:
         seen[0] = False  # a series of which nothing was observed
     if rng.random() < 0.7:
-        forms = (seen, seen.astype(np.uint8), torch.from_numpy(seen), torch.from_numpy(seen).float(), seen[::-1].copy()[::-1])
+        forms = (
+            seen,
+            seen.astype(np.uint8),
+            torch.from_numpy(seen),
+            torch.from_numpy(seen).float(),
+            seen[::-1].copy()[::-1],
+        )
         return Part(rng.choice(forms), seen)
-    wrong = (seen[0], seen[..., 0], seen * 0.5, seen * 2, seen - 1.0, np.where(seen, np.nan, 1), nothing(rng), "mask")
+    wrong = (
+        seen[0],
+        seen[..., 0],
+        seen * 0.5,
+        seen * 2,
+        seen - 1.0,
+        np.where(seen, np.nan, 1),
+        nothing(rng),
+        "mask",
+    )
     value = rng.choice(wrong)
     fits = isinstance(value, np.ndarray) and value.shape == shape
     return Part(value, OPEN if fits and bool(np.isin(value, (0, 1)).all()) else NONSENSE)
@@ -127,7 +147,16 @@ def baseline(rng: random.Random, x: np.ndarray, seen: np.ndarray) -> Part:
     if kind in (3, 4):
         given = numbers(rng, *rng.choice((x.shape, x.shape[1:], x.shape[2:], (1, *x.shape[1:]), (x.shape[1], 1))))
         return Part(floats_as(rng, given), np.broadcast_to(given, x.shape))
-    wrong = ("mean", "", np.full_like(x, np.nan), numbers(rng, 7), numbers(rng, 2, *x.shape), np.inf, True, [[1, 2], [3]])
+    wrong = (
+        "mean",
+        "",
+        np.full_like(x, np.nan),
+        numbers(rng, 7),
+        numbers(rng, 2, *x.shape),
+        np.inf,
+        True,
+        [[1, 2], [3]],
+    )
     return Part(rng.choice((*wrong, nothing(rng), REFUSED[rng.choice(sorted(REFUSED))](x))), NONSENSE)
 
 
@@ -149,8 +178,22 @@ def target(rng: random.Random, world: World, count: int, output: str) -> Part:
             return Part(many[:, 0].tolist(), np.broadcast_to(many[:, :1], shape))
         forms = (many, torch.from_numpy(many), many.astype(np.uint8), many.tolist(), many.astype(">i4"))
         return Part(rng.choice(forms), many)
-    wrong = (classes, -1, 10**30, 1.0, "1", True, [0] * (count + 1), np.zeros(shape), torch.zeros(*shape, 2).long(), [])
-    return Part(rng.choice((*wrong, [None] * count, {"a": 1}, np.full(shape, classes), np.full(shape, 2**63, np.uint64))), NONSENSE)
+    wrong = (
+        classes,
+        -1,
+        10**30,
+        1.0,
+        "1",
+        True,
+        [0] * (count + 1),
+        np.zeros(shape),
+        torch.zeros(*shape, 2).long(),
+        [],
+    )
+    return Part(
+        rng.choice((*wrong, [None] * count, {"a": 1}, np.full(shape, classes), np.full(shape, 2**63, np.uint64))),
+        NONSENSE,
+    )
 
 
 def steps(rng: random.Random, world: World, count: int) -> Part:
@@ -164,9 +207,31 @@ def steps(rng: random.Random, world: World, count: int) -> Part:
         some = sorted(rng.sample(range(TIME), rng.randint(1, TIME)))
         chosen = np.zeros((count, TIME))
         chosen[:, some] = 1
-        forms = (some, tuple(some), np.array(some), torch.tensor(some), chosen[0] > 0, torch.from_numpy(chosen > 0))
+        forms = (
+            some,
+            tuple(some),
+            np.array(some),
+            torch.tensor(some),
+            chosen[0] > 0,
+            torch.from_numpy(chosen > 0),
+        )
         return Part(rng.choice(forms if len(some) > 1 else (*forms, some[0], np.int64(some[0]))), chosen)
-    wrong = (TIME, -1, [0, TIME], "all", "", [], [0.0], 1.5, np.ones((count, TIME)), [[0, 1]], [True], {0}, b"own", nothing(rng))
+    wrong = (
+        TIME,
+        -1,
+        [0, TIME],
+        "all",
+        "",
+        [],
+        [0.0],
+        1.5,
+        np.ones((count, TIME)),
+        [[0, 1]],
+        [True],
+        {0},
+        b"own",
+        nothing(rng),
+    )
     return Part(rng.choice(wrong), NONSENSE)
 
 
@@ -185,7 +250,14 @@ def ids(rng: random.Random, count: int) -> Part:
     if rng.random() < 0.4:
         return Part(rng.choice((*wrong, np.full(count, 2**63, np.uint64), [[1]] * count, nothing(rng))), NONSENSE)
     chosen = rng.choice((some, far))
-    forms = (chosen, tuple(chosen), np.array(chosen), torch.tensor(chosen), pd.Series(chosen), np.array(chosen, ">i8"))
+    forms = (
+        chosen,
+        tuple(chosen),
+        np.array(chosen),
+        torch.tensor(chosen),
+        pd.Series(chosen),
+        np.array(chosen, ">i8"),
+    )
     return Part(rng.choice(forms), chosen)
 
 
@@ -196,7 +268,19 @@ def labels(rng: random.Random, count: int) -> Part:
     """Return a name for each of a few things."""
     found = [rng.choice(ODD_NAMES[:-2] + ODD_NAMES[-1:]) + str(place) for place in range(count)]
     if rng.random() < 0.4:
-        wrong = (found + ["more"], found[1:], "ab", 5, {"a": 1}, b"ab", np.zeros((count, 2)), ..., {*found}, 1.5, object())
+        wrong = (
+            [*found, "more"],
+            found[1:],
+            "ab",
+            5,
+            {"a": 1},
+            b"ab",
+            np.zeros((count, 2)),
+            ...,
+            {*found},
+            1.5,
+            object(),
+        )
         return Part(rng.choice(wrong), NONSENSE)
     forms = (found, tuple(found), np.array(found), pd.Index(found), iter(found), np.array(found, object))
     return Part(rng.choice(forms), found)
@@ -207,7 +291,18 @@ def word(rng: random.Random, known: tuple[str, ...]) -> Part:
     if rng.random() < 0.6:
         value = rng.choice(known)
         return Part(value, value)
-    wrong = ("", "x" * 5000, None, 1, known[0].upper() + "!", [known[0]], known[0].encode(), True, {known[0]}, object())
+    wrong = (
+        "",
+        "x" * 5000,
+        None,
+        1,
+        known[0].upper() + "!",
+        [known[0]],
+        known[0].encode(),
+        True,
+        {known[0]},
+        object(),
+    )
     return Part(rng.choice(wrong), NONSENSE)
 
 

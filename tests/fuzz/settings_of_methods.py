@@ -74,7 +74,14 @@ SOUND: dict[str, tuple[Any, ...]] = {
 }
 NEVER: tuple[Any, ...] = (  # no setting may hold these
     *("twelve", "", b"1", object(), {"a": 1}, 1j, float("nan"), float("inf"), -1.0, -7, 10**400, [], [[1]], ...),
-    *(np.array([1, 2]), np.float64("nan"), torch.tensor([1.0, 2.0]), torch.tensor(float("nan")), "x\n" * 1000, len),
+    *(
+        np.array([1, 2]),
+        np.float64("nan"),
+        torch.tensor([1.0, 2.0]),
+        torch.tensor(float("nan")),
+        "x\n" * 1000,
+        len,
+    ),
     *(np.datetime64("2020"), 1e400, -np.inf, (0.5, 0.1), ["a"], np.zeros((2, 2)), torch.zeros(3, device="meta")),
 )
 SEVERAL = {"areas", "quirks"}  # which hold several values
@@ -83,23 +90,14 @@ SEVERAL = {"areas", "quirks"}  # which hold several values
 def setting(rng: random.Random, _: Path) -> Case:
     """Explain with several settings of a method."""
     method = rng.choice(sorted(EXPLAINERS))
-    kind = EXPLAINERS[method]
-    names = [name for name in SOUND if name in kind.__dataclass_fields__]
-    chosen: dict[str, Any] = dict(QUICK.get(method, {}))
-    chosen |= {name: _form(rng, rng.choice(SOUND[name])) for name in rng.sample(names, rng.randint(0, min(4, len(names))))}
-    if "tolerance" in chosen and "max_points" in names:
-        chosen.setdefault("max_points", 32)
-    odd = rng.choice(names) if rng.random() < 0.5 else None
-    if odd is not None:
-        chosen[odd] = rng.choice(NEVER)
-        if odd in SEVERAL and isinstance(chosen[odd], (list, tuple, np.ndarray)):
-            chosen[odd] = ["twelve"]
-    if rng.random() < 0.05:
-        chosen[rng.choice(("pionts", "model", "x", "self", "", "lr2", "a b"))] = 1
-        odd = "unknown"
+    chosen, odd = _chosen(rng, method)
     world = rng.choice([world for world in WORLDS if world.module]) if rng.random() < 0.8 else rng.choice(WORLDS)
     x = torch.from_numpy(parts.numbers(rng, 2, TIME, CHANNELS)).float()
-    train = torch.from_numpy(parts.numbers(rng, 5, TIME, CHANNELS)).float() if kind.needs_fit or rng.random() < 0.2 else None
+    train = (
+        torch.from_numpy(parts.numbers(rng, 5, TIME, CHANNELS)).float()
+        if EXPLAINERS[method].needs_fit or rng.random() < 0.2
+        else None
+    )
     output = rng.choice(("raw", "probability"))
     positional = {"model", "x"} & chosen.keys()
 
@@ -122,12 +120,30 @@ def setting(rng: random.Random, _: Path) -> Case:
         return "" if found.method == method and repr(found) else "no name"
 
     return Case(
-        text=f"{method}({', '.join(f'{k}={parts.shown(v)}' for k, v in chosen.items())}) on {world.name}, output={output}",
+        text=f"{method}({parts.listed(chosen)}) on {world.name}, output={output}",
         call=call,
         right=right,
-        may=must(REFUSED) if odd is not None else must(RIGHT, REFUSED),
+        may=must(REFUSED) if odd else must(RIGHT, REFUSED),
         watched=(world.model, x),
     )
+
+
+def _chosen(rng: random.Random, method: str) -> tuple[dict[str, Any], bool]:
+    """Return settings, and whether one of them must be refused."""
+    names = [name for name in SOUND if name in EXPLAINERS[method].__dataclass_fields__]
+    some = rng.sample(names, rng.randint(0, min(4, len(names))))
+    chosen = QUICK.get(method, {}) | {name: _form(rng, rng.choice(SOUND[name])) for name in some}
+    if "tolerance" in chosen and "max_points" in names:
+        chosen.setdefault("max_points", 32)
+    if rng.random() < 0.05:
+        return chosen | {rng.choice(("pionts", "model", "x", "self", "", "lr2", "a b")): 1}, True
+    if rng.random() < 0.5:
+        return chosen, False
+    odd = rng.choice(names)
+    chosen[odd] = rng.choice(NEVER)
+    if odd in SEVERAL and isinstance(chosen[odd], (list, tuple, np.ndarray)):
+        chosen[odd] = ["twelve"]
+    return chosen, True
 
 
 def _form(rng: random.Random, value: Any) -> Any:

@@ -10,9 +10,15 @@ from kinds_of_cases import BLOCK, CASE, SEED, counts, run
 from trials import REFUSED, RIGHT
 
 CALLS = 2400
-BLOCKS = [(CASE.partition(":")[0], range(int(CASE.partition(":")[2]), int(CASE.partition(":")[2]) + 1))] if CASE else [
-    (kind, range(start, min(start + BLOCK, count))) for kind, count in counts(CALLS).items() for start in range(0, count, BLOCK)
-]
+BLOCKS = (
+    [(CASE.partition(":")[0], range(int(CASE.partition(":")[2]), int(CASE.partition(":")[2]) + 1))]
+    if CASE
+    else [
+        (kind, range(start, min(start + BLOCK, count)))
+        for kind, count in counts(CALLS).items()
+        for start in range(0, count, BLOCK)
+    ]
+)
 
 
 @pytest.mark.parametrize(("kind", "numbers"), BLOCKS, ids=[f"{kind}-{numbers.start}" for kind, numbers in BLOCKS])

@@ -1,4 +1,4 @@
-"""The judge of the fuzz suite: a call gives the right answer or raises one sentence, and leaves everything as it was.
+"""The judge of the fuzz suite: a call answers rightly or raises one sentence, and leaves everything as it was.
 
 A case is made by a generator from a seed and a number, and from nothing else, so that it can be run again alone.
 """
@@ -75,13 +75,20 @@ def chance(kind: str, seed: int, number: int) -> random.Random:
 def judged(generator: Generator, kind: str, seed: int, number: int) -> tuple[Outcome, str]:
     """Make a case in a folder of its own, run it, and return what came of it and what it was."""
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder, _in(Path(folder)) as (here, elsewhere):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # some of the odd tensors are prototypes, and say so
-            case = generator(chance(kind, seed, number), here)
+        try:
+            case = _made(generator, chance(kind, seed, number), here)
+        except Exception as error:
+            return Outcome(FAILED, f"the case was not made: {type(error).__name__}: {str(error)[:300]}"), ""
         before = State.of(case, here, elsewhere)
         outcome = _run(case)
         wrong = State.of(case, here, elsewhere).changed_since(before, case, outcome)
     return Outcome(FAILED, wrong) if wrong and outcome.kind != FAILED else outcome, case.text
+
+
+def _made(generator: Generator, rng: random.Random, folder: Path) -> Case:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some of the odd tensors are prototypes, and say so
+        return generator(rng, folder)
 
 
 def _run(case: Case) -> Outcome:
@@ -112,7 +119,11 @@ def _ended(case: Case) -> Outcome:
         fault = sentence(str(error))
         return Outcome(FAILED, fault) if fault else Outcome(REFUSED, str(error))
     except OwnError:
-        return Outcome(REFUSED, "the user's own error") if case.own_error else Outcome(FAILED, "OwnError from nowhere")
+        return (
+            Outcome(REFUSED, "the user's own error")
+            if case.own_error
+            else Outcome(FAILED, "OwnError from nowhere")
+        )
     except Endless:
         return Outcome(FAILED, f"no end after {SECONDS} s")
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -250,17 +261,28 @@ def _digest(content: bytes) -> str:
 def _content(thing: Any) -> Any:
     """Return what a model, a tensor, an array or plain data holds, so that two looks can be compared."""
     if isinstance(thing, nn.Module):
-        weights = [(name, _content(tensor), tensor.requires_grad) for name, tensor in thing.state_dict(keep_vars=True).items()]
+        weights = [
+            (name, _content(tensor), tensor.requires_grad)
+            for name, tensor in thing.state_dict(keep_vars=True).items()
+        ]
         parts = [
-            (name, part.training, len(part._forward_hooks) + len(part._forward_pre_hooks) + len(part._backward_hooks))
+            (
+                name,
+                part.training,
+                len(part._forward_hooks) + len(part._forward_pre_hooks) + len(part._backward_hooks),
+            )
             for name, part in thing.named_modules()
         ]
         return weights, parts, [getattr(part, "p", None) for part in thing.modules()]
-    if isinstance(thing, torch.Tensor):
-        if thing.layout != torch.strided or thing.is_meta or thing.is_nested or thing.is_quantized:
-            return str(thing.layout)
-        flat = thing.detach().as_subclass(torch.Tensor).contiguous().reshape(-1).resolve_neg().resolve_conj()
-        return tuple(thing.shape), str(thing.dtype), thing.requires_grad, _digest(flat.view(torch.uint8).numpy().tobytes())
+    if (
+        type(thing) in {torch.Tensor, nn.Parameter}
+        and thing.layout == torch.strided
+        and thing.device.type == "cpu"
+    ):
+        if thing.is_quantized or thing.is_nested:
+            return id(thing)
+        flat = thing.detach().resolve_neg().resolve_conj().contiguous().reshape(-1).view(torch.uint8)
+        return tuple(thing.shape), str(thing.dtype), thing.requires_grad, _digest(flat.numpy().tobytes())
     if isinstance(thing, np.ndarray):
         return thing.shape, str(thing.dtype), _digest(repr(thing.tolist()).encode())
     if isinstance(thing, (list, tuple)):

@@ -10,9 +10,10 @@ import numpy as np
 import parts
 import torch
 from calls import near
+from captum_calls import captum_call
 from parts import NONSENSE, Part
 from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, CLASSES, TIME, WEIGHTS, WORLDS, World
+from worlds import CHANNELS, CLASSES, TIME, WORLDS, World
 
 import tempograd as tg
 from tempograd import plots
@@ -32,7 +33,10 @@ class Explained:
         if rng.random() < 0.4:
             options["mask"] = torch.tensor([rng.random() < 0.8 for _ in range(self.x.numel())]).view_as(self.x)
         if rng.random() < 0.4:
-            options |= {name: _names(rng, size) for name, size in (("channels", CHANNELS), ("times", TIME), ("names", COUNT))}
+            options |= {
+                name: _names(rng, size)
+                for name, size in (("channels", CHANNELS), ("times", TIME), ("names", COUNT))
+            }
         if rng.random() < 0.3:
             options["ids"] = rng.sample(range(100), COUNT)
         method = rng.choice(("timing", "random", "occlusion", "rand_ig", "integrated_gradients"))
@@ -62,14 +66,18 @@ def use(rng: random.Random, folder: Path) -> Case:
         (_said, 2),
         (_record, 8),
         (_page, 3),
-        (_captum, 8),
+        (captum_call, 8),
     )
     return rng.choices([maker for maker, _ in makers], [weight for _, weight in makers])[0](rng, folder)
 
 
-def _case(explained: Explained, text: str, call: Callable[[], Any], right: Callable[[Any], str], *signs: Any, **more: Any) -> Case:
+def _case(
+    explained: Explained, text: str, call: Callable[[], Any], right: Callable[[Any], str], *signs: Any, **more: Any
+) -> Case:
     about = f"{explained.explanation.method} of {explained.world.name}, output={explained.output}: {text}"
-    return Case(about, call, right, must(REFUSED) if NONSENSE in signs else must(RIGHT, REFUSED), explained.watched, **more)
+    return Case(
+        about, call, right, must(REFUSED) if NONSENSE in signs else must(RIGHT, REFUSED), explained.watched, **more
+    )
 
 
 def same(one: Explanation, two: Explanation) -> str:
@@ -79,7 +87,9 @@ def same(one: Explanation, two: Explanation) -> str:
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
             equal = a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
         elif part.name == "gradient_check" and a is not None and b is not None:
-            equal = all(torch.equal(getattr(a, f.name).nan_to_num(), getattr(b, f.name).nan_to_num()) for f in fields(a))
+            equal = all(
+                torch.equal(getattr(a, f.name).nan_to_num(), getattr(b, f.name).nan_to_num()) for f in fields(a)
+            )
         elif part.name == "parameters":
             equal = {k: list(v) if isinstance(v, tuple) else v for k, v in a.items()} == {
                 k: list(v) if isinstance(v, tuple) else v for k, v in b.items()
@@ -96,12 +106,48 @@ def same(one: Explanation, two: Explanation) -> str:
 
 def _part(rng: random.Random, _: Path) -> Case:
     explained = Explained(rng)
-    sound: tuple[Any, ...] = (slice(0, 2), slice(None), slice(None, None, -1), slice(-2, None), [0, 2], [1], [True, False, True])
-    sound += (np.array([2, 0]), torch.tensor([1]), torch.tensor([False, True, True]), slice(1, 1), np.array([0, 1], np.uint8), [-1])
-    odd: tuple[Any, ...] = (0, -1, [3], [0.5], "a", None, [[0]], 1.5, [True], slice("a", "b"), slice(None, None, 0), (), {0: 1}, ...)
+    sound: tuple[Any, ...] = (
+        slice(0, 2),
+        slice(None),
+        slice(None, None, -1),
+        slice(-2, None),
+        [0, 2],
+        [1],
+        [True, False, True],
+    )
+    sound += (
+        np.array([2, 0]),
+        torch.tensor([1]),
+        torch.tensor([False, True, True]),
+        slice(1, 1),
+        np.array([0, 1], np.uint8),
+        [-1],
+    )
+    odd: tuple[Any, ...] = (
+        0,
+        -1,
+        [3],
+        [0.5],
+        "a",
+        None,
+        [[0]],
+        1.5,
+        [True],
+        slice("a", "b"),
+        slice(None, None, 0),
+        (),
+        {0: 1},
+        ...,
+    )
     odd += (np.int64(1), torch.tensor(1), object(), [10**30], [None], b"0", slice(0.5, 2), {1, 2}, len)
     rows = rng.choice(sound) if rng.random() < 0.5 else rng.choice(odd)
-    plain = rows if isinstance(rows, slice) else np.asarray(rows) if isinstance(rows, (list, np.ndarray, torch.Tensor)) else None
+    plain = (
+        rows
+        if isinstance(rows, slice)
+        else np.asarray(rows)
+        if isinstance(rows, (list, np.ndarray, torch.Tensor))
+        else None
+    )
 
     def right(found: Explanation) -> str:
         if any(rows is value for value in odd) and not isinstance(rows, tuple):
@@ -117,7 +163,11 @@ def _part(rng: random.Random, _: Path) -> Case:
 def _top(rng: random.Random, _: Path) -> Case:
     explained = Explained(rng)
     k = rng.choice((1, 3, TIME * CHANNELS, np.int64(2)))
-    k = Part(k, k) if rng.random() < 0.5 else Part(rng.choice((*parts.NUMBERS_GONE_WRONG, 0, -3, 9, None, 10**30)), NONSENSE)
+    k = (
+        Part(k, k)
+        if rng.random() < 0.5
+        else Part(rng.choice((*parts.NUMBERS_GONE_WRONG, 0, -3, 9, None, 10**30)), NONSENSE)
+    )
 
     def right(found: Any) -> str:
         strength = explained.explanation.strength.double()
@@ -127,12 +177,16 @@ def _top(rng: random.Random, _: Path) -> Case:
         picked = np.array(
             [
                 [-np.inf if t < 0 else float(strength[row, t, d]) for t, d in zip(times, channels, strict=True)]
-                for row, (times, channels) in enumerate(zip(found.time.tolist(), found.channel.tolist(), strict=True))
+                for row, (times, channels) in enumerate(
+                    zip(found.time.tolist(), found.channel.tolist(), strict=True)
+                )
             ]
         )
         return "" if np.array_equal(picked, best) and str(found) else "other cells"
 
-    return _case(explained, f"top({parts.shown(k.value)})", lambda: explained.explanation.top(k.value), right, k.means)
+    return _case(
+        explained, f"top({parts.shown(k.value)})", lambda: explained.explanation.top(k.value), right, k.means
+    )
 
 
 def _interval(rng: random.Random, _: Path) -> Case:
@@ -146,7 +200,13 @@ def _interval(rng: random.Random, _: Path) -> Case:
         values = explained.explanation.values
         return "" if bool(((low <= values) & (values <= high)).all()) else "values outside their interval"
 
-    return _case(explained, f"interval({parts.shown(level.value)})", lambda: explained.explanation.interval(level.value), right, level.means)
+    return _case(
+        explained,
+        f"interval({parts.shown(level.value)})",
+        lambda: explained.explanation.interval(level.value),
+        right,
+        level.means,
+    )
 
 
 def _table(rng: random.Random, _: Path) -> Case:
@@ -155,8 +215,14 @@ def _table(rng: random.Random, _: Path) -> Case:
 
     def right(table: Any) -> str:
         seen = np.ones(found.values.shape, bool) if found.mask is None else found.mask.numpy()
-        wrong = near(table["value"].to_numpy(np.float64), found.values.double().numpy()[seen], 1e-7) if seen.any() else ""
-        if found.names is not None and list(table["id"].unique()) != [n for n, row in zip(found.names, seen, strict=True) if row.any()]:
+        wrong = (
+            near(table["value"].to_numpy(np.float64), found.values.double().numpy()[seen], 1e-7)
+            if seen.any()
+            else ""
+        )
+        if found.names is not None and list(table["id"].unique()) != [
+            n for n, row in zip(found.names, seen, strict=True) if row.any()
+        ]:
             return "other names"
         return wrong or ("" if len(table) == seen.sum() else f"{len(table)} rows")
 
@@ -173,21 +239,36 @@ def _named(rng: random.Random, _: Path) -> Case:
         wrong = [name for name, part in given.items() if list(getattr(found, name)) != list(part.means)]
         return f"{wrong} came back otherwise" if wrong else ""
 
-    text = f"named({', '.join(f'{name}={parts.shown(value)}' for name, value in options.items())})"
-    return _case(explained, text, lambda: explained.explanation.named(**options), right, *(part.means for part in given.values()))
+    text = f"named({parts.listed(options)})"
+    return _case(
+        explained,
+        text,
+        lambda: explained.explanation.named(**options),
+        right,
+        *(part.means for part in given.values()),
+    )
 
 
 def _said(rng: random.Random, _: Path) -> Case:
     explained = Explained(rng)
     found = explained.explanation
-    place = rng.choice((0, 2, None)) if rng.random() < 0.5 else rng.choice((3, -4, "a", 1.5, [0], 10**30, True, object(), np.array([1])))
+    place = (
+        rng.choice((0, 2, None))
+        if rng.random() < 0.5
+        else rng.choice((3, -4, "a", 1.5, [0], 10**30, True, object(), np.array([1])))
+    )
     what = rng.choice(("verdict", "verdict", "repr", "html"))
     call: Callable[[], str] = {
         "verdict": lambda: found.verdict(place),
         "repr": lambda: repr(found),
         "html": found._repr_html_,
     }[what]
-    return _case(explained, f"{what} of {parts.shown(place)}", call, lambda said: "" if isinstance(said, str) and said else "no text")
+    return _case(
+        explained,
+        f"{what} of {parts.shown(place)}",
+        call,
+        lambda said: "" if isinstance(said, str) and said else "no text",
+    )
 
 
 # --- files -----------------------------------------------------------------------------------------------------
@@ -201,8 +282,24 @@ def _kept(rng: random.Random, folder: Path) -> Case:
     explained.explanation.save(folder / "before.safetensors")
     (folder / "link.safetensors").symlink_to("before.safetensors")
     where = rng.choice(
-        ("new.safetensors", "before.safetensors", "link.safetensors", "other.txt", "folder", "nowhere/new.safetensors", "")
-        + ("other.txt/new.safetensors", "x" * 300, "a\0b", "ä\n.safetensors", "./new.safetensors", "folder/../new.safetensors", 5, None, b"x")
+        (
+            "new.safetensors",
+            "before.safetensors",
+            "link.safetensors",
+            "other.txt",
+            "folder",
+            "nowhere/new.safetensors",
+            "",
+            "other.txt/new.safetensors",
+            "x" * 300,
+            "a\0b",
+            "ä\n.safetensors",
+            "./new.safetensors",
+            "folder/../new.safetensors",
+            5,
+            None,
+            b"x",
+        )
     )
     series = rng.random() < 0.7
     options: dict[str, Any] = {"series": series} | ({"force": True} if rng.random() < 0.2 else {})
@@ -249,7 +346,18 @@ def _record(rng: random.Random, _: Path) -> Case:
         "by": ("absolute", "signed"),
         "order": ("effect", "given"),
     }
-    odd: tuple[Any, ...] = (*parts.NUMBERS_GONE_WRONG, "none", {}, [9], torch.zeros(2, 2), len, -1, 99, ["a"] * 7, np.nan)
+    odd: tuple[Any, ...] = (
+        *parts.NUMBERS_GONE_WRONG,
+        "none",
+        {},
+        [9],
+        torch.zeros(2, 2),
+        len,
+        -1,
+        99,
+        ["a"] * 7,
+        np.nan,
+    )
     taken = {
         "series": ("i", "model", "x", "y", "truth", "channels", "classes"),
         "heatmap": ("i", "model", "x", "y", "channels", "order", "classes"),
@@ -263,7 +371,19 @@ def _record(rng: random.Random, _: Path) -> Case:
         options[rng.choice(taken)] = rng.choice(odd)
     given: Any = explained.explanation
     if rng.random() < 0.15:
-        given = rng.choice((None, "E.safetensors", [], {}, 5, [explained.explanation, None], explained.x, {1: explained.explanation}, given[:0]))
+        given = rng.choice(
+            (
+                None,
+                "E.safetensors",
+                [],
+                {},
+                5,
+                [explained.explanation, None],
+                explained.x,
+                {1: explained.explanation},
+                given[:0],
+            )
+        )
     head = (explained.world.model, given) if name == "removal" else (given,)
     drawn = rng.random() < 0.03
     function = getattr(plots, name if drawn else f"{name}_record")
@@ -276,7 +396,7 @@ def _record(rng: random.Random, _: Path) -> Case:
             plt.close("all")
         return found
 
-    text = f"plots.{function.__name__}({parts.shown(given)}, {', '.join(f'{k}={parts.shown(v)}' for k, v in options.items())})"
+    text = f"plots.{function.__name__}({parts.shown(given)}, {parts.listed(options)})"
     return _case(explained, text, call, lambda found: "" if found is not None else "nothing")
 
 
@@ -287,9 +407,11 @@ def _steps(rng: random.Random, explained: Explained) -> Case:
     for name in ("i", "target", "baseline", "seed", "segments"):
         if rng.random() < 0.4:
             options[name] = rng.choice((0, 1)) if rng.random() < 0.6 else rng.choice(odd)
-    known = plots.timing_steps_record.__code__.co_varnames[: plots.timing_steps_record.__code__.co_argcount + plots.timing_steps_record.__code__.co_kwonlyargcount]
+    known = plots.timing_steps_record.__code__.co_varnames[
+        : plots.timing_steps_record.__code__.co_argcount + plots.timing_steps_record.__code__.co_kwonlyargcount
+    ]
     options = {name: value for name, value in options.items() if name in known}
-    text = f"plots.timing_steps_record({', '.join(f'{k}={parts.shown(v)}' for k, v in options.items())})"
+    text = f"plots.timing_steps_record({parts.listed(options)})"
     return _case(
         explained,
         text,
@@ -315,10 +437,26 @@ def _page(rng: random.Random, folder: Path) -> Case:
         "removals": (None, {}),
     }
     options = {name: rng.choice(values) for name, values in sound.items() if rng.random() < 0.3}
-    odd: tuple[Any, ...] = ("a", 5, [9], torch.zeros(2), {"a": 1}, len, [[1]], np.nan, True, object(), [None, None], b"ab", ["a"] * 9)
+    odd: tuple[Any, ...] = (
+        "a",
+        5,
+        [9],
+        torch.zeros(2),
+        {"a": 1},
+        len,
+        [[1]],
+        np.nan,
+        True,
+        object(),
+        [None, None],
+        b"ab",
+        ["a"] * 9,
+    )
     if rng.random() < 0.5:
         options[rng.choice(sorted(sound))] = rng.choice(odd)
-    path = rng.choice(("new.html", "new.html", "new.html", "other.txt", "folder", "no/where.html", "", "x" * 300, None, 5))
+    path = rng.choice(
+        ("new.html", "new.html", "new.html", "other.txt", "folder", "no/where.html", "", "x" * 300, None, 5)
+    )
     model = rng.choice((None, None, explained.world.model, "model", 5, torch.nn.Linear(9, 9), torch.nn.Linear))
     given: Any = explained.explanation
     if rng.random() < 0.2:
@@ -328,70 +466,6 @@ def _page(rng: random.Random, folder: Path) -> Case:
         page = (folder / path).read_text(encoding="utf-8")
         return "" if page.startswith("<!doctype html>") or page.lower().startswith("<!doctype html") else "no page"
 
-    text = f"report({parts.shown(path)}, {parts.shown(model)}, {parts.shown(given)}, {', '.join(f'{k}={parts.shown(v)}' for k, v in options.items())})"
+    text = f"report({parts.shown(path)}, {parts.shown(model)}, {parts.shown(given)}, {parts.listed(options)})"
     leaves = frozenset({"new.html"})
     return _case(explained, text, lambda: tg.report(path, model, given, **options), right, leaves=leaves)
-
-
-# --- captum ----------------------------------------------------------------------------------------------------
-
-
-def _captum(rng: random.Random, _: Path) -> Case:
-    """Use TIMING as captum's users do; for a linear model every choice of masks gives w·(x − x')."""
-    from tempograd.captum import Timing
-
-    world = rng.choice([world for world in WORLDS if world.linear and not world.per_step and world.columns > 1])
-    truth = parts.numbers(rng, rng.randint(1, 3), TIME, CHANNELS)
-    x = torch.from_numpy(truth).to(torch.float64 if world.name == "double" else torch.float32)
-    settings: dict[str, Part] = {}
-    call: dict[str, Part] = {"target": Part(1, np.ones(len(x), int))}
-    if rng.random() < 0.4:
-        many = [rng.randrange(CLASSES) for _ in range(len(x))]
-        one = rng.randrange(CLASSES)
-        call["target"] = rng.choice((Part(torch.tensor(many), np.array(many)), Part(many, np.array(many)), Part(one, np.full(len(x), one)), Part(torch.tensor([one]), np.full(len(x), one))))
-    if rng.random() < 0.4:
-        given = parts.numbers(rng, *rng.choice((x.shape, (1, *x.shape[1:]))))
-        call["baselines"] = rng.choice((Part(torch.from_numpy(given).to(x), given), Part(0.5, np.array(0.5)), Part(2, np.array(2.0)), Part(None, np.zeros(1))))
-    call["n_steps"] = parts.integer(rng, (4, 8), 1) if rng.random() < 0.3 else Part(4, 4)
-    if rng.random() < 0.3:
-        call["internal_batch_size"] = parts.integer(rng, (1, 2, 100), 1)
-    if rng.random() < 0.2:
-        settings["segments"] = parts.integer(rng, (0, 1, 2), 0)
-    if rng.random() < 0.2:
-        settings["seed"] = parts.seed(rng)
-    odd = rng.choice(("", "", "", "inputs", "target", "baselines", "forward", "delta"))
-    inputs, model = Part(x, truth), Part(world.model, world)
-    if odd == "inputs":
-        wrong = (truth, x[0], x[:0], x.long(), (x, 5), (), x * torch.nan, None, "x", [x], x.to_sparse(), x.to("meta"), (x, x[:0]), x[0, 0, 0])
-        inputs = Part(rng.choice(wrong), NONSENSE)
-    elif odd == "target":
-        call["target"] = Part(rng.choice((None, CLASSES, -9, "0", 0.5, [0] * 9, (0, 1), torch.zeros(2, 2, 2), {}, object(), True, [None])), parts.OPEN)
-    elif odd == "baselines":
-        wrong = ("zero", x[:, :2], (0, 0), torch.zeros(9), float("nan"), {}, object(), [1, [2]], x * torch.nan)
-        call["baselines"] = Part(rng.choice(wrong), NONSENSE)
-    elif odd == "forward":
-        model = Part(rng.choice((None, "model", 5, torch.nn.Linear, [world.model])), NONSENSE)
-    elif odd == "delta":
-        call["return_convergence_delta"] = Part(rng.choice(("yes", 2, None)), NONSENSE)
-    every = [inputs, model, *settings.values(), *call.values()]
-    signs = {part.means for part in every if isinstance(part.means, parts.Sign)}
-
-    def right(found: Any) -> str:
-        values = found.double().numpy() if isinstance(found, torch.Tensor) else np.array(np.nan)
-        if not np.isfinite(values).all():
-            return "no finite scores"
-        if signs:
-            return ""
-        absent = call["baselines"].means if "baselines" in call else 0.0
-        return near(values, WEIGHTS[call["target"].means] * (truth - absent), 1e-4)
-
-    options = {name: part.value for name, part in call.items()}
-    made = {name: part.value for name, part in settings.items()}
-    text = f"captum.Timing({world.name if model.means is world else parts.shown(model.value)}, {made}).attribute({parts.shown(inputs.value)}, "
-    return Case(
-        text + ", ".join(f"{k}={parts.shown(v)}" for k, v in options.items()) + ")",
-        lambda: Timing(model.value, **made).attribute(inputs.value, **options),
-        right,
-        must(REFUSED) if NONSENSE in signs else must(RIGHT, REFUSED) if signs else must(RIGHT),
-        (world.model, x),
-    )

@@ -12,9 +12,15 @@ from torch import nn
 from conftest import Recurrent
 
 TIME, CHANNELS, CLASSES = 4, 2, 3
-WEIGHTS = np.array(  # (class, time, channel); no two alike, none 0, exact in every kind of float
-    [[[(7 * c + 5 * t + 3 * d) % 11 - 4.75 for d in range(CHANNELS)] for t in range(TIME)] for c in range(CLASSES)]
-) / 8
+WEIGHTS = (
+    np.array(  # (class, time, channel); no two alike, none 0, exact in every kind of float
+        [
+            [[(7 * c + 5 * t + 3 * d) % 11 - 4.75 for d in range(CHANNELS)] for t in range(TIME)]
+            for c in range(CLASSES)
+        ]
+    )
+    / 8
+)
 Floats = np.ndarray
 
 
@@ -99,7 +105,9 @@ def _cumulative(x: Floats) -> Floats:
 
 
 def _function(x: torch.Tensor) -> torch.Tensor:
-    return torch.einsum("ntd,ctd->nc", x, torch.from_numpy(WEIGHTS).to(x)) + torch.tensor([0.5, -0.25, 0.125]).to(x)
+    return torch.einsum("ntd,ctd->nc", x, torch.from_numpy(WEIGHTS).to(x)) + torch.tensor([0.5, -0.25, 0.125]).to(
+        x
+    )
 
 
 def _asked(model: nn.Module) -> Callable[[Floats], Floats]:
