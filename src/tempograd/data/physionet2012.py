@@ -11,7 +11,7 @@ from tempograd.data._files import locate, open_text
 from tempograd.data._physionet_records import HOURS, Records, read_records
 from tempograd.data.base import Dataset, Split
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError
+from tempograd.errors import DataError, quote, short_path
 
 VARIANTS = ("hourly", "with_static", "published")
 ENDINGS = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar", ".zip")
@@ -181,7 +181,9 @@ def read_outcomes(path: Path) -> dict[int, int]:
             row = text.strip()
             if line == 1:
                 if row != OUTCOME_HEADER:
-                    raise DataError(f"Line 1 of {path} is {row[:80]!r}, expected {OUTCOME_HEADER!r}.")
+                    raise DataError(
+                        f"Line 1 of {short_path(path)} is {quote(row, 60)}, expected {OUTCOME_HEADER!r}."
+                    )
                 continue
             fields = row.split(",")
             if (
@@ -190,11 +192,13 @@ def read_outcomes(path: Path) -> dict[int, int]:
                 or fields[5] not in {"0", "1"}
             ):
                 raise DataError(
-                    f"Line {line} of {path} is {row[:80]!r}, expected six numbers with the record first and 0 "
+                    f"Line {line} of {short_path(path)} is {quote(row, 60)}, expected six numbers with the record first and 0 "
                     "or 1 (In-hospital_death) last."
                 )
             if int(fields[0]) in died:
-                raise DataError(f"Line {line} of {path} is a second one for record {fields[0]}: fetch it again.")
+                raise DataError(
+                    f"Line {line} of {short_path(path)} is a second one for record {fields[0]}: fetch it again."
+                )
             died[int(fields[0])] = int(fields[5])
     return died
 
