@@ -1,9 +1,9 @@
 """PhysioNet 2012: two days in intensive care, and whether the patient leaves the hospital alive."""
 
-from dataclasses import re
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
-import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -188,8 +188,8 @@ def read_outcomes(path: Path) -> dict[int, int]:
             fields = row.split(",")
             if len(fields) != 6 or not re.fullmatch("[0-9]{1,18}", fields[0]) or fields[5] not in {"0", "1"}:
                 raise DataError(
-                    f"Line {line} of {where} is {quote(row, 60)}, expected six numbers with the record first and 0 "
-                    "or 1 (In-hospital_death) last."
+                    f"Line {line} of {where} is {quote(row, 60)}, expected six numbers with the record first and "
+                    "0 or 1 (In-hospital_death) last."
                 )
             if int(fields[0]) in died:
                 raise DataError(f"Line {line} of {where} is a second one for record {fields[0]}: fetch it again.")
