@@ -26,7 +26,7 @@ from tempograd.data.own.table import Coder
 from tempograd.errors import DataError, InputError, TempogradError, brief, listed, short_path, warn
 
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
-KINDS = {"y": "fiubUS", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # text, dates beside numbers
+KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
 UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 Array = NDArray[Any]
 
