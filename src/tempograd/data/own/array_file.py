@@ -26,7 +26,7 @@ from tempograd.data.own.table import Coder
 from tempograd.errors import DataError, InputError, TempogradError, brief, listed, short_path, warn
 
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
-KINDS = {"y": "fiubUS"} | dict.fromkeys(("ids", "channels", "times"), "fiubUSM")  # text and dates beside numbers
+KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
 UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 Array = NDArray[Any]
 
@@ -37,7 +37,7 @@ def from_arrays(path: Path, asked: Asked) -> Series:
     try:
         return _series(arrays, asked, short_path(path))
     except InputError as error:
-        raise DataError(f"{short_path(path)}: {error}") from error
+        raise DataError(f"{short_path(path)}: {brief(str(error), 210)}") from error
 
 
 def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
@@ -49,15 +49,14 @@ def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
         ids, names = None, checks.names(_texts(ids, "ids"), len(x), "ids")
         if len(set(names or ())) < len(x):
             raise InputError("ids must be distinct, but one of the names occurs more than once.")
+    channels = asked.channels or _texts(arrays.get("channels"), "channels")
     return Series(
         x=x,
         y=y,
         mask=mask,
         truth=checks.observed(arrays.get("truth"), x),
         ids=checks.identifiers(ids, len(x)),
-        channels=checks.names(
-            asked.channels or _texts(arrays.get("channels"), "channels"), x.shape[2], "channels"
-        ),
+        channels=checks.names(channels, x.shape[2], "channels"),
         times=checks.names(_texts(arrays.get("times"), "times"), x.shape[1], "times"),
         names=names,
         classes=classes,
@@ -85,7 +84,7 @@ def _foreign(path: Path) -> Iterator[None]:
     """Say in one sentence what zip and numpy say in many ways: they raise a dozen kinds of errors."""
     try:
         yield
-    except (TempogradError, MemoryError):
+    except (TempogradError, MemoryError, Warning):  # ours, which somebody may have made an error
         raise
     except Exception as error:
         reason = brief(next(iter(str(error).splitlines()), type(error).__name__), 90)
