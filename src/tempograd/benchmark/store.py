@@ -10,6 +10,7 @@ from torch import nn
 from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.record import Record
 from tempograd.data import DATASETS, Dataset, load_dataset, load_prepared, save_prepared
+from tempograd.errors import DataError
 from tempograd.explanation import Explanation
 from tempograd.files import write_atomically
 from tempograd.models import Classifier, load_classifier, save_model
@@ -62,7 +63,7 @@ class Store:
         path = self.explanation_path(cell)
         if not path.exists():
             return None
-        return Explanation.load(path), json.loads(path.with_suffix(".json").read_text())
+        return Explanation.load(path), _facts(path.with_suffix(".json"))
 
     def save_explanation(self, cell: Cell, explanation: Explanation, facts: dict[str, Any]) -> None:
         path = self.explanation_path(cell)
@@ -83,3 +84,13 @@ class Store:
 
     def _failure_path(self, cell: Cell) -> Path:
         return self.folder / "failures" / f"{cell.key}.txt"
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged or gone: remove the explanation beside it, and run again.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no facts: remove the explanation beside it, and run again.")
+    return found
