@@ -117,7 +117,7 @@ def test_an_explanation_is_kept_with_its_facts_and_without_its_series(tmp_path, 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, None])
 def test_facts_that_are_damaged_are_one_sentence(text, tmp_path, explanation):
-    store, cell = Store(tmp_path), cell_of()
+    store, cell = Store(tmp_path), cell_of("toy")
     store.save_explanation(cell, explanation, {"seconds": 1.0})
     (file,) = tmp_path.rglob("*.json")
     file.unlink() if text is None else file.write_text(text)
