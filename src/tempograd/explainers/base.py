@@ -179,6 +179,7 @@ class Explainer(ABC):
             passes a series; see ``Explanation.gradient_check``.
         """
         self._check_call(model, target, chunk, gradient_check)
+        x = checks.as_tensor(x, "x")  # before torch is asked for anything
         draws = checks.whole(draws, "draws", 1, settings.LARGEST)
         with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
