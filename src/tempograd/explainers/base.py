@@ -178,10 +178,9 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
-        checks.model(model)
-        self._check_call(target, chunk)
+        self._check_call(model, target, chunk, gradient_check)
+        x = checks.as_tensor(x, "x")  # before torch is asked for anything
         draws = checks.whole(draws, "draws", 1, settings.LARGEST)
-        gradient_check = checks.flag(gradient_check, "gradient_check")
         with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
@@ -250,7 +249,9 @@ class Explainer(ABC):
             return found
         return found._replace(change=change(question))  # which a map of zeros may have to explain
 
-    def _check_call(self, target: Any, chunk: Any) -> None:
+    def _check_call(self, model: Any, target: Any, chunk: Any, gradient_check: Any) -> None:
+        checks.model(model)
+        checks.flag(gradient_check, "gradient_check")
         if chunk is not None:
             checks.whole(chunk, "chunk", 1)
         if self.needs_fit and self.learnt is None:
