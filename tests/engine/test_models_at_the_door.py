@@ -155,6 +155,16 @@ def test_weights_that_hold_no_numbers(calls):
             refused(r"weights on the device meta, which holds no numbers: load them with", call, model)
 
 
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature:UserWarning")
+def test_weights_that_are_not_there_yet(calls):
+    lazy = nn.Sequential(nn.Flatten(), nn.LazyLinear(2))
+    for call in calls.values():
+        for model in (lazy, lambda z: lazy(z), _Module(lazy)):  # noqa: PLW0108
+            refused("lazy layers that were never called, so they have no weights yet", call, model)
+    lazy(X)
+    assert tg.explain(lazy, X).values.abs().max() > 0
+
+
 @pytest.mark.parametrize("transform", [torch.func.grad, torch.func.vmap, torch.func.jacrev])
 def test_inside_a_transform_of_torch(transform, calls):
     for call in calls.values():

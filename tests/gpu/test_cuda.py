@@ -84,6 +84,23 @@ def test_recurrent_programs_are_differentiated_without_cudnn(tmp_path):
     assert torch.backends.cudnn.enabled
 
 
+def test_answers_on_another_device_travel_back():
+    """A function that brings the output of its module home, as people do before they turn it into an array."""
+    model, x = linear(6, 2).cuda(), series(4, 6, 2)
+    for method in ("timing", "occlusion"):
+        expected = tg.explain(model, x, method)
+        found = tg.explain(lambda z: model(z).cpu(), x, method)
+        torch.testing.assert_close(found.values, expected.values)
+        assert expected.values.abs().max() > 0
+        scores = tg.evaluate(lambda z: model(z).cpu(), found)
+        torch.testing.assert_close(scores["cpd"], tg.evaluate(model, expected)["cpd"])
+
+
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(tg.TempogradError, match="There is no device 'cuda:99' here: use cpu, or cuda:0"):
+        load_model("torch.nn:Flatten", "cuda:99")
+
+
 def test_device_memory_does_not_grow_with_the_number_of_series(tmp_path):
     model, peaks = Recurrent(8).cuda(), []
     for count in (2000, 40000):

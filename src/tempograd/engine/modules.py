@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from tempograd.errors import InputError, ModelError
 
@@ -102,8 +103,14 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
 
 def require_numbers(module: nn.Module) -> None:
     """Refuse a module with weights that were never loaded."""
-    if any(tensor.is_meta for tensor in chain(module.parameters(), module.buffers())):
-        raise ModelError(NO_NUMBERS)
+    for tensor in chain(module.parameters(), module.buffers()):
+        if is_lazy(tensor):
+            raise ModelError(
+                "The model has lazy layers that were never called, so they have no weights yet: call the model "
+                "once with series, or load its weights."
+            )
+        if tensor.is_meta:
+            raise ModelError(NO_NUMBERS)
 
 
 def reached(model: Any) -> Iterator[Any]:

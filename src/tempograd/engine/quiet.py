@@ -9,7 +9,6 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
-from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from tempograd.engine.bits import Bits
@@ -122,7 +121,7 @@ class _Call:
             buffer.restore()
 
     def _remember_weights(self, module: nn.Module) -> None:
-        weights = [weight for weight in module.parameters() if not is_lazy(weight)]
+        weights = list(module.parameters())
         few = sum(weight.numel() for weight in weights) <= LARGE
         versions = [weight._version for weight in weights]
         self._weights.append((module, weights, Bits(weights) if few else None, versions))
