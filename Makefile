@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
+WORKERS ?= auto  # processes of the tests, by default one for each core
 DRAWN := tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -12,7 +13,7 @@ demo: .venv/core  # TIMING's report first, in demo/report.html; the other method
 	$(BIN)/tempograd demo --out demo
 
 test: .venv/test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-draws: .venv/test  # what is learnt or drawn, with other seeds, other rounding and two threads
 	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest $(DRAWN)

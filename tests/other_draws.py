@@ -43,8 +43,10 @@ def change() -> None:
 
 
 def _round(module: nn.Module, _: object, answer: object) -> object:
-    if isinstance(module, torch.jit.ScriptModule) or next(module.children(), None) is not None:
+    if isinstance(module, torch.jit.ScriptModule) or not type(module).__module__.startswith("torch.nn"):
         return None  # layers only: a function that calls them must round as the model around them does
+    if isinstance(module, (nn.Sequential, nn.TransformerEncoder, nn.TransformerEncoderLayer)):
+        return None
     if isinstance(answer, tuple):
         return tuple(_rounded(part) for part in answer)
     return _rounded(answer)
@@ -61,10 +63,14 @@ def _rounded(answer: object) -> object:
 
 
 def _off(value: Tensor) -> Tensor:
-    return value * (1 + torch.finfo(value.dtype).eps * (value * 12345.6789).sin().sign())
+    """Round away from 0 or towards it; a number and its negative alike, as processors do."""
+    return value * (1 + torch.finfo(value.dtype).eps * (value.abs() * 12345.6789).sin().sign())
 
 
 def leave_out_exact_draws(config: pytest.Config, items: list[pytest.Item]) -> None:
     exact = [item for item in items if item.get_closest_marker("exact_draws")]
     config.hook.pytest_deselected(items=exact)
     items[:] = [item for item in items if item not in exact]
+    hooked = pytest.mark.filterwarnings("ignore:Using `torch.compile.module.` when there are global hooks")
+    for item in items:  # the one that rounds is such a hook
+        item.add_marker(hooked)

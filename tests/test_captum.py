@@ -59,7 +59,7 @@ def test_without_segments_it_is_captums_integrated_gradients(target, baselines):
     found, residual = Timing(model, segments=0).attribute(inputs, baselines, target, arguments, **options)
     assert isinstance(found, tuple)
     for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs.detach(), rtol=1e-6, atol=1e-9)  # captum's weights are float32
+        torch.testing.assert_close(ours, theirs.detach(), rtol=1e-5, atol=1e-8)  # captum's weights are float32
     torch.testing.assert_close(residual, delta, rtol=1e-4, atol=1e-7)
 
 

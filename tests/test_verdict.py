@@ -220,3 +220,21 @@ def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
 def test_points_that_nobody_can_pay_are_not_advised():
     found = Errors([1e10, 0.3], [False, False], [50, 50], "points", 0, 0.1, top=False)
     assert needs(found) == [450]
+
+
+@pytest.mark.parametrize("method", ["timing", "integrated_gradients", "rand_ig"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda z: (z / z.flatten(1).norm(dim=1)[:, None, None]).sum((1, 2))[:, None],
+        lambda z: z.log().sum((1, 2))[:, None],
+    ],
+    ids=["divides by its norm", "takes logarithms"],
+)
+def test_nothing_is_claimed_where_the_model_cannot_answer_the_baseline(model, method):
+    x = series(5, 6, 2).abs() + 0.5
+    found = tg.explain(model, x, method, output="raw")
+    for said in (found.verdict(), found.verdict(2)):
+        assert said.startswith("not known: the model answers the baseline")
+    typical = tg.explain(model, x, method, output="raw", baseline=series(1, 6, 2, seed=7).abs() + 0.5)
+    assert "baseline" not in typical.verdict()

@@ -1,4 +1,7 @@
-"""What speaks against a map whatever its error: a gradient that is not the prediction's, scores that are all 0."""
+"""What speaks against a map whatever its error.
+
+The gradient is not the prediction's, all scores are 0, or the model gives no number at the baseline.
+"""
 
 import torch
 from torch import Tensor
@@ -39,6 +42,18 @@ def empty(explanation: Explanation) -> Tensor:
     return nothing & (explanation.change.abs().cpu() > rounding(explanation))
 
 
+def undefined(explanation: Explanation) -> Tensor:
+    """Tell for which series the model gives no number at the baseline, as where it divides by 0, (series,)."""
+    if explanation.change is None:
+        return torch.zeros(len(explanation), dtype=torch.bool)
+    return ~explanation.change.isfinite().cpu()
+
+
+def against(explanation: Explanation) -> Tensor:
+    """Tell for which series anything of that speaks against the map, (series,)."""
+    return wrong(explanation) | empty(explanation) | undefined(explanation)
+
+
 def rounding(explanation: Explanation) -> float:
     """Return the change of the prediction that may be rounding; the scale of raw outputs is not known."""
     return ROUNDING if explanation.output == "probability" else 0.0
@@ -48,6 +63,9 @@ def objection(explanation: Explanation) -> str:
     """Say in one line what no number of points can mend; nothing if at most a few series are concerned."""
     count, check = len(explanation), explanation.gradient_check
     bad, nothing = int(wrong(explanation).sum()), int(empty(explanation).sum())
+    lost = int(undefined(explanation).sum())
+    if lost > MANY * count:
+        return _about_baseline(explanation, lost)
     if check is not None and (bad > MANY * count or _together(check)):
         return _about_gradient(check, bad)
     return _about_nothing(explanation, nothing) if nothing > MANY * count else ""
@@ -59,6 +77,7 @@ def few(explanation: Explanation) -> str:
     for bad, what in (
         (wrong(explanation), "the gradient is not that of the prediction"),
         (empty(explanation), "all scores are 0"),
+        (undefined(explanation), "the model gives no number at the baseline"),
     ):
         text += f"; {what} in {int(bad.sum()):,} series" if bad.any() else ""
     return text
@@ -86,6 +105,15 @@ def _about_gradient(check: GradientCheck, bad: int) -> str:
     return (
         f"the gradient is not that of the prediction{where}: it misses about {percent(float(share.median()))} of "
         f"the changes ({CAUSES} in the model?): {INSTEAD}"
+    )
+
+
+def _about_baseline(explanation: Explanation, bad: int) -> str:
+    """Say that the change of the prediction is not known, and what to do."""
+    where = "" if len(explanation) == 1 else f" of {bad:,} of {len(explanation):,} series"
+    return (
+        f"not known: the model answers the baseline{where} with NaN or infinity (a division by its scale, a "
+        "logarithm?); pass a baseline that it can answer, such as a typical series"
     )
 
 

@@ -120,7 +120,7 @@ def errors(explanation: Explanation) -> Errors:
     missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
     if top:  # a run that was not stopped by its top had all the points there were
         good = [count < explanation.parameters["max_points"] for count in points]
-    against = (objections.wrong(explanation) | objections.empty(explanation)).tolist()
+    against = objections.against(explanation).tolist()
     good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against, missed, strict=True)]
     worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
     return Errors(worst, good, points, unit, int(unseen.sum()), aim, top, tuple(missed))

@@ -6,7 +6,7 @@ from torch import nn
 
 from conftest import Recurrent, series, smooth
 from tempograd.engine import Question, gradients, passes
-from tempograd.engine.replay import UnrecordableError, _state
+from tempograd.engine.replay import UnrecordableError, plain_state
 from tempograd.models import build
 
 
@@ -47,11 +47,11 @@ SECRETS = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_every_change_is_seen(change):
     net = Net().eval()
-    before = _state(net)
-    assert hash(before) == hash(_state(net))
+    before = plain_state(net)
+    assert hash(before) == hash(plain_state(net))
     kept = [*net.parameters(), *net.buffers(), net.code]  # so that no address is used again
     change(net)
-    assert _state(net) != before
+    assert plain_state(net) != before
     assert kept
 
 
@@ -60,18 +60,18 @@ def test_what_cannot_be_compared_is_not_recorded(secret):
     net = Net().eval()
     secret(net)
     with pytest.raises(UnrecordableError):
-        _state(net)
+        plain_state(net)
 
 
 @pytest.mark.parametrize("name", ["gru", "cnn", "transformer"])
 def test_new_numbers_at_old_addresses_are_the_same_model(name):
     """A playback reads them; the models of the library can all be recorded."""
     model = build(name, 3, 2)
-    before = _state(model)
+    before = plain_state(model)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
-    assert _state(model) == before
+    assert plain_state(model) == before
 
 
 TARGETS = (None, 0, 1, [1, 0, 1])

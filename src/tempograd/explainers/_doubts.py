@@ -2,7 +2,7 @@
 
 from tempograd.engine.guess import objection
 from tempograd.engine.question import Question
-from tempograd.engine.second_look import SecondLook, answers_differ
+from tempograd.engine.second_look import SecondLook, answers_differ, trust
 from tempograd.engine.touched import across, caution
 from tempograd.errors import warn
 
@@ -22,7 +22,12 @@ def warn_of_doubts(question: Question, look: SecondLook | None) -> None:
 def varied(question: Question, look: SecondLook | None) -> bool:
     """Tell whether the model answers the same series differently."""
     answers = question.answered()
-    return answers is not None and look is not None and answers_differ(question.model, answers, look)
+    if answers is None or look is None:
+        return False
+    differ = answers_differ(question.model, answers, look)
+    if not differ:
+        trust(question.model, look)
+    return differ
 
 
 def warn_of_noise() -> None:

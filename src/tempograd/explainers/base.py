@@ -20,7 +20,7 @@ from tempograd.engine import (
 )
 from tempograd.engine.guess import PROBABILITY
 from tempograd.engine.realisation import generators_kept
-from tempograd.engine.second_look import FEW, asked_twice, second_look
+from tempograd.engine.second_look import FEW, asked_twice, second_look, trusted
 from tempograd.errors import InputError, UnknownNameError, warn
 from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
 from tempograd.explainers._far_scale import at_any_scale
@@ -189,7 +189,8 @@ class Explainer(ABC):
                 question = as_published(question, self.quirks)
             with computing(precision, question.device):
                 result, question, draws = self._over_draws(question, draws)
-                look = second_look(model, _few(question))
+                few = _few(question)
+                look = None if trusted(model, few) else second_look(model, few)
                 put_buffers_back()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
                 question.verify(result.values)
