@@ -301,9 +301,7 @@ def test_a_folder_below_a_file_cannot_be_made(tmp_path):
 
 
 @pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize(
-    "how", ["the same", "dots", "symbolic link", "hard link", "linked folder", "input is a link"]
-)
+@pytest.mark.parametrize("how", ["same", "dots", "symbolic link", "hard link", "linked folder", "input is a link"])
 def test_inputs_are_never_overwritten(tmp_path, monkeypatch, how, force):
     monkeypatch.chdir(tmp_path)
     given = Path("data")
