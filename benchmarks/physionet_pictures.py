@@ -71,6 +71,7 @@ def made(
     model = tg.train("gru", data, seed=args.seed, device=args.device)
     found = tg.explain(model, data.test.x, mask=data.test.mask, ids=data.test.ids, **options)
     if paths:
+        args.keep.mkdir(parents=True, exist_ok=True)
         tg.save_model(model, paths[0])
         found.save(paths[1])
     return model, found

@@ -106,6 +106,7 @@ def prepared(kind: str, data: Dataset, folder: Path, device: str, **recipe: Any)
     if file.exists():
         return load_classifier(file, device)
     model = tg.train(kind, data, seed=0, device=device, **recipe)
+    folder.mkdir(parents=True, exist_ok=True)
     save_model(model, file)
     return model
 

@@ -9,6 +9,7 @@ import random
 import resource
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,7 +115,8 @@ class Faults:
     """Counts the steps that writers take, and lets one of them fail."""
 
     def __init__(self, monkeypatch):
-        self.step, self.failing, self.number, self.removing = 0, -1, 0, False
+        self.start(-1, 0)
+        self.thread = threading.get_ident()  # others, which run the tests, are left alone
         for name in CALLS:
             monkeypatch.setattr(os, name, self.call(getattr(os, name)))
         for module in (io, builtins):
@@ -127,6 +129,8 @@ class Faults:
         self.step, self.failing, self.number, self.removing = 0, failing, number, False
 
     def due(self):
+        if threading.get_ident() != self.thread:
+            return False
         self.step += 1
         if self.step - 1 != self.failing:
             return False

@@ -63,14 +63,17 @@ class Command:
 
     def start(self, draw):
         """Run the command in a child, and return its number."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until the child writes to its own log
         child = os.fork()
         if child:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             return child
         code = 99
         with contextlib.suppress(BaseException):
             log = os.open(self.folder.with_suffix(".log"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
             os.dup2(log, 1)
             os.dup2(log, 2)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             sys.argv = ["tempograd", *self.argv(draw)]
             code = __main__.main()
             sys.stdout.flush()
