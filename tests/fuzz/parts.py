@@ -95,10 +95,11 @@ def series(rng: random.Random, x: np.ndarray) -> Part:
     if kind == 5:
         wrong = (x[0], x[:0], x[:, :0], x[..., :0], x[None], x[..., 0], x.astype(np.int64), x > 0, x[0, 0, 0])
         return Part(rng.choice(wrong), NONSENSE)
-    broken = x.copy()
-    broken[0, -1, 0] = rng.choice((np.nan, np.inf, -np.inf))
     if kind == 6:
-        return Part(torch.from_numpy(broken).float(), NONSENSE)
+        broken = x.copy()
+        broken[0, -1, 0] = rng.choice((np.nan, np.nan, np.inf, -np.inf))
+        gaps = ("gaps", np.isnan(broken)) if np.isnan(broken).any() else NONSENSE
+        return Part(torch.from_numpy(broken).float(), gaps)
     return Part((torch.from_numpy(x) * rng.choice((1e-42, 1e-30, 1e30, 1e38))).float(), OPEN)
 
 
