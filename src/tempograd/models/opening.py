@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tempograd.errors import DataError, TempogradError
+from tempograd.errors import DataError, TempogradError, short_path
 
 ARCHIVE = b"PK\x03\x04"  # how a zip archive begins, by which torch knows one
 PIECE = 1 << 20  # bytes read at a time
@@ -14,16 +14,8 @@ LONG = 120  # characters of a path that a sentence can carry
 
 
 def named(path: str | Path) -> str:
-    r"""Return a path as it can stand in a sentence of one line.
-
-    Examples
-    --------
-    >>> print(named("a\nb.pt"), named("x" * 200 + ".pt")[-8:])
-    'a\nb.pt' xxxxx.pt
-    """
-    text = str(path)
-    text = text if text.isprintable() and text.strip() == text != "" else repr(text)
-    return text if len(text) <= LONG else f"…{text[1 - LONG :]}"
+    """Return a path, or what may be one, as it can stand in a sentence of one line."""
+    return short_path(path, LONG)
 
 
 def exists(path: Path) -> bool:
