@@ -5,7 +5,15 @@ from typing import Any
 
 WIDTH = 60  # characters of a message that a value may take
 
-_SHORT = Repr()
+
+class _Short(Repr):
+    """Python's own way to shorten values, with arrays in lists as shapes."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        return _array(x) or super().repr1(x, level)
+
+
+_SHORT = _Short()
 _SHORT.maxlevel = 2
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfrozenset = _SHORT.maxdict = _SHORT.maxdeque = 4
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = WIDTH
@@ -21,9 +29,11 @@ def brief(value: Any) -> str:
     0.5, 'rule', 0.5, None
     >>> print(brief(list(range(1000))), brief(np.zeros((2, 3))), sep=", ")
     [0, 1, 2, 3, ...], an ndarray of shape (2, 3) and float64
+    >>> print(brief([np.zeros(2)]))
+    [an ndarray of shape (2,) and float64]
     """
     try:
-        text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
+        text = _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
     except Exception:  # whatever a foreign object does when it is asked to show itself
         text = f"an object of class {type(value).__name__}"
     if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything

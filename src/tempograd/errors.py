@@ -112,12 +112,12 @@ class MissingExtraError(TempogradError, ImportError):
 class UnknownNameError(TempogradError, KeyError):
     """A name is in no registry."""
 
-    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str], longest: int = LONGEST) -> None:
         known = sorted(known)
         meant = _meant(name, known) if isinstance(name, str) else None
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
         start = f"No {kind} is called {described(name)}.{hint}"
-        names = f"Known names: {listed(known, LONGEST - len(start) - 30)}." if known else "There is none."
+        names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
         super().__init__(f"{start} {names}")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from tempograd.errors import OutputError
 from tempograd.kinds import Kind
+from tempograd.paths import as_path
 from tempograd.temporaries import scratch
 
 Write = Callable[[Path], object]
@@ -57,7 +58,7 @@ def write_atomically(path: str | Path, write: Write, *, kind: Kind | None = None
     >>> write_atomically(target, lambda temporary: temporary.write_text("done")).read_text()
     'done'
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         _put(_target(path, kind, force), write)
     except OutputError as error:
@@ -87,7 +88,7 @@ def check_output(
     ...
     tempograd.errors.OutputError: ...files.py is one of the inputs, which are never overwritten: name another file.
     """
-    path = Path(path)
+    path = as_path(path)
     target = _target(path, kind, force, inputs)
     try:
         _try_out(target.parent)

@@ -7,19 +7,21 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tempograd.brief import brief
-from tempograd.errors import DataError
+from tempograd.errors import DataError, short_path
+from tempograd.paths import as_path
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Read a safetensors file: its header and its tensors."""
+    path = as_path(path)
     try:
         with safetensors.safe_open(path, "pt") as file:
             header = file.metadata() or {}
         return header, load_file(path)
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except (safetensors.SafetensorError, OSError, TypeError, ValueError) as error:
-        raise DataError(f"{brief(str(path))[1:-1]} is not a readable safetensors file: {brief(error)}.") from error
+        raise DataError(f"{short_path(path)} does not exist.") from None
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise DataError(f"{short_path(path)} is not a readable safetensors file: {brief(error)}.") from error
 
 
 def shrunk(tensor: Tensor) -> tuple[Tensor, list[int]]:

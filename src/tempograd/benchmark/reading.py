@@ -16,7 +16,7 @@ from tempograd.benchmark.plan import PROTOCOLS, Plan
 from tempograd.benchmark.rows import read_measures, read_rows
 from tempograd.data import DATASETS
 from tempograd.data.folds import FOLDS
-from tempograd.errors import DataError, TempogradError, UnknownNameError, listed
+from tempograd.errors import LONGEST, DataError, TempogradError, UnknownNameError, listed
 from tempograd.models import MODELS
 from tempograd.models.recipes import Recipe, choose_recipe
 
@@ -108,8 +108,8 @@ def _path(source: str | Path) -> Path:
     if isinstance(source, Path) or source.endswith(".toml"):
         return Path(source)
     if source not in packaged_plans():
-        unknown = UnknownNameError("plan", source, packaged_plans())
-        raise DataError(f"{unknown} A plan of your own is a file that ends in .toml.")
+        own = " A plan of your own is a file that ends in .toml."
+        raise DataError(f"{UnknownNameError('plan', source, packaged_plans(), LONGEST - len(own))}{own}")
     return PLANS / f"{source}.toml"
 
 

@@ -22,7 +22,7 @@ from tempograd.cli.report import add_report
 from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
 from tempograd.cli.words import as_typed
-from tempograd.errors import OutputError, TempogradError, TempogradWarning
+from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, brief
 from tempograd.stopping import last_words, stoppable
 from tempograd.version import __version__
 
@@ -122,7 +122,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
         close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
-        super().error(f"{message}; did you mean {close[0]}?" if close else message)
+        message = f"{message}; did you mean {close[0]}?" if close else message
+        super().error(brief(message, LONGEST - 10))  # a word of a user's can be as long as a book
 
     @property
     def commands(self) -> list[str]:

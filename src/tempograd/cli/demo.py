@@ -75,10 +75,15 @@ def add_demo(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from tempograd import checks
+    from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
     from tempograd.progress import progress
 
-    start, methods = time.monotonic(), _wanted(args.methods)
+    start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
+    checks.seed(args.seed)  # what can be known to be wrong is said before a folder is made
+    if args.epochs is not None:
+        checks.whole(args.epochs, "--epochs", 1)
     data = load_dataset("state")
     split = _first(data.test, args.series)
     claim_folder(args.out, force=args.force)
@@ -128,7 +133,6 @@ def _wanted(chosen: list[str] | None) -> list[str]:
 
 
 def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
-    from tempograd.cli.arguments import device
     from tempograd.models import accuracy, train
     from tempograd.progress import say
 
@@ -136,7 +140,7 @@ def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
     say(f"data     state: {len(data.train)} series to learn from, {steps} steps × {channels} channels;")
     say("         which values decide each label is known")
     settings = TRAINING | ({} if args.epochs is None else {"epochs": args.epochs})
-    work = partial(train, "gru", data, seed=args.seed, device=device(args.device), options={"hidden": HIDDEN})
+    work = partial(train, "gru", data, seed=args.seed, device=args.device, options={"hidden": HIDDEN})
     model, seconds = _timed(partial(work, **settings))
     say(f"train    gru of {HIDDEN} units in {seconds:.0f} s, test accuracy {accuracy(model, data.test):.3f}")
     return model  # type: ignore[return-value]  # a name gives a Classifier

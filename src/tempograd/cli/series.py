@@ -66,10 +66,11 @@ def find(
     """Read the same, and return the data set as well where it is one."""
     from tempograd.data import DATASETS, Series, load_dataset, read_series
     from tempograd.data.own import ENDINGS
-    from tempograd.errors import DataError
+    from tempograd.errors import DataError, quote, short_path
+    from tempograd.models.opening import exists
 
     path = Path(source)
-    if source in DATASETS or not (path.suffix or path.exists()):
+    if source in DATASETS or not (path.suffix or exists(path)):
         part = part or args.split
         fold = 0 if part == "validation" else None
         data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
@@ -77,7 +78,7 @@ def find(
         return Series(split.x, split.y, split.mask, split.truth, split.ids, channels=data.channels), data
     if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
         raise DataError(
-            f"{path} cannot be read: files of series end in {', '.join(ENDINGS)}, and {source!r} is no data set "
-            f"({', '.join(sorted(DATASETS))})."
+            f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
+            f"is no data set ({', '.join(sorted(DATASETS))})."
         )
     return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels), None

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tempograd.data.base import Dataset
 from tempograd.errors import UnknownNameError
+from tempograd.paths import as_path
 from tempograd.registry import Registry
 
 ROOT_VARIABLE = "TEMPOGRAD_DATA"
@@ -93,7 +94,7 @@ def load_dataset(
     (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
     """
     folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
-    return DATASETS[name](root=None if folder is None else Path(folder), variant=variant, fold=fold)
+    return DATASETS[name](root=None if folder is None else as_path(folder, "root"), variant=variant, fold=fold)
 
 
 def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:

@@ -14,6 +14,7 @@ from tempograd.brief import brief
 from tempograd.engine.chunks import out_of_memory
 from tempograd.engine.modules import Model
 from tempograd.engine.quiet import running
+from tempograd.engine.wrapping import Wrapped
 from tempograd.errors import InputError, ModelError, TempogradError
 from tempograd.models.outputs import numbers_of
 
@@ -26,6 +27,7 @@ ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two prec
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
 ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to")  # how Python counts arguments
+CALLING = {__file__, nn_module.__file__, Wrapped.forward.__code__.co_filename}  # what only calls a model
 LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
@@ -107,7 +109,7 @@ def _deep(error: Exception) -> bool:
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    return frame is not None and frame.tb_frame.f_code.co_filename not in {__file__, nn_module.__file__}
+    return frame is not None and frame.tb_frame.f_code.co_filename not in CALLING
 
 
 def _plain(said: str, z: Tensor) -> str | None:
@@ -157,10 +159,9 @@ def pick(answer: Tensor, target: Target) -> Tensor:
     if isinstance(target, Tensor):
         return answer.gather(-1, target[..., None]).squeeze(-1)
     score = target(answer)
-    if not isinstance(score, Tensor) or score.shape != answer.shape[:1]:
-        got = tuple(score.shape) if isinstance(score, Tensor) else type(score).__name__
-        raise InputError(f"target(output) must return one score per series, ({len(answer)},), got {got}.")
-    return score
+    if not isinstance(score, Tensor) or score.is_nested or score.shape != answer.shape[:1]:
+        raise InputError(f"target(output) must return one score per series, ({len(answer)},), got {brief(score)}.")
+    return numbers_of(score, answer, "target(output)")
 
 
 def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Target | None:

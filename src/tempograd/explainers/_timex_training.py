@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Chunks, Model, both_logits, differentiate, predict, require_path
+from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, require_path
 from tempograd.errors import ModelError
 from tempograd.explainers._embedding import one_vector
 from tempograd.explainers._timex_losses import connect, gsat
@@ -134,7 +134,7 @@ class TrainingSet:
 def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input."""
     z = x.clone().requires_grad_()
-    answer = predict(model, z, "raw")
+    answer = asked(model, z, shape=z.shape)
     require_path(answer, z)
     differentiate(answer.sum(), z)
 

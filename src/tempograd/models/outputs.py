@@ -14,8 +14,8 @@ WHOLE = {
 NUMBERS = WHOLE | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
-def numbers_of(answer: Any, z: Tensor) -> Tensor:
-    """Return a model's answer to series ``z`` as real numbers beside them, or say what is wrong with it.
+def numbers_of(answer: Any, z: Tensor, who: str = "The model") -> Tensor:
+    """Return the answer of ``who`` to series ``z`` as real numbers beside them, or say what is wrong with it.
 
     Examples
     --------
@@ -28,10 +28,10 @@ def numbers_of(answer: Any, z: Tensor) -> Tensor:
     """
     if not isinstance(answer, Tensor):
         raise ModelError(
-            f"The model must return a tensor, got {type(answer).__name__}: "
+            f"{who} must return a tensor, got {type(answer).__name__}: "
             "wrap it in a function that returns the tensor to be explained."
         )
-    fault = _fault(answer, z.shape[0])
+    fault = _fault(answer, z.shape[0], who)
     if fault:
         raise ModelError(fault)
     if answer.dtype in WHOLE:
@@ -39,19 +39,19 @@ def numbers_of(answer: Any, z: Tensor) -> Tensor:
     return answer if answer.device == z.device else answer.to(z.device)
 
 
-def _fault(answer: Tensor, rows: int) -> str:
+def _fault(answer: Tensor, rows: int, who: str) -> str:
     """Say what cannot be explained about a tensor; empty if nothing."""
     if answer.is_nested or answer.layout is not torch.strided:  # such tensors cannot tell their shape or type
         kind = "nested" if answer.is_nested else str(answer.layout).removeprefix("torch.").lstrip("_")
-        return f"The model must return a dense tensor, got a {kind} one: return its to_dense() or a padded tensor."
+        return f"{who} must return a dense tensor, got a {kind} one: return its to_dense() or a padded tensor."
     if answer.is_meta:
-        return "The model returned a tensor on the device meta, which holds no numbers: load its weights first."
+        return f"{who} returned a tensor on the device meta, which holds no numbers: load its weights first."
     if answer.dtype == torch.bool:
-        return "The model must return numbers, got torch.bool: return the scores that its decisions are made from."
+        return f"{who} must return numbers, got torch.bool: return the scores that its decisions are made from."
     if answer.dtype not in NUMBERS:
-        return f"The model must return real numbers, got {answer.dtype}: convert its output to torch.float32."
+        return f"{who} must return real numbers, got {answer.dtype}: convert its output to torch.float32."
     matching = answer.ndim > 0 and answer.shape[0] == rows
     if matching and answer.numel() > 0:
         return ""
     least = "at least one number" if matching else "one row"
-    return f"The model must return {least} per series: {rows} series gave shape {tuple(answer.shape)}."
+    return f"{who} must return {least} per series: {rows} series gave shape {tuple(answer.shape)}."

@@ -1,9 +1,12 @@
 """How a model is trained, as data."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tempograd import checks
+from tempograd.brief import brief
 from tempograd.errors import InputError, UnknownNameError
 
 
@@ -41,14 +44,17 @@ class Recipe:
     minimum_steps: int = 0
 
     def __post_init__(self) -> None:
-        least = {"epochs": 1, "batch_size": 2} | ({} if self.patience is None else {"patience": 1})
+        least = {"epochs": 1, "batch_size": 2, "minimum_steps": 0} | (
+            {} if self.patience is None else {"patience": 1}
+        )
         for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise InputError(f"{name} must be at least {bound}, got {getattr(self, name)!r}.")
-        if self.learning_rate <= 0 or self.weight_decay < 0:
+            checks.whole(getattr(self, name), name, bound)
+        for name in ("shuffle", "random_prefix"):
+            checks.flag(getattr(self, name), name)
+        rate, decay = (checks.real(getattr(self, name), name) for name in ("learning_rate", "weight_decay"))
+        if not (0 < rate < math.inf and 0 <= decay < math.inf):
             raise InputError(
-                f"learning_rate must be positive and weight_decay not negative, got {self.learning_rate} and "
-                f"{self.weight_decay}."
+                f"learning_rate must be positive and weight_decay not negative, got {rate} and {decay}."
             )
 
 
@@ -102,6 +108,8 @@ def choose_recipe(recipe: str | Recipe, per_step: bool, overrides: Mapping[str, 
         if name not in RECIPES:
             raise UnknownNameError("recipe", name, RECIPES)
         recipe = RECIPES[name]
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"recipe must be a name or a Recipe, got {brief(recipe)}.")
     known = [field.name for field in fields(Recipe)]
     for override in overrides:
         if override not in known:

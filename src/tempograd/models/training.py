@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tempograd import checks
+from tempograd.brief import brief
 from tempograd.data.base import Dataset, Split
 from tempograd.errors import InputError, ModelError
 from tempograd.models.base import Classifier, build
@@ -73,6 +75,8 @@ def train(
     >>> model.training, model.facts["dataset"], model.facts["epochs"]
     (False, 'toy', 2)
     """
+    _check(model, data, options)
+    seed = checks.seed(seed)
     if data.train.y.is_floating_point():
         raise InputError(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
@@ -91,6 +95,18 @@ def train(
         origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(settings)}
         network.facts = origin | outcome
     return network.eval()
+
+
+def _check(model: Any, data: Any, options: Any) -> None:
+    """Refuse what is of another kind than a training needs."""
+    if not isinstance(model, (str, nn.Module)):
+        raise InputError(f"model must be a name or an nn.Module, got {brief(model)}.")
+    if not isinstance(data, Dataset):
+        raise InputError(f"data must be a Dataset, as load_dataset returns it, got {brief(data)}.")
+    if options is not None and not (
+        isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+    ):
+        raise InputError(f"options must be a mapping of names, such as {{'hidden': 8}}, got {brief(options)}.")
 
 
 def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[str, Any] | None) -> nn.Module:
