@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from os import PathLike, fspath
 
+from tempograd.brief import brief as described
+
 LONGEST = 300  # characters of a message, which people read in a terminal
 
 SHORT = {  # what people call things, for hints only
@@ -108,9 +110,9 @@ class UnknownNameError(TempogradError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        meant = _meant(str(name), known)
+        meant = _meant(name, known) if isinstance(name, str) else None
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
-        start = f"No {kind} is called {quote(name)}.{hint}"
+        start = f"No {kind} is called {quote(name) if isinstance(name, str) else described(name)}.{hint}"
         names = f"Known names: {listed(known, LONGEST - len(start) - 30)}." if known else "There is none."
         super().__init__(f"{start} {names}")
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tempograd.brief import brief
+
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 
 
@@ -66,7 +68,7 @@ def setting(text: str) -> tuple[str, Any]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"write name=value, got {text!r}")
+        raise argparse.ArgumentTypeError(f"write name=value, got {brief(text)}")
     if "," in value and value[:1] not in '[{"':
         return name.strip(), [_plain(part) for part in value.split(",") if part.strip()]
     return name.strip(), _plain(value)
@@ -76,7 +78,7 @@ def _plain(text: str) -> Any:
     word = text.strip()
     try:
         return json.loads({"none": "null", "true": "true", "false": "false"}.get(word.lower(), word))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists without end
         return word
 
 
@@ -86,7 +88,7 @@ def amount(text: str) -> int | float:
         return int(text) if text.isdigit() else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"write a count such as 100 or a share such as 0.1, got {text!r}"
+            f"write a count such as 100 or a share such as 0.1, got {brief(text)}"
         ) from None
 
 
@@ -97,7 +99,7 @@ def steps(text: str) -> str | list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {brief(text)}") from None
 
 
 def command(*words: str, **options: Any) -> str:

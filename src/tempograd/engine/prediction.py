@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.modules import module as nn_module
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.engine.chunks import out_of_memory
 from tempograd.engine.modules import Model
 from tempograd.engine.quiet import running
@@ -165,7 +167,7 @@ def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: st
     """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
-    if isinstance(target, bool):
+    if isinstance(target, (bool, np.bool_)):
         raise InputError("target must be an integer, a tensor or a function, got a bool.")
     tensor = checks.numbers(target, "target").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
@@ -202,7 +204,7 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str |
         return torch.arange(answer.shape[1]) == lengths[:, None] - 1
     if isinstance(steps, str):
         if steps not in {"own", WHERE_PER_STEP}:
-            raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {steps!r}.")
+            raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {brief(steps)}.")
         return "own"
     count, time = len(lengths), answer.shape[1]
     before_padding = torch.arange(time) < lengths[:, None]
@@ -212,9 +214,9 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str |
     if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
         return tensor.expand(count, time)
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:
-        raise InputError(f"steps must be an integer or a list of integers below {time}, got {steps!r}.")
+        raise InputError(f"steps must be an integer or a list of integers below {time}, got {brief(steps)}.")
     if bool(((tensor < 0) | (tensor >= time)).any()):
-        raise InputError(f"steps must lie in 0 … {time - 1}, got {tensor.tolist()}.")
+        raise InputError(f"steps must lie in 0 … {time - 1}, got {brief(steps)}.")
     chosen = torch.zeros(time, dtype=torch.bool)
     chosen[tensor.long()] = True
     return chosen.expand(count, time)

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -101,25 +100,30 @@ class Question:
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
+        missing: str = "error",
         chunk: int | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be quiet."""
-        if output not in OUTPUTS:
-            raise InputError(f"output must be 'probability' or 'raw', got {output!r}.")
+        checks.one_of(output, "output", OUTPUTS)
+        checks.one_of(missing, "missing", ("error", "mask"))
         if callable(target) and steps is not None:
             raise InputError(
                 "steps= cannot be combined with a function as target: pick the steps in the function."
             )
-        x = checks.series(x, layout)
+        x = checks.series(x, layout, gaps=missing == "mask")
         if layout == "BDT" and mask is not None:
             mask = checks.as_tensor(mask, "mask")
             mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
         observed = checks.observed(mask, x)
+        if missing == "mask":
+            x, observed, absent = checks.without_gaps(x, observed, baseline, "baseline")
+        else:
+            absent = checks.fill(baseline, x, observed, "baseline")
         device, dtype = place(model, x)
         return cls(
             model=model,
             x=x,
-            baseline=checks.fill(baseline, x, observed, "baseline"),
+            baseline=absent,
             mask=observed,
             lengths=checks.lengths(observed, x),
             ids=checks.identifiers(ids, len(x)),
@@ -127,7 +131,7 @@ class Question:
             asked_steps=steps,
             output=str(output),
             guessed=isinstance(output, Guess),
-            seed=_seed(seed),
+            seed=checks.seed(seed),
             device=device,
             dtype=dtype,
             chunk=chunk,
@@ -275,16 +279,10 @@ def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Send a tensor to a device; what is one number many times over travels once."""
     few = part
     for axis, stride in enumerate(part.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 else few
+        few = few.narrow(axis, 0, 1) if stride == 0 and len(part) else few
     return few.to(device, dtype).expand_as(part)
 
 
 def _repeat(part: Any, points: int) -> Any:
     """Give every path point of a series what belongs to the series."""
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
-
-
-def _seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise InputError(f"seed must be an integer, got {seed!r}.")
-    return int(seed)

@@ -41,7 +41,8 @@ def from_arrays(path: Path, asked: Asked) -> Series:
 
 
 def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
-    x = checks.series(arrays["x"])
+    x = checks.series(arrays["x"], gaps=asked.missing == "mask")
+    x, mask, _ = checks.without_gaps(x, checks.observed(arrays.get("mask"), x), None, "x")  # 0, as in tables
     y, classes = _labels(arrays.get("y"), len(x), asked, where)
     ids, names = arrays.get("ids"), None
     if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
@@ -52,7 +53,7 @@ def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
     return Series(
         x=x,
         y=y,
-        mask=checks.observed(arrays.get("mask"), x),
+        mask=mask,
         truth=checks.observed(arrays.get("truth"), x),
         ids=checks.identifiers(ids, len(x)),
         channels=checks.names(channels, x.shape[2], "channels"),

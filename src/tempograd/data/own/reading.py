@@ -37,6 +37,7 @@ def read_series(
     channels: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     align: str | None = None,
+    missing: str | None = None,
     labels: bool = True,
 ) -> Series:
     r"""Read series from a file of one's own.
@@ -67,6 +68,9 @@ def read_series(
     align : {"time", "order"}, optional
         Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
         missing ones are masked. ``"order"``: the k-th row of a series is its step k.
+    missing : {"error", "mask"}, optional
+        What NaN in arrays (``.npy``, ``.npz``) is: by default a mistake; ``"mask"`` takes it for a missing value,
+        masked and 0 as an empty cell of a table is.
     labels : bool, default=True
         Whether to read labels and truth.
 
@@ -102,6 +106,7 @@ def read_series(
         channels=_names(channels, "channels"),
         classes=_names(classes, "classes"),
         align=align,
+        missing=missing,
         labels=labels,
     )
     if not isinstance(path, str | PathLike):

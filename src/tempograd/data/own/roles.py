@@ -32,10 +32,15 @@ class Asked:
     channels: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     align: str | None = None
+    missing: str | None = None
     labels: bool = True  # whether labels are read at all
 
     def __post_init__(self) -> None:
-        for name, value, known in (("format", self.format, FORMATS), ("align", self.align, ("time", "order"))):
+        for name, value, known in (
+            ("format", self.format, FORMATS),
+            ("align", self.align, ("time", "order")),
+            ("missing", self.missing, ("error", "mask")),
+        ):
             if value is not None and (not isinstance(value, str) or value not in known):
                 raise InputError(f"{name} must be {' or '.join(map(repr, known))}, got {quote(value)}.")
         for name in OBVIOUS:
