@@ -72,3 +72,15 @@ def data_root():
     if not folder:
         pytest.skip("needs the real data sets: set TEMPOGRAD_DATA")
     return Path(folder)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write lines to a text file, and return its path."""
+
+    def to(name, lines):
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return to

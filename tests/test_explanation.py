@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -11,6 +12,7 @@ import tempograd as tg
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import DataError, InputError
 from tempograd.explanation import Top
+from tempograd.explanation_file import checksum
 
 
 @pytest.fixture
@@ -111,7 +113,9 @@ def test_foreign_and_damaged_files_are_refused(explanation, tmp_path):
 def test_a_failed_save_leaves_the_old_file(explanation, tmp_path, monkeypatch):
     path = explanation.save(tmp_path / "e")
     before = path.read_bytes()
-    monkeypatch.setattr("tempograd.explanation.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        "tempograd.explanation_file.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+    )
     with pytest.raises(OSError, match="disk full"):
         explanation.save(path)
     assert path.read_bytes() == before
@@ -306,11 +310,12 @@ def test_files_of_other_versions_are_read(explanation, tmp_path):
         header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     plain = json.loads(header["tempograd"])
     newer = {**header, "tempograd": json.dumps({**plain, "mood": "good"})}
-    save_file({**tensors, "moods": torch.zeros(2)}, tmp_path / "newer", newer)
+    more = {**tensors, "moods": torch.zeros(2)}
+    save_file(more, tmp_path / "newer", {**newer, "checksum": checksum(more, newer)})
     same(tg.Explanation.load(tmp_path / "newer"), looked_at(explanation))
     for name in ("passes", "change", "curve_points", "curve_error"):
         del tensors[name]
-    save_file(tensors, tmp_path / "older", header)
+    save_file(tensors, tmp_path / "older", {name: header[name] for name in ("tempograd", "shapes")})
     same(tg.Explanation.load(tmp_path / "older"), nobody_looked(explanation))
 
 
@@ -342,3 +347,33 @@ def test_the_residual_is_what_the_scores_leave_of_the_change(explanation):
     change = torch.tensor([0.5, -0.25, 0.0, 1.0])
     told = replace(explanation, values=torch.full((4, 6, 3), 0.1), change=change)
     assert told.residual.tolist() == pytest.approx([1.3, 2.05, 1.8, 0.8], rel=1e-6)
+
+
+def test_some_of_the_series_in_any_order(explanation):
+    """Backwards, by their places, from the end, and by one truth value for each."""
+    chosen = {
+        "backwards": (slice(None, None, -1), [3, 2, 1, 0]),
+        "every other": (slice(None, None, 2), [0, 2]),
+        "places": ([2, 0], [2, 0]),
+        "the last": ([-1], [3]),
+        "numpy": (np.array([1, 3], np.uint8)[::-1], [3, 1]),
+        "truth": ([True, False, False, True], [0, 3]),
+        "none": ([], []),
+    }
+    for rows, places in chosen.values():
+        part = explanation[rows]
+        assert torch.equal(part.values, explanation.values[places])
+        assert part.ids.tolist() == explanation.ids[places].tolist()
+    for wrong in (
+        [4],
+        [0.5],
+        [True],
+        "0",
+        None,
+        slice("a", None, 2),
+        slice("a", None),
+        slice(None, None, 0),
+        {"a": 1},
+    ):
+        with pytest.raises(InputError, match="rows"):
+            explanation[wrong]

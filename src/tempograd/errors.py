@@ -4,6 +4,11 @@ import sys
 import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from os import PathLike, fspath
+
+from tempograd.brief import brief as described
+
+LONGEST = 300  # characters of a message, which people read in a terminal
 
 SHORT = {  # what people call things, for hints only
     "ig": "integrated_gradients",
@@ -19,6 +24,58 @@ SHORT = {  # what people call things, for hints only
     "comp": "comprehensiveness",
     "suff": "sufficiency",
 }
+
+
+def brief(text: str, most: int = 30) -> str:
+    r"""Write a text of anybody's in a message: in one line, cut where it is long, nothing that steers a terminal.
+
+    Examples
+    --------
+    >>> brief("bed 7"), brief("a\x1b[31m\n"), brief("x" * 1000, most=6)
+    ('bed 7', 'a\\x1b[31m\\n', 'xxxxx…')
+    """
+    short = text[: most + 1]
+    if not short.isprintable():
+        short = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in short)
+    return short if len(short) <= most else f"{short[: most - 1]}…"
+
+
+def quote(text: object, most: int = 30) -> str:
+    """Quote a text of anybody's, or write another value as Python does.
+
+    Examples
+    --------
+    >>> print(quote("bed 7"), quote("x" * 1000, most=6), quote(None))
+    'bed 7' 'xxxxx…' None
+    """
+    return f"'{brief(text, most)}'" if isinstance(text, str) else brief(repr(text), most)
+
+
+def short_path(path: "str | PathLike[str]", most: int = 80) -> str:
+    """Write a path in a message, the end of it where it is long.
+
+    Examples
+    --------
+    >>> short_path("data/ward.csv"), short_path("/home/somebody/measurements/2026/ward.csv", most=18)
+    ('data/ward.csv', '…nts/2026/ward.csv')
+    """
+    text = str(fspath(path))
+    return brief(text if len(text) <= most else f"…{text[len(text) - most + 1 :]}", most)
+
+
+def listed(names: Iterable[object], most: int = 90) -> str:
+    """List names in a message, the first of them where there are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed((f"t{step}" for step in range(5000)), most=14)
+    ('a, b', 't0, t1, t2, t3, … (5000)')
+    """
+    texts = [brief(str(name), 30) for name in names]
+    shown, size = 0, 0
+    while shown < len(texts) and (size := size + len(texts[shown]) + 2) <= most + 2:
+        shown += 1
+    return ", ".join([*texts[:shown], *([f"… ({len(texts)})"] if shown < len(texts) else [])])
 
 
 class TempogradError(Exception):
@@ -57,10 +114,11 @@ class UnknownNameError(TempogradError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        meant = _meant(str(name), known)
-        hint = "" if meant is None else f" Did you mean {meant!r}?"
-        names = f"Known names: {', '.join(known)}." if known else "There is none."
-        super().__init__(f"No {kind} is called {name!r}.{hint} {names}")
+        meant = _meant(name, known) if isinstance(name, str) else None
+        hint = "" if meant is None else f" Did you mean {quote(meant)}?"
+        start = f"No {kind} is called {quote(name) if isinstance(name, str) else described(name)}.{hint}"
+        names = f"Known names: {listed(known, LONGEST - len(start) - 30)}." if known else "There is none."
+        super().__init__(f"{start} {names}")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])
@@ -68,7 +126,7 @@ class UnknownNameError(TempogradError, KeyError):
 
 def _meant(name: str, known: list[str]) -> str | None:
     """Return the known name that is closest, whatever its case, or that people call so for short."""
-    plain = name.lower().replace("-", "_").replace(" ", "_")
+    plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
     if SHORT.get(plain) in known:
         return SHORT[plain]
     lowered = {entry.lower(): entry for entry in known}

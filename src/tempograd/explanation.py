@@ -1,23 +1,19 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd import checks, student
+from tempograd import checks, explanation_file, settings, student
+from tempograd.brief import brief
 from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guess import written
-from tempograd.errors import DataError, InputError, MissingExtraError, warn
-from tempograd.files import write_atomically
-from tempograd.kinds import EXPLANATION
-from tempograd.tensor_files import read_tensors, shrunk
+from tempograd.errors import InputError, MissingExtraError, TempogradError, warn
 from tempograd.top import Top
 from tempograd.version import __version__
 
@@ -28,6 +24,8 @@ if TYPE_CHECKING:
 CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
 ROWS = ("target", "steps", "ids", "passes", "change", "curve_error")  # one entry, or one row, per series
 TENSORS = (*CELLS, *ROWS, "curve_points")
+KINDS = dict.fromkeys(("baseline", "x", "standard_error", "change", "curve_error"), "floats")
+KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
@@ -100,17 +98,7 @@ class Explanation:
     gradient_check: GradientCheck | None = None
 
     def __post_init__(self) -> None:
-        if (self.curve_points is None) != (self.curve_error is None):
-            raise InputError("curve_points and curve_error belong together: pass both or neither.")
-        looks = () if self.curve_points is None else (self.curve_points.numel(),)
-        shapes = {"passes": (len(self),), "change": (len(self),), "curve_points": looks}
-        for name, shape in (shapes | {"curve_error": (len(self), *looks)}).items():
-            part = getattr(self, name)
-            if part is not None and part.shape != shape:
-                raise InputError(f"{name} must have shape {shape}, got {tuple(part.shape)}.")
-        check = self.gradient_check
-        if check is not None and len(check) != len(self):
-            raise InputError(f"gradient_check must be of {len(self)} series, got {len(check)}.")
+        _check_parts(self)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -128,7 +116,9 @@ class Explanation:
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the explanation of some of the series."""
         if isinstance(rows, Integral):
-            raise InputError(f"Write explanation[{rows}:{int(rows) + 1}] for the explanation of one series.")
+            first = checks.whole(rows, "a position", -(2**63))
+            raise InputError(f"Write explanation[{first}:{first + 1}] for the explanation of one series.")
+        rows = _sliced(rows, len(self)) if isinstance(rows, slice) else checks.positions(rows, "rows", len(self))
         parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
@@ -144,8 +134,7 @@ class Explanation:
         than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
         draws carry the variance and the limits are too narrow (see "Limits" in the README): more points help.
         """
-        if not 0 < level < 1:
-            raise InputError(f"level must lie between 0 and 1, got {level!r}.")
+        level = checks.share(level, "level")
         if self.standard_error is None or self.effective_points is None:
             raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
         freedom = (self.effective_points - 1).clamp(min=0)
@@ -203,9 +192,10 @@ class Explanation:
 
     def top(self, k: int = 10) -> Top:
         """Return the ``k`` observed cells of each series that matter most, strongest first."""
-        cells = self.values[0].numel()
-        if checks.whole(k, "k", 1) > cells:
-            raise InputError(f"k={k} is more than the {cells} cells of a series.")
+        cells = self.values.shape[1] * self.values.shape[2]
+        k = checks.whole(k, "k", 1)
+        if k > cells:
+            raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
         size = self.strength.flatten(1)
         if self.mask is not None:
             size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
@@ -268,44 +258,117 @@ class Explanation:
         return notebook.as_html(self)
 
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
-        """Write a safetensors file with a JSON header; ``series=False`` leaves the data ``x`` out.
+        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out.
 
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
-        tensors, expanded = {}, {}
-        for name in TENSORS:
-            tensor = getattr(self, name)
-            if isinstance(tensor, Tensor) and (series or name != "x"):
-                tensors[name], expanded[name] = shrunk(tensor)
+        tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
+        tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
-            for name in CHECKS:
-                tensors[f"{CHECK}.{name}"] = getattr(self.gradient_check, name).cpu().contiguous()
+            tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
         plain["own_steps"] = isinstance(self.steps, str)
-        header = {"tempograd": json.dumps(plain), "shapes": json.dumps(expanded)}
-        return write_atomically(
-            path, lambda temporary: save_file(tensors, temporary, header), kind=EXPLANATION, force=force
-        )
+        return explanation_file.write(path, tensors, plain, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote, also by versions that knew less or more."""
-        header, tensors = read_tensors(path)
-        if "tempograd" not in header or "values" not in tensors:
-            raise DataError(
-                f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'."
-            )
-        plain = json.loads(header["tempograd"])
-        shapes = json.loads(header["shapes"])
-        content: dict[str, Any] = dict.fromkeys(TENSORS)
-        content |= {name: tensors[name].expand(shapes[name]) for name in TENSORS if name in tensors}
-        if all(f"{CHECK}.{name}" in tensors for name in CHECKS):  # older files have none
-            content[CHECK] = GradientCheck(**{name: tensors[f"{CHECK}.{name}"] for name in CHECKS})
-        if plain.pop("own_steps"):
+        """Read what :meth:`save` wrote, also by versions that knew less.
+
+        A file that was damaged, whose parts do not fit each other, or that a newer version wrote in another way is
+        refused.
+        """
+        tensors, plain = explanation_file.read(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
+        content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
+        check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
+        if plain["own_steps"]:
             content["steps"] = "own"
         for name in ("channels", "times", "names"):
             plain[name] = None if plain.get(name) is None else tuple(plain[name])
-        return cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
+        try:
+            if None not in check.values():  # older files have none
+                content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+            found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
+            _check_content(found)
+        except TempogradError as error:
+            raise explanation_file.damaged(path, str(error).rstrip(".")) from error
+        return found
+
+
+def require(value: Any) -> Explanation:
+    """Refuse what is no explanation."""
+    if isinstance(value, Explanation):
+        return value
+    hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
+    raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
+
+
+def _sliced(rows: slice, count: int) -> slice | Tensor:
+    """Return a slice that tensors know, or the places that it chooses: tensors know no steps backwards."""
+    try:
+        start, stop, step = rows.indices(count)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
+    return rows if step == 1 else torch.tensor(range(start, stop, step), dtype=torch.int64)
+
+
+def _check_parts(found: Explanation) -> None:
+    """Refuse parts that are not of the kind and size that the scores ask for."""
+    values = found.values
+    if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
+        raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
+    if (found.curve_points is None) != (found.curve_error is None):
+        raise InputError("curve_points and curve_error belong together: pass both or neither.")
+    count, time, depth = values.shape
+    looks = found.curve_points.numel() if isinstance(found.curve_points, Tensor) else 0
+    rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "passes", "change")}
+    rows |= {"target": [(count,), (count, time)], "steps": [(count, time)]}
+    rows |= {"curve_points": [(looks,)], "curve_error": [(count, looks)]}
+    for name in TENSORS:
+        part, shapes = getattr(found, name), rows.get(name, [tuple(values.shape)])
+        if (part is None and name not in {"baseline", "ids"}) or (name == "steps" and isinstance(part, str)):
+            continue
+        if not isinstance(part, Tensor) or tuple(part.shape) not in shapes:
+            got = tuple(part.shape) if isinstance(part, Tensor) else brief(part)
+            raise InputError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {got}.")
+        _check_kind(name, part)
+    for name, size in (("channels", depth), ("times", time), ("names", count)):
+        labels = getattr(found, name)
+        if labels is not None and len(labels) != size:
+            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
+    check = found.gradient_check
+    if check is not None and len(check) != count:
+        raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
+
+
+def _check_kind(name: str, part: Tensor) -> None:
+    kind = KINDS.get(name)
+    whole = not (part.is_floating_point() or part.is_complex() or part.dtype == torch.bool)
+    kinds = {"floats": part.is_floating_point(), "bool": part.dtype == torch.bool, "integers": whole}
+    if kind is not None and not kinds[kind]:
+        raise InputError(f"{name} must hold {kind}, got {part.dtype}.")
+
+
+def _check_content(found: Explanation) -> None:
+    """Refuse numbers of a file that no explanation has."""
+    checks.identifiers(found.ids, len(found))
+    limit = 2**31 if found.n_outputs is None else found.n_outputs
+    if found.target is not None and bool(((found.target < 0) | (found.target >= limit)).any()):
+        raise InputError(f"target must lie in 0 … {limit - 1}.")
+    check = found.gradient_check
+    if check is not None:
+        check.verify()
+    from tempograd.explainers import EXPLAINERS  # noqa: PLC0415  # which know what their settings may hold
+
+    known = settings.rules(EXPLAINERS[found.method]) if found.method in EXPLAINERS else {}
+    for name, value in found.parameters.items():
+        if name in known:
+            known[name].check(value, name)
+    if not all(isinstance(key, str) for key in _listed(found.parameters.get("quirks", []))):
+        raise InputError("quirks must be a list of keys.")
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [None]
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

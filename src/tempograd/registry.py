@@ -38,12 +38,12 @@ class Registry(Mapping[str, T]):
         return add
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._entries:
+        if not isinstance(name, str) or name not in self._entries:
             raise UnknownNameError(self.kind, name, self._entries)
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return isinstance(name, str) and name in self._entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

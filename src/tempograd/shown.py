@@ -1,6 +1,6 @@
 """What plots and reports share: explanations by name, as plain arrays, and the size of the full colour."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.engine import Model, one_logit, place, predict, quiet
+from tempograd.brief import brief
+from tempograd.engine import Model, asked, one_logit, place, quiet
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, require
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 FULL = 0.98  # share of the observed cells that stay below the full colour
@@ -28,14 +29,19 @@ def labelled(explanations: Explanations) -> dict[str, Explanation]:
     """Give every explanation a distinct name, by default its method's, and check that they fit together."""
     if isinstance(explanations, Explanation):
         explanations = [explanations]
-    named = dict(explanations) if isinstance(explanations, Mapping) else _names(explanations)
+    if isinstance(explanations, (str, bytes)) or not isinstance(explanations, Iterable):
+        require(explanations)
+    parts = explanations if isinstance(explanations, Mapping) else list(explanations)
+    for part in parts.values() if isinstance(parts, Mapping) else parts:
+        require(part)
+    named = {str(k): v for k, v in parts.items()} if isinstance(parts, Mapping) else _names(parts)
     if not named:
         raise InputError("There is nothing to show: pass at least one explanation.")
     first = next(iter(named.values()))
     for label, other in named.items():
         if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
             raise InputError(
-                f"All explanations must be of the same series, but {label!r} has shape "
+                f"All explanations must be of the same series, but {brief(label)} has shape "
                 f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
                 f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
             )
@@ -54,7 +60,7 @@ def _names(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
 
 
 def _range(ids: Tensor) -> str:
-    return f"{int(ids[0])} … {int(ids[-1])}"
+    return f"{int(ids[0])} … {int(ids[-1])}" if len(ids) else "of none"
 
 
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
@@ -86,7 +92,7 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     if explanation.n_outputs is not None:
         return explanation
     with quiet(model), torch.no_grad():
-        columns = predict(model, x[:1].to(*place(model, x)), "raw").shape[-1]
+        columns = asked(model, x[:1].to(*place(model, x)), shape=x.shape).shape[-1]
     return replace(explanation, target=explained_class(explanation, columns), columns=columns)
 
 
@@ -104,6 +110,8 @@ def tells_class(explanation: Explanation) -> bool:
 def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:
     """Refuse another number of names than there are outputs, where that number is known."""
     count = explanation.n_outputs
+    if classes is not None and not isinstance(classes, Sized):
+        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
     if classes is not None and count is not None and len(classes) != count:
         raise InputError(f"classes must hold one name per output of the model, {count}, got {len(classes)}.")
 

@@ -6,6 +6,7 @@ import safetensors
 from safetensors.torch import load_file
 from torch import Tensor
 
+from tempograd.brief import brief
 from tempograd.errors import DataError
 
 
@@ -17,14 +18,14 @@ def read_tensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return header, load_file(path)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.") from None
-    except (safetensors.SafetensorError, OSError) as error:
-        raise DataError(f"{path} is not a readable safetensors file: {error}.") from error
+    except (safetensors.SafetensorError, OSError, TypeError, ValueError) as error:
+        raise DataError(f"{brief(str(path))[1:-1]} is not a readable safetensors file: {brief(error)}.") from error
 
 
 def shrunk(tensor: Tensor) -> tuple[Tensor, list[int]]:
     """Cut repeated axes of an expanded view to one, so that a constant baseline costs nothing on disk."""
     shape = list(tensor.shape)
     for axis, stride in enumerate(tensor.stride()):
-        if stride == 0:
+        if stride == 0 and shape[axis]:
             tensor = tensor.narrow(axis, 0, 1)
     return tensor.cpu().contiguous().clone(), shape

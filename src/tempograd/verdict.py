@@ -119,7 +119,7 @@ def errors(explanation: Explanation) -> Errors:
     # where the error is too large anyway, more points come first
     missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
     if top:  # a run that was not stopped by its top had all the points there were
-        good = [count < explanation.parameters["max_points"] for count in points]
+        good = [count < explanation.parameters.get("max_points", 0) for count in points]
     against = objections.against(explanation).tolist()
     good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against, missed, strict=True)]
     worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]

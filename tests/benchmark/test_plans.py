@@ -313,14 +313,28 @@ MISTAKES = [
     ("hidden = 8", "hidden = -8", 33, "hidden must be a positive integer, got -8."),
     ("hidden = 8", "dropout = 7", 33, "dropout probability has to be between 0 and 1, but got 7"),
     ('["gru"]', '["gru", "transformer"]', 33, "No size of transformer is called 'hidden'."),
+    ("hidden = 8", "hidden = 99999999999", 32, "No gru can be that large: hidden = 99999999999."),
+    ("hidden = 8", "hidden = 9223372036854775808", 33, "hidden must be an integer of 64 bits, got 92233720"),
+    ("hidden = 8", f"hidden = 0x{'f' * 6000}", 33, "hidden must be an integer of 64 bits, got something else."),
+    ("learning_rate = 1", f"learning_rate = 1{'0' * 400}", 30, "learning_rate must be a finite number, got 1000"),
+    ("k = 50", f"k = 0x{'f' * 6000}", 22, "k must be an integer of 64 bits"),
+    ('title = "Mine"', f"title = [{'0,' * 9000}]", 1, "title must be a text, got [0, 0, 0,"),
+    ('title = "Mine"', "title = 1979-05-27T07:32:00Z", 1, 'title must be a text, got "1979-05-27 07:32:00'),
+    ('title = "Mine"', f"{'t' * 900} = 3", 1, f"No key of a plan is called '{'t' * 29}…'."),
+    ('title = "Mine"', '"\\u001b[31m" = 3', 1, "No key of a plan is called '\\x1b[31m'."),
+    ('"published"\nd', f'"{"p" * 900}"\nd', 2, f"No protocol is called '{'p' * 29}…'."),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "line", "sentence"), MISTAKES, ids=[f"{m[2]}: {m[1]}" for m in MISTAKES])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "sentence"), MISTAKES, ids=[f"{m[2]}: {m[1][:60]}" for m in MISTAKES]
+)
 def test_a_mistake_is_named_with_its_line(plan, tmp_path, old, new, line, sentence):
     assert GOOD.count(old) >= 1
     message = complaint(plan, tmp_path, GOOD.replace(old, new, 1))
     assert message.startswith(f"line {line}: {sentence}")
+    assert len(message) <= 300 - len("mine.toml, ")
+    assert message.isprintable()
 
 
 @pytest.mark.parametrize("key", ["datasets", "models", "folds", "explainers", "metrics"])
@@ -386,10 +400,18 @@ def test_an_optional_package_is_asked_for_before_anything_runs(plan, tmp_path, m
 def test_files_that_are_no_plans(plan, tmp_path):
     assert complaint(plan, tmp_path, b"seed = 1\n# \xff\n") == "line 2: this is no UTF-8 text."
     with pytest.raises(DataError, match=r"mine\.toml is nested too deeply to be a plan\."):
-        plan("a = " + "[" * 100_000)
+        plan("a = " + "[" * 10_000)
+    with pytest.raises(DataError, match=r"mine\.toml is nested too deeply to be a plan\."):
+        plan(f"{'a.' * 5000}a = 1")
+    with pytest.raises(
+        DataError, match=r"mine\.toml holds a number or a date beyond all bounds: Exceeds the limit"
+    ):
+        plan(f"seed = {'9' * 5000}")
+    with pytest.raises(DataError, match=r"mine\.toml has 200000 bytes, too many for a plan\.$"):
+        plan("#" * 200_000)
     with pytest.raises(DataError, match=r"gone\.toml does not exist\.$"):
         load_plan(str(tmp_path / "gone.toml"))
-    with pytest.raises(DataError, match=r" cannot be read: Is a directory\.$"):
+    with pytest.raises(DataError, match=r" is a folder\.$"):
         load_plan(tmp_path)
     assert plan(b"\xef\xbb\xbf" + CLINIC.encode()).folds == (0,)  # as some editors write it
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from small import load_ward, plan
 
 import tempograd as tg
-from tempograd.benchmark import Record, prepare, run_cells
+from tempograd.benchmark import Measure, Record, prepare, run_cells
 from tempograd.benchmark.plan import variant_of
 from tempograd.benchmark.store import Store
 from tempograd.data import DATASETS, Loader
@@ -39,6 +39,11 @@ def readings(monkeypatch):
 def cell_of(dataset="cut", **changes):
     (cell,) = plan(methods=("random",), datasets=(dataset,)).cells()
     return replace(cell, **changes)
+
+
+def record_of(cell, **facts):
+    scores = {measure.name: torch.tensor([0.5, 0.25]) for measure in cell.measures}
+    return Record(cell, torch.arange(2), scores, facts)
 
 
 def test_each_protocol_runs_on_its_version_of_the_data(readings):
@@ -77,7 +82,7 @@ def test_folds_of_a_data_set_that_brings_them_lie_apart(readings, tmp_path):
 
 def test_data_of_recorded_cells_is_not_read_again(readings, tmp_path):
     done, waiting = cell_of("own", fold=1), cell_of("own", fold=2)
-    Record(done, torch.arange(2), {}, {}).save(Store(tmp_path).record_path(done))
+    record_of(done).save(Store(tmp_path).record_path(done))
     prepare([done, waiting], tmp_path, None)
     assert readings == [(None, "right", 2)]
 
@@ -106,9 +111,10 @@ def explanation():
 def test_an_explanation_is_kept_with_its_facts_and_without_its_series(tmp_path, explanation):
     store, cell = Store(tmp_path), cell_of("toy")
     assert store.explanation(cell) is None
-    store.save_explanation(cell, explanation, {"chosen": {"p": 0.3}})
+    noted = {"chosen": {"p": 0.3}, "warnings": [], "seconds": {"explain": 1.5}}
+    store.save_explanation(cell, explanation, noted)
     found, facts = store.explanation(cell)
-    assert facts == {"chosen": {"p": 0.3}}
+    assert facts == noted
     assert torch.equal(found.values, explanation.values)
     assert torch.equal(found.mask, explanation.mask)
     assert found.x is None
@@ -148,7 +154,8 @@ def test_the_traceback_of_a_failure_goes_when_the_cell_succeeds(tmp_path, monkey
 
 
 def test_a_record_comes_back(tmp_path):
-    cell = cell_of("toy", settings=(("areas", (0.1, 1.0)),), rank="signed", series=None)
+    measures = (Measure("cpd_zero", "cpd", 0.1), Measure("aup", "aup"))
+    cell = cell_of("toy", settings=(("areas", (0.1, 1.0)),), rank="signed", series=None, measures=measures)
     scores = {"cpd_zero": torch.tensor([0.5, torch.nan]), "aup": torch.tensor([0.25])}
     record = Record(cell, torch.tensor([7, 3]), scores, {"b": 1, "a": {"deep": [None, "ü"]}})
     found = Record.load(record.save(tmp_path / "deep" / "r.safetensors"))
@@ -200,7 +207,7 @@ def test_half_a_record_is_none_and_a_missing_one_is_named(tmp_path):
     path = tmp_path / "r.safetensors"
     with pytest.raises(DataError, match=rf"^{re.escape(str(path))} does not exist\.$"):
         Record.load(path)
-    Record(cell_of("toy"), torch.arange(2), {"s": torch.ones(2)}, {}).save(path)
+    record_of(cell_of("toy")).save(path)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(
         DataError, match=r"r.safetensors is no record of a benchmark: remove it, and run the plan again"

@@ -49,4 +49,7 @@ def test_every_option_says_what_it_does(command):
 
 @pytest.mark.parametrize("command", ["explain", "evaluate", "report"])
 def test_what_runs_code_is_said(command):
-    assert "The last three run as programs: give only what you trust." in _commands(make_parser())[command].epilog
+    assert (
+        "The last two can run code as soon as they are opened: pass --trust for files of people you trust."
+        in _commands(make_parser())[command].epilog
+    )

@@ -138,12 +138,12 @@ def test_exported_programs_in_every_command(folder, net, capsys):
         dynamic_shapes=({0: torch.export.Dim("batch")},),
     )
     torch.export.save(program, folder / "m.pt2")
-    model = ["--model", "m.pt2", "--device", "cpu"]
+    model = ["--model", "m.pt2", "--trust", "--device", "cpu"]
     assert main(["explain", *model, *DATA, "--out", "e.safetensors"]) == 0
     own = tg.read_series("ward.csv", id="bed", label="state")
     expected = tg.explain(program.module(), own.x, mask=own.mask)
     assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
-    capsys.readouterr()
+    assert "Next: tempograd report e.safetensors --model m.pt2 --trust --data" in capsys.readouterr().out
     assert main(["evaluate", "e.safetensors", *model, "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["explanations"][0]["metrics"]["cpd"]["scores"]
     assert scores == tg.evaluate(program.module(), expected)["cpd"].tolist()

@@ -135,7 +135,7 @@ def test_faulty_labels_are_left_out(folder, capsys):
     np.savez("pumps.npz", x=series(2, 5, 2).numpy(), y=np.array([1j, 2]))
     found = said(capsys, "Sign")
     assert "labels" not in found.out
-    assert found.err.startswith("tempograd: warning: The labels are left out. y must hold classes")
+    assert found.err.startswith("tempograd: warning: The labels are left out. pumps.npz: y must hold classes")
 
 
 def test_accuracy_is_the_librarys(folder, capsys):

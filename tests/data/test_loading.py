@@ -10,7 +10,7 @@ import torch
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
 from tempograd.data._files import locate, open_text
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, UnknownNameError
+from tempograd.errors import DataError, UnknownNameError, short_path
 
 
 @pytest.fixture
@@ -112,13 +112,15 @@ def test_text_is_read_whether_it_is_packed_or_not(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_bytes_that_are_no_text_are_located(tmp_path, ending):
+def test_bytes_that_are_no_text(tmp_path, ending):
     path = tmp_path / f"a.csv{ending}"
     content = b"Z\xffrich"
     path.write_bytes(gzip.compress(content) if ending else content)
     with pytest.raises(DataError) as caught, open_text(path) as file:
         file.read()
-    assert str(caught.value) == f"{path} is no text file: byte 1 is not UTF-8."
+    assert str(caught.value) == (
+        f"{short_path(path)} is no text in UTF-8: save it as UTF-8, or give it the ending of what it is."
+    )
 
 
 def broken_stream():

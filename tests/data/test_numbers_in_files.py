@@ -7,17 +7,7 @@ import torch
 import tempograd as tg
 from tempograd.data._duckdb import connect
 
-NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+")
-
-
-@pytest.fixture
-def write(tmp_path):
-    def to(name, lines):
-        path = tmp_path / name
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
-
-    return to
+NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+", "high", "\x1f.625")
 
 
 def parquet(path, column, values, kind):
@@ -33,7 +23,9 @@ def parquet(path, column, values, kind):
 @pytest.mark.parametrize("text", NOT_NUMBERS)
 def test_what_only_python_takes_for_a_number_is_refused_with_its_line(text, write):
     quoted = f'"{text}"'
-    with pytest.raises(tg.TempogradError, match=r"v\.csv, line 3: a is .*, which is no number"):
+    with pytest.raises(
+        tg.TempogradError, match=r"v\.csv, line 3: a is .*, which is no number: if the column names"
+    ):
         tg.read_series(write("v.csv", ["id,time,a", "1,0,5", f"1,1,{quoted}"]))
     with pytest.raises(tg.TempogradError, match=r"t\.csv, line 3: the time is .*: all must be numbers"):
         tg.read_series(write("t.csv", ["id,time,a", "1,0,5", f"1,{quoted},5"]))
@@ -117,14 +109,13 @@ def test_ids_are_exact_or_stay_text(write, tmp_path):
     largest = 2**63 - 1
     exact = tg.read_series(write("i.csv", ["id,t0,t1", f"{largest},1,2", f"{-largest},1,2"]))
     assert (exact.ids.tolist(), exact.names) == ([largest, -largest], None)
-    for odd in (str(2**64 - 1), "²", "--5", "٣", "1_0", "-0", "9" * 5000):
+    for odd in (str(2**64 - 1), "²", "--5", "٣", "1_0", "-0", "007", "9" * 5000):
         found = tg.read_series(write("i.csv", ["id,t0,t1", f"{odd},1,2", "8,1,2"]))
         assert (found.ids.tolist(), found.names) == ([0, 1], (odd, "8"))
     found = tg.read_series(parquet(tmp_path / "i.parquet", "id", [2**64 - 1, 1], "UBIGINT"))
     assert found.names == ("18446744073709551615", "1")
     np.savez(tmp_path / "i.npz", x=np.ones((2, 3, 1)), ids=np.array([2**64 - 1, 1], np.uint64))
-    with pytest.raises(tg.TempogradError, match="ids holds 18446744073709551615, but integers end at"):
-        tg.read_series(tmp_path / "i.npz")
+    assert tg.read_series(tmp_path / "i.npz").names == ("18446744073709551615", "1")
 
 
 def test_times_keep_all_their_digits(write):

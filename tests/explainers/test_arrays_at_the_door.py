@@ -53,6 +53,19 @@ def test_what_the_sentence_says_about_x_works():
     assert bool((found.values[torch.from_numpy(~MASKED.mask)] != 0).all())
 
 
+def test_transformed_tensors_are_refused():
+    for call in (
+        lambda: torch.func.grad(lambda z: explained_one(z).sum())(X),
+        lambda: torch.func.vmap(lambda z: explained_one(z[None]))(X),
+    ):
+        with pytest.raises(tg.TempogradError, match=r"^x is inside torch\.func or vmap: explain outside"):
+            call()
+
+
+def explained_one(x):
+    return tg.explain(MODEL, x).values
+
+
 def test_masked_tensors_are_refused():
     with pytest.warns(UserWarning, match="prototype"):
         masked = torch.masked.as_masked_tensor(X, X < 1)

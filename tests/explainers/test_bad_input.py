@@ -57,7 +57,7 @@ CASES = {
         InputError,
         "cells that mask= leaves out must hold a number too",
     ),
-    "infinity": (lambda: tg.explain(MODEL, ENDLESS), InputError, "NaN or infinity"),
+    "infinity": (lambda: tg.explain(MODEL, ENDLESS), InputError, "x holds infinity: put a number there"),
     "integers": (lambda: tg.explain(MODEL, X.long()), InputError, r"x\.float\(\)"),
     "integers from numpy": (lambda: tg.explain(MODEL, np.zeros((2, 6, 2), int)), InputError, r"x\.float\(\)"),
     "no series": (lambda: tg.explain(MODEL, X[:0]), InputError, "at least one series"),
@@ -92,7 +92,8 @@ CASES = {
     "points real": (lambda: tg.IntegratedGradients(points=2.5), InputError, "points must be an integer"),
     "segments": (lambda: tg.Timing(segments=-1), InputError, "segments must be at least 0"),
     "anchored": (lambda: tg.Timing(anchored=1.0), SettingError, "between 0 and 0.95"),
-    "p": (lambda: tg.RandIG(p=0), SettingError, "no cell move"),
+    "p": (lambda: tg.RandIG(p=0), SettingError, "p must be above 0 and at most 1, got 0"),
+    "p as released": (lambda: tg.RandIG(p=1, quirks={"A11"}), SettingError, "no cell move"),
     "rule": (lambda: tg.IntegratedGradients(rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
     "noise": (lambda: tg.GradientShap(noise=-1), SettingError, "negative"),
     "pool": (
@@ -162,7 +163,7 @@ CASES |= {
     "NaN in one block": (lambda: tg.explain(Late(), X, "random", chunk=1), ModelError, "returned NaN"),
     "level": (lambda: tg.explain(MODEL, X).interval(1.0), InputError, "between 0 and 1"),
     "p above one": (lambda: tg.RandIG(p=1.5), SettingError, "at most 1"),
-    "noise NaN": (lambda: tg.GradientShap(noise=float("nan")), SettingError, "noise must not be negative"),
+    "noise NaN": (lambda: tg.GradientShap(noise=float("nan")), SettingError, "must be finite and not negative"),
     "anchored negative": (lambda: tg.Timing(anchored=-0.1), SettingError, "between 0 and 0.95"),
     "moving": (lambda: tg.MaskingIG(torch.ones(5, 2))(MODEL, X), InputError, "moving must broadcast"),
     "published RandIG": (lambda: tg.RandIG.published("pam"), UnknownNameError, "mimic3"),
@@ -184,7 +185,7 @@ CASES |= {
     "ids text": (
         lambda: tg.explain(MODEL, X, ids=["pump-00", "b", "c", "d"]),
         InputError,
-        'ids must hold whole numbers, got "pump-00"; pass text names as names=',
+        "ids must hold whole numbers, got 'pump-00'; pass text names as names=",
     ),
     "ids without text": (lambda: tg.explain(MODEL, X, ids=[None] * 4), InputError, "ids must hold numbers"),
     "baseline text": (lambda: tg.explain(MODEL, X, baseline=["a"]), InputError, "baseline must hold numbers"),
@@ -208,6 +209,14 @@ CASES |= {
         lambda: tg.AugmentedOcclusion().fit(MODEL, X[..., :1])(MODEL, X),
         InputError,
         r"shape \(6, 1\).*\(6, 2\): fit with",
+    ),
+    "too many nodes": (lambda: tg.IntegratedGradients(points=5001), SettingError, "pass rule='midpoint'"),
+    "no model": (lambda: tg.explain(None, X), InputError, "model must be an nn.Module or a function, got None"),
+    "a class": (lambda: tg.explain(nn.Linear, X), InputError, "model is the class Linear: pass an object of it"),
+    "a whole array": (
+        lambda: tg.explain(MODEL, X, baseline=np.full((400, 400), "a")),
+        InputError,
+        r"^baseline must hold numbers, got text \(<U1\)\.$",
     ),
     "pool as option": (lambda: tg.explain(MODEL, X, "gradient_shap", pool=X), UnknownNameError, "pool"),
 }  # fmt: skip
@@ -443,5 +452,5 @@ def test_large_numbers_are_finite_even_if_their_sum_is_not():
     x = torch.full((2, 3, 1), 3e38)
     assert checks.series(x) is not None
     x[1, 2, 0] = torch.inf
-    with pytest.raises(InputError, match="NaN or infinity"):
+    with pytest.raises(InputError, match="x holds infinity"):
         checks.series(x)

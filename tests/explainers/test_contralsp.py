@@ -192,7 +192,7 @@ def test_published_settings_and_mistakes():
         ContraLSP.published("waffer")
     with pytest.raises(SettingError, match="'none' or 'triplet'"):
         ContraLSP(contrastive="pairs")
-    with pytest.raises(SettingError, match="sigma must be above 0"):
+    with pytest.raises(SettingError, match="sigma must be a finite number above 0"):
         ContraLSP(sigma=0.0)
     with pytest.raises(InputError, match="explains all chosen steps together"):
         ContraLSP(epochs=2)(Recurrent(per_step=True), series(2, 6, 3), steps="own")

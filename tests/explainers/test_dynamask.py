@@ -295,11 +295,11 @@ def test_mistakes_get_one_sentence():
         ({"areas": (0.3, 0.2)}, "increasing"),
         ({"areas": ()}, "increasing"),
         ({"areas": 0.3}, "a tuple of shares"),
-        ({"tolerance": 0.0}, "tolerance must be above 0"),
+        ({"tolerance": 0.0}, "tolerance must be a finite number above 0"),
         ({"areas": (0.5, 1.5)}, "not be above 1"),
-        ({"perturbation": "smear"}, "one of blur, mean, window, reference"),
-        ({"lr": 0}, "lr must be above 0"),
-        ({"size_weight": -1}, "size_weight must not be negative"),
+        ({"perturbation": "smear"}, "'blur', 'mean', 'window' or 'reference'"),
+        ({"lr": 0}, "lr must be a finite number above 0"),
+        ({"size_weight": -1}, "size_weight must be finite and not negative"),
     ):
         with pytest.raises(SettingError, match=message):
             Dynamask(**wrong)

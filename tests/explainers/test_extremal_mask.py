@@ -149,7 +149,7 @@ def test_published_settings_and_mistakes():
     assert ExtremalMask.published("switch_feature").quirks == {"A6", "0.3.5"}
     with pytest.raises(UnknownNameError, match="Did you mean 'wafer'"):
         ExtremalMask.published("waffer")
-    with pytest.raises(SettingError, match="mask_weight must not be negative"):
+    with pytest.raises(SettingError, match="mask_weight must be finite and not negative"):
         ExtremalMask(-1.0)
     with pytest.raises(InputError, match="batch must be at least 1"):
         ExtremalMask(batch=0)

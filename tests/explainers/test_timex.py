@@ -364,10 +364,14 @@ CASES = {
     "no gradient": (lambda kind: quick(kind).fit(_Shy(), TRAIN), ModelError, "needs no gradient"),
     "epochs": (lambda kind: kind(epochs=0), InputError, "epochs must be at least 1"),
     "batch": (lambda kind: kind(batch=1), InputError, "batch must be at least 2"),
-    "rate": (lambda kind: kind(learning_rate=0), SettingError, "learning_rate must be positive"),
-    "prior": (lambda kind: kind(prior=1), SettingError, "between 0 and 1"),
-    "sparsity": (lambda kind: kind(sparsity=-1), SettingError, "sparsity must not be negative"),
-    "label weight": (lambda kind: kind(label_weight=-1), SettingError, "label_weight must not be negative"),
+    "rate": (lambda kind: kind(learning_rate=0), SettingError, "learning_rate must be a finite number above 0"),
+    "prior": (lambda kind: kind(prior=1), SettingError, "above 0 and below 1"),
+    "sparsity": (lambda kind: kind(sparsity=-1), SettingError, "sparsity must be finite and not negative"),
+    "label weight": (
+        lambda kind: kind(label_weight=-1),
+        SettingError,
+        "label_weight must be finite and not negative",
+    ),
     "quirk": (lambda kind: kind(quirks=frozenset({"B4"})), UnknownNameError, "B3"),
 }
 OF_TIMEX = {
@@ -379,8 +383,8 @@ OF_TIMEX = {
     "idle layer": (lambda: tg.TimeX(embedding="idle").fit(_Idle(), TRAIN), ModelError, "takes no part"),
     "other rows": (lambda: tg.TimeX(embedding="0").fit(_Rows(), TRAIN), ModelError, "one row per series"),
     "no copy": (lambda: tg.TimeX().fit(_Single(), TRAIN), ModelError, "cannot be copied"),
-    "gaussian": (lambda: tg.TimeXPP(gaussian_weight=-1), SettingError, "gaussian_weight must not be negative"),
-    "reference": (lambda: tg.TimeXPP(reference_weight=-1), SettingError, "reference_weight must not be"),
+    "gaussian": (lambda: tg.TimeXPP(gaussian_weight=-1), SettingError, "gaussian_weight must be finite"),
+    "reference": (lambda: tg.TimeXPP(reference_weight=-1), SettingError, "reference_weight must be finite"),
 }  # fmt: skip
 
 

@@ -79,9 +79,26 @@ def test_recurrent_programs_are_differentiated_without_cudnn(tmp_path):
         torch.export.save(program, tmp_path / "m.pt2")
         torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
     for name in ("m.pt2", "m.pt"):
-        there = Timing()(load_model(tmp_path / name, "cuda"), x)
+        there = Timing()(load_model(tmp_path / name, "cuda", trust=True), x)
         torch.testing.assert_close(there.values, expected.values, rtol=1e-6, atol=1e-9)
     assert torch.backends.cudnn.enabled
+
+
+def test_answers_on_another_device_travel_back():
+    """A function that brings the output of its module home, as people do before they turn it into an array."""
+    model, x = linear(6, 2).cuda(), series(4, 6, 2)
+    for method in ("timing", "occlusion"):
+        expected = tg.explain(model, x, method)
+        found = tg.explain(lambda z: model(z).cpu(), x, method)
+        torch.testing.assert_close(found.values, expected.values)
+        assert expected.values.abs().max() > 0
+        scores = tg.evaluate(lambda z: model(z).cpu(), found)
+        torch.testing.assert_close(scores["cpd"], tg.evaluate(model, expected)["cpd"])
+
+
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(tg.TempogradError, match="There is no device 'cuda:99' here: use cpu, or cuda:0"):
+        load_model("torch.nn:Flatten", "cuda:99")
 
 
 def test_device_memory_does_not_grow_with_the_number_of_series(tmp_path):

@@ -112,7 +112,7 @@ def test_wrong_settings_are_refused():
         METRICS["auroc"](rank="size")
     with pytest.raises(SettingError, match="scale must be 'sum' or 'published', got 'mean'"):
         METRICS["cpp"](scale="mean")
-    with pytest.raises(SettingError, match=r"threshold must lie in \[0, 1\], got 50"):
+    with pytest.raises(SettingError, match=r"threshold must lie between 0 and 1, got 50"):
         METRICS["accuracy"](threshold=50)
     model, explanation = problem()
     with pytest.raises(SettingError, match="rank must be 'absolute' or 'signed', got 'size'"):

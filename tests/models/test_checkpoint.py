@@ -64,7 +64,7 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_folder_in_place_of_a_file(tmp_path):
-    assert "not a readable safetensors file" in refused(tmp_path)
+    assert refused(tmp_path) == " is a folder: name the file of a model."
 
 
 @pytest.mark.parametrize("keep", [0, 7, 200, -1])
@@ -92,6 +92,9 @@ def test_a_file_of_another_program(saved):
         {"config": {"name": ["gru"]}},
         {"facts": "{"},
         {"facts": "3"},
+        {"facts": "[" * 100_000},
+        {"config": {"options": {"hidden": 10**30}}},
+        {"config": {"options": {"hidden": 10**11}}},
     ],
 )
 def test_weights_that_do_not_fit_the_configuration(saved, header):

@@ -278,8 +278,11 @@ def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     """500 series of 48 × 32 with two methods that have errors: 12 bytes a cell, and a third more as text."""
     large = torch.zeros(1, 48, 32)
     per_series = dict.fromkeys(("passes", "change", "curve_points", "curve_error", "gradient_check"))
+    cells = dict.fromkeys(("values", "standard_error", "baseline", "x"), large)
+    absent = ("mask", "free_points", "effective_points", "target", "steps", "channels", "times", "names")
+    none = dict.fromkeys(absent)
     made = type(explanations[0])(
-        **{**vars(explanations[0]), **per_series, "values": large, "standard_error": large}
+        **{**vars(explanations[0]), **per_series, **none, **cells, "ids": torch.zeros(1, dtype=torch.int64)}
     )
     assert 500 <= selection.most({"a": made, "b": made}) <= 600
     exact = type(made)(**{**vars(made), "standard_error": None})

@@ -11,7 +11,10 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from tempograd.benchmark.lines import KeyPath, key_lines
-from tempograd.errors import DataError, UnknownNameError
+from tempograd.data._files import reading
+from tempograd.errors import LONGEST, DataError, UnknownNameError, brief, short_path
+
+LARGEST = 100_000  # bytes of a plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +47,25 @@ class Entry:
     @property
     def where(self) -> str:
         """Say the file and the line."""
-        return f"{self.path}, line {self.line}"
+        return f"{short_path(self.path)}, line {self.line}"
 
     def wrong(self, sentence: object) -> DataError:
         """Return the error to raise."""
-        return DataError(f"{self.where}: {sentence}")
+        return DataError(f"{self.where}: {brief(str(sentence), LONGEST - len(self.where) - 2)}")
 
     def must(self, expected: str) -> DataError:
         """Return the error to raise for a value of the wrong type or size."""
         last = self.keys[-1] if self.keys else "a plan"
         name = last if isinstance(last, str) else f"An entry of {self.keys[-2]}"
-        return self.wrong(f"{name} must be {expected}, got {json.dumps(self.value, default=str)}.")
+        return self.wrong(f"{name} must be {expected}, got {self._shown}.")
+
+    @property
+    def _shown(self) -> str:
+        """Write the value as a plan has it, as far as there is room."""
+        try:
+            return brief(json.dumps(self.value, default=str), 60)
+        except (ValueError, RecursionError):  # more digits, or a deeper table, than Python writes
+            return "something else"
 
     def text(self) -> str:
         if not isinstance(self.value, str) or not self.value.strip():
@@ -69,6 +80,8 @@ class Entry:
     def whole(self, least: int | None = None, most: int | None = None) -> int:
         if isinstance(self.value, bool) or not isinstance(self.value, int):
             raise self.must("an integer")
+        if abs(self.value) >= 2**63:
+            raise self.must("an integer of 64 bits")
         if least is not None and self.value < least:
             raise self.must(f"at least {least}" if most is None else f"an integer from {least} to {most}")
         if most is not None and self.value > most:
@@ -78,9 +91,13 @@ class Entry:
     def number(self) -> float:
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
             raise self.must("a number")
-        if not math.isfinite(self.value):
+        try:
+            value = float(self.value)
+        except OverflowError:
+            value = math.inf
+        if not math.isfinite(value):
             raise self.must("a finite number")
-        return float(self.value)
+        return value
 
     def choice(self, kind: str, known: Iterable[str]) -> str:
         """Return one of the known names."""
@@ -134,20 +151,25 @@ class Entry:
 
 def read_document(path: Path) -> Entry:
     """Read a TOML file."""
+    where = short_path(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with reading(path):
+            content = path.read_bytes()
+        if len(content) > LARGEST:
+            raise DataError(f"{where} has {len(content)} bytes, too many for a plan.")
+        text = content.decode("utf-8-sig")
         return Entry(tomllib.loads(text), path, (), key_lines(text))
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}, line {line}: this is no UTF-8 text.") from error
+        raise DataError(f"{where}, line {line}: this is no UTF-8 text.") from error
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
         found = re.match(r"line (\d+)", place)
         line = int(found[1]) if found else len(text.rstrip().splitlines())  # the end of the file
-        raise DataError(f"{path}, line {line}: this is no TOML: {what}.") from error
+        raise DataError(f"{where}, line {line}: this is no TOML: {brief(what, 90)}.") from error
     except RecursionError:
-        raise DataError(f"{path} is nested too deeply to be a plan.") from None
+        raise DataError(f"{where} is nested too deeply to be a plan.") from None
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{where} holds a number or a date beyond all bounds: {brief(str(error), 90)}.") from error

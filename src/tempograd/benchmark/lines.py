@@ -7,6 +7,7 @@ from bisect import bisect_right
 KeyPath = tuple[str | int, ...]
 """Keys and positions from the top of a file to a value, for instance ``("explainers", 2, "method")``."""
 
+DEEPEST = 100
 GAP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 STRING = re.compile(
     r'"""(?:\\.|[^\\])*?""""{0,2}'  # a string of several lines may end in up to two quotes of its own
@@ -87,6 +88,8 @@ class _Walk:
         return inside
 
     def _deeper(self, path: KeyPath, key: str | int, line: int) -> KeyPath:
+        if len(path) == DEEPEST:  # every key keeps its whole path
+            raise RecursionError
         self.lines.setdefault((*path, key), line)
         return (*path, key)
 

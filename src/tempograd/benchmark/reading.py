@@ -16,7 +16,7 @@ from tempograd.benchmark.plan import PROTOCOLS, Plan
 from tempograd.benchmark.rows import read_measures, read_rows
 from tempograd.data import DATASETS
 from tempograd.data.folds import FOLDS
-from tempograd.errors import DataError, TempogradError, UnknownNameError
+from tempograd.errors import DataError, TempogradError, UnknownNameError, listed
 from tempograd.models import MODELS
 from tempograd.models.recipes import Recipe, choose_recipe
 
@@ -200,4 +200,10 @@ def _sizes(entry: Entry, models: Sequence[str]) -> Pairs:
                 MODELS[model](1, 2, per_step=False, **sizes)  # type: ignore[arg-type]  # subclasses'
         except (TempogradError, ValueError) as error:
             raise entry.blamed(inner, error) from error
+        except (RuntimeError, OverflowError, TypeError) as error:  # torch's words for sizes that no memory has
+            raise entry.wrong(f"No {model} can be that large: {_numbers(sizes)}.") from error
     return tuple(sizes.items())
+
+
+def _numbers(sizes: dict[str, object]) -> str:
+    return listed(f"{name} = {value}" for name, value in sizes.items())

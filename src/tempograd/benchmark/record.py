@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tempograd.benchmark.cell import Cell, cell_from
-from tempograd.errors import DataError
+from tempograd.errors import DataError, short_path
 from tempograd.files import made, write_atomically
+
+UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+"""What reading JSON of any content and depth, and taking it apart, may raise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +57,23 @@ class Record:
                 header = file.metadata() or {}
             tensors = load_file(path)
             plain = json.loads(header["tempograd"])
-            cell, facts = cell_from(plain["cell"]), plain["facts"]
+            ids, cell = tensors.pop("ids"), cell_from(plain["cell"])
+            scores = {name.removeprefix("score."): score for name, score in tensors.items()}
+            return cls(cell, ids, scores, plain["facts"])._checked()
         except FileNotFoundError:
-            raise DataError(f"{path} does not exist.") from None
-        except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} is no record of a benchmark: remove it, and run the plan again.") from error
-        ids = tensors.pop("ids")
-        return cls(cell, ids, {name.removeprefix("score."): score for name, score in tensors.items()}, facts)
+            raise DataError(f"{short_path(path)} does not exist.") from None
+        except (*UNREADABLE, safetensors.SafetensorError) as error:
+            raise DataError(
+                f"{short_path(path)} is no record of a benchmark: remove it, and run the plan again."
+            ) from error
+
+    def _checked(self) -> "Record":
+        """Refuse parts that do not fit each other, which nobody wrote."""
+        right = self.ids.ndim == 1 and self.ids.dtype == torch.int64
+        for score in self.scores.values():
+            right &= score.is_floating_point() and score.shape in {(1,), self.ids.shape}
+        for part in ("model", "seconds"):
+            right &= isinstance(self.facts.get(part, {}), dict)
+        if not right or {measure.name for measure in self.cell.measures} != set(self.scores):
+            raise ValueError("parts do not fit each other")
+        return self

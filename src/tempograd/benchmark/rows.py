@@ -124,7 +124,9 @@ def _removal(metric: str, keys: dict[str, Entry], entry: Entry) -> Measure:
     if "k" not in keys:
         raise entry.wrong(f"{metric} needs k, how many cells go: a count, or a share such as 0.1.")
     amount = keys["k"]
-    k: int | float = amount.value if isinstance(amount.value, int) else amount.number()
+    k: int | float = amount.whole() if type(amount.value) is int else amount.value
+    if not isinstance(k, int):
+        k = amount.number()
     try:
         METRICS[metric](k=k)  # type: ignore[call-arg]  # every metric that removes cells has k
     except TempogradError as error:

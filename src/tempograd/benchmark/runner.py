@@ -20,7 +20,7 @@ import torch
 from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.execute import run_cell, train_model
 from tempograd.benchmark.store import Store
-from tempograd.errors import DataError, OutputError, TempogradError
+from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
 from tempograd.files import writable
 from tempograd.progress import muted, progress
 from tempograd.stopping import STOPS
@@ -56,10 +56,18 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device:
     with _alone(folder):
         store.sweep()
         waiting = [cell for cell in dict.fromkeys(cells) if not store.has_record(cell)]
+        _tell_damaged([path for path in map(store.record_path, waiting) if path.exists()])
         prepare(waiting, folder, root)
         with _hands(workers) as hands:
             failed = _work(_tasks(waiting, store), hands, workers, store, device)
     return Outcome(len(set(cells)) - len(waiting), len(waiting) - len(failed), failed)
+
+
+def _tell_damaged(records: Sequence[Path]) -> None:
+    if records:
+        more = f" and {len(records) - 1} more are no records" if len(records) > 1 else " is no record"
+        cells = "its cell runs" if len(records) == 1 else "their cells run"
+        warn(f"{short_path(records[0])}{more} that can be read: {cells} again.")
 
 
 def prepare(cells: Sequence[Cell], folder: Path, root: Path | None) -> None:

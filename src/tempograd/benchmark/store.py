@@ -8,14 +8,18 @@ from typing import Any
 from torch import nn
 
 from tempograd.benchmark.cell import Cell
-from tempograd.benchmark.record import Record
+from tempograd.benchmark.record import UNREADABLE, Record
 from tempograd.data import DATASETS, Dataset, load_dataset, load_prepared, save_prepared
+from tempograd.errors import DataError, TempogradError, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.files import made, write_atomically
 from tempograd.models import Classifier, load_classifier, save_model
 from tempograd.temporaries import sweep
 
 FOLDERS = ("", "data", "models", "explanations", "records", "failures")
+
+FACTS = ("chosen", "warnings", "seconds")
+"""What is noted of an explanation beside it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,12 @@ class Store:
         path = self.explanation_path(cell)
         if not path.exists():
             return None
-        return Explanation.load(path), json.loads(path.with_suffix(".json").read_text())
+        try:
+            facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            return Explanation.load(path), {name: facts[name] for name in FACTS}
+        except (TempogradError, *UNREADABLE):
+            warn(f"{short_path(path)} or the .json beside it is damaged: its series are explained again.")
+            return None
 
     def save_explanation(self, cell: Cell, explanation: Explanation, facts: dict[str, Any]) -> None:
         path = _ready(self.explanation_path(cell))
@@ -79,7 +88,11 @@ class Store:
             sweep(self.folder / folder)
 
     def has_record(self, cell: Cell) -> bool:
-        return self.record_path(cell).exists()
+        """Whether there is a record of this cell that can be read; half a file is none."""
+        try:
+            return Record.load(self.record_path(cell)).cell == cell
+        except DataError:
+            return False
 
     def save_record(self, record: Record) -> None:
         record.save(self.record_path(record.cell))

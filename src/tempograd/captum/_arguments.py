@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.errors import InputError
 
 
 def inputs_of(inputs: Any) -> tuple[Tensor, ...]:
     """Return the inputs as a tuple of finite tensors with the same rows, a series among them."""
-    tensors = inputs if isinstance(inputs, tuple) else (inputs,)
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    tensors = [checks.as_tensor(x, "inputs") if isinstance(x, Tensor) else x for x in given]
     for number, x in enumerate(tensors):
         if not isinstance(x, Tensor) or not x.is_floating_point():
             kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
@@ -19,7 +21,7 @@ def inputs_of(inputs: Any) -> tuple[Tensor, ...]:
                 f"inputs must be a floating-point tensor or a tuple of them, input {number} is {kind}: what is "
                 "not to be explained goes into additional_forward_args."
             )
-        if x.numel() == 0 or len(x) != len(tensors[0]) or not bool(x.isfinite().all()):
+        if x.ndim == 0 or x.numel() == 0 or len(x) != len(tensors[0]) or not bool(x.isfinite().all()):
             raise InputError(
                 f"Each input must hold finite numbers for the same rows: input {number}, {tuple(x.shape)}, has "
                 f"other rows than the first, {tuple(tensors[0].shape)}, is empty or holds NaN or infinity."
@@ -27,7 +29,7 @@ def inputs_of(inputs: Any) -> tuple[Tensor, ...]:
     if not any(x.ndim == 3 for x in tensors):
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors)
         raise InputError(f"TIMING needs an input of shape (batch, time, channel), got {shapes or 'no input'}.")
-    return tuple(x.detach() for x in tensors)
+    return tuple(tensors)
 
 
 def baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -55,7 +57,7 @@ def target_of(target: Any, batch: int) -> Tensor | None:
     if found.is_floating_point() or found.dtype == torch.bool or found.ndim != 2 or len(found) not in {1, batch}:
         raise InputError(
             f"target must be an integer, a tuple of them, or one of these for each of the {batch} rows, got "
-            f"{target!r}."
+            f"{brief(target)}."
         )
     return found.long()
 

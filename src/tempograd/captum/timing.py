@@ -69,11 +69,12 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         anchored: float | None = None,
         seed: int = 0,
     ) -> None:
+        checks.model(forward_func, "forward_func")
         super().__init__(forward_func)
         self.method = explainers.Timing(
             segments=segments, min_length=min_length, max_length=max_length, anchored=anchored
         )
-        self.seed = checks.whole(seed, "seed", -(2**63))
+        self.seed = checks.seed(seed)
 
     @property
     def multiplies_by_inputs(self) -> bool:
@@ -129,6 +130,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             (batch,) of :math:`\delta`.
         """
         single = isinstance(inputs, Tensor)
+        checks.flag(return_convergence_delta, "return_convergence_delta")
         tensors = arguments.inputs_of(inputs)
         job = Job(
             forward=self.forward_func,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tempograd.brief import brief
+
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 
 
@@ -49,15 +51,11 @@ def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
     import torch
 
-    from tempograd.errors import InputError
+    from tempograd.models.devices import find_device
 
     if name is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:  # torch raises either for a device that is not there
-        raise InputError(f"There is no device {name!r} here: use cpu, or cuda:0 with a GPU.") from error
-    return name
+    return str(find_device(name))
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -70,7 +68,7 @@ def setting(text: str) -> tuple[str, Any]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"write name=value, got {text!r}")
+        raise argparse.ArgumentTypeError(f"write name=value, got {brief(text)}")
     if "," in value and value[:1] not in '[{"':
         return name.strip(), [_plain(part) for part in value.split(",") if part.strip()]
     return name.strip(), _plain(value)
@@ -80,7 +78,7 @@ def _plain(text: str) -> Any:
     word = text.strip()
     try:
         return json.loads({"none": "null", "true": "true", "false": "false"}.get(word.lower(), word))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists without end
         return word
 
 
@@ -90,7 +88,7 @@ def amount(text: str) -> int | float:
         return int(text) if text.isdigit() else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"write a count such as 100 or a share such as 0.1, got {text!r}"
+            f"write a count such as 100 or a share such as 0.1, got {brief(text)}"
         ) from None
 
 
@@ -101,11 +99,11 @@ def steps(text: str) -> str | list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {brief(text)}") from None
 
 
 def command(*words: str, **options: Any) -> str:
-    """Return a command as people can type it; lists are joined by commas, and options that are None left out.
+    """Return a command as people can type it; lists are joined by commas, what is None or False is left out.
 
     Examples
     --------
@@ -115,7 +113,9 @@ def command(*words: str, **options: Any) -> str:
     line = ["tempograd", *(f"./{word}" if word.startswith("-") else word for word in words)]
     for name, value in options.items():
         text = ",".join(value) if isinstance(value, list) else str(value)
-        if value is not None:  # a value that begins with a dash would be taken for an option
+        if isinstance(value, bool):  # an option without a value
+            line += [f"--{name}"] if value else []
+        elif value is not None:  # a value that begins with a dash would be taken for an option
             line += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
     return shlex.join(line)
 

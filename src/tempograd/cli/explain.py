@@ -15,12 +15,24 @@ if TYPE_CHECKING:
     from tempograd.data import Series
 
 
+RESERVED = {  # what is no setting of a method, and where it comes from
+    "model": "--model",
+    "x": "--data",
+    "method": "--method",
+    "train": "--train",
+    "mask": "--data, whose missing values are masked",
+    "missing": "--missing",
+    "ids": "--id",
+    "names": "--id",
+    "times": "--time",
+    "channels": "--channels",
+}
 USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
 NOTES = FORMS + FILES + "\n"
 EXAMPLES = (
     "--model model.safetensors --data state --limit 50 --out E.safetensors",
     "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model model.pt2 --data test.parquet --method gradient_shap --train train.parquet --set points=100",
+    "--model model.pt2 --trust --data test.parquet --method gradient_shap --train train.parquet --set points=100",
 )
 
 
@@ -92,6 +104,7 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.explainers import explain
     from tempograd.kinds import EXPLANATION
 
+    _settings(args)  # a mistake there is told before anything is read
     claim(args, EXPLANATION)
     model, (series, faulty) = read_model(args), _labelled(args)
     if args.limit is not None:
@@ -104,13 +117,23 @@ def run(args: argparse.Namespace) -> None:
         **series.options,
     }
     options |= {} if args.output is None else {"output": args.output}
-    options |= dict(args.settings)
+    options |= _settings(args)
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
     explanation = explain(model, series.x, args.method, train=_pool(args), **options)
     explanation.save(args.out, force=args.force)
     show(explanation, model, series, args, faulty=faulty)
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what ``--set`` says, unless another option must say it."""
+    from tempograd.errors import InputError
+
+    for name, _ in args.settings:
+        if name in RESERVED:
+            raise InputError(f"--set {name}= is no setting of a method: pass {RESERVED[name]}.")
+    return dict(args.settings)
 
 
 def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":

@@ -9,14 +9,14 @@ from tempograd.cli.arguments import add_source, names
 if TYPE_CHECKING:
     from tempograd.data import Dataset, Series
 
-COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align")
+COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
 FILES = """Files of series end in
   .csv .tsv .parquet  tables: one row per series and step (long), per series, step and channel (melted), or per
                       series (wide); empty cells are missing values; columns with obvious names need no option
   .ts                 the text format of the UEA and UCR archives
   .npy                the series x alone
   .npz                arrays by name, of which only x is needed:
-    x         the series (series, time, channel), floating point, a number in every cell
+    x         the series (series, time, channel), floating point, a number in every cell or --missing mask
     mask      like x: 1 where a value was observed, 0 where it is missing
     y         labels (series,) or (series, time): classes (integers or text) or real values
     truth     like x: 1 where a value truly decided the label
@@ -46,6 +46,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "--align",
         choices=("time", "order"),
         help="where series have gaps: one step per distinct time, or per row of a series",
+    )
+    group = parser.add_argument_group("arrays (.npy, .npz)")
+    group.add_argument(
+        "--missing",
+        choices=("error", "mask"),
+        help="NaN is a mistake, or a missing value as an empty cell of a table is, masked and 0 (default: error)",
     )
 
 

@@ -109,7 +109,7 @@ def _percent(share: float) -> str:
 def _report_command(args: argparse.Namespace, *, fits: bool, faulty: bool) -> str:
     """Return the command that shows what was explained, without what would make it fail."""
     source = () if faulty else ("data", "split", "root", "variant", *COLUMNS)
-    options = {name: getattr(args, name) for name in ("model", "weights", *source)}
+    options = {name: getattr(args, name) for name in ("model", "weights", "trust", *source)}
     if not faulty:
         options["split"] = None if args.split == "test" else args.split
         options["classes"] = args.classes if fits else None

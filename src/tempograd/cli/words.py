@@ -3,8 +3,10 @@
 WORDS = {
     "output='raw'": "--output raw",
     "output='probability'": "--output probability",
+    "missing='mask'": "--missing mask",
     "target= ": "--target ",
     "pass draws=": "pass --set draws=",
+    "pass trust=True": "pass --trust",
     "pass force=True": "pass --force",
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError, InputError, MissingExtraError
+from tempograd.errors import DataError, InputError, MissingExtraError, brief, quote, short_path
 from tempograd.progress import PERIOD, progress
 
 if TYPE_CHECKING:
@@ -110,9 +110,11 @@ def _in_one_sentence(memory: str) -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise DataError(
             f"Memory or disk ran out with memory={memory!r}: give more (memory= or TEMPOGRAD_MEMORY) or make room "
-            f"where the cache is ({str(error).splitlines()[0]})."
+            f"where the cache is ({brief(str(error).splitlines()[0], 90)})."
         ) from error
-    except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):
+        raise  # of a query written here
+    except duckdb.Error as error:  # a damaged file can make it raise all others
         # without the cause: DuckDB quotes the whole line, and that is a patient's
         raise DataError(explain(str(error))) from None
 
@@ -126,14 +128,14 @@ def explain(message: str) -> str:
     'a.csv, line 7 has fewer columns than its header, which has 4.'
     """
     line, file = re.search(r"on Line: (\d+)", message), re.search(r"^ *file ?= ?(.+)$", message, re.MULTILINE)
-    where = f"{file[1]}, line {line[1]}" if line and file else ""
+    where = f"{short_path(file[1])}, line {line[1]}" if line and file else ""
     if where and (found := re.search(r'column "(.+)"\. Could not convert string "(.*)" to \'(\w+)\'', message)):
-        return f"{where}: {found[1]} is {found[2]!r}, which is no {NOUNS.get(found[3], found[3])}."
+        return f"{where}: {brief(found[1])} is {quote(found[2])}, which is no {NOUNS.get(found[3], found[3])}."
     if where and (found := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)):
         how = "fewer" if int(found[2]) < int(found[1]) else "more"
         return f"{where} has {how} columns than its header, which has {found[1]}."
     if where and "unterminated quote" in message:
         return f"{where}: a quotation mark is opened and never closed."
     if found := re.search(r"GZIP stream: (.+)", message):
-        return f"{found[1]} is damaged and cannot be unpacked: fetch it again."
-    return f"{where or 'DuckDB stopped'}: {message.splitlines()[0]}"
+        return f"{short_path(found[1])} is damaged and cannot be unpacked: fetch it again."
+    return f"{where or 'DuckDB stopped'}: {brief(message.splitlines()[0], 200).removesuffix('.')}."

@@ -1,13 +1,17 @@
 """Finding and opening the files of a data set, with sentences that say what to do when that fails."""
 
 import gzip
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from tempograd.errors import DataError
+from tempograd.errors import DataError, TempogradError, short_path
+
+LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file of one endless line has not
 
 
 def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -> Path:
@@ -37,16 +41,67 @@ def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -
 
 
 @contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Read a file inside the block: whatever is wrong with the file becomes one sentence about it.
+
+    It must be an ordinary file, because reading a pipe would wait for ever, and it must not change meanwhile.
+    """
+    where, before = short_path(path), _state(path)
+    fault: TempogradError | None = None
+    try:
+        with path.open("rb"):  # whoever reads it, the reason why that cannot be is said here
+            pass
+        yield
+    except TempogradError as error:
+        fault = error
+    except UnicodeDecodeError:
+        fault = DataError(f"{where} is no text in UTF-8: save it as UTF-8, or give it the ending of what it is.")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        fault = DataError(f"{where} is damaged and cannot be unpacked ({error}): fetch it again.")
+    except MemoryError:
+        fault = DataError(f"{where} needs more memory than there is: cut it into several files.")
+    except OSError as error:
+        fault = DataError(f"{where} cannot be read: {error.strerror or error}.")
+    if _state(path) != before:
+        raise DataError(f"{where} changed while it was read: read it again when it is complete.") from fault
+    if fault is not None:
+        raise fault
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what changes with an ordinary file's content; anything else is refused."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{short_path(path)} does not exist.") from None
+    except (OSError, ValueError) as error:  # a name too long, a zero byte in it
+        raise DataError(
+            f"{short_path(path)} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise DataError(f"{short_path(path)} is a folder.")
+    if not stat.S_ISREG(found.st_mode):
+        raise DataError(f"{short_path(path)} is a device or a pipe: write its content to a file first.")
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
     """Open a text file, gzipped if its name ends in ``.gz``; a damaged one gives one sentence."""
-    try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8") as file
-        ):
-            yield file
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no text file: byte {error.start} is not UTF-8.") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is damaged and cannot be unpacked ({error}): fetch it again.") from error
+    with (
+        reading(path),
+        gzip.open(path, "rt", encoding="utf-8-sig")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8-sig") as file,
+    ):
+        yield file
+
+
+def lines(path: Path, file: TextIO) -> Iterator[str]:
+    """Yield the lines of a text file; one that no text has is refused."""
+    for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), ""), start=1):
+        if "\0" in line:
+            raise DataError(f"{short_path(path)}, line {number} holds zero bytes: save the file as text in UTF-8.")
+        if len(line) == LONGEST_LINE:
+            raise DataError(f"{short_path(path)}, line {number} never ends: this is no file of series.")
+        yield line

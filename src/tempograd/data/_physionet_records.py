@@ -2,10 +2,8 @@
 
 import gzip
 import re
-import sys
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +13,7 @@ from typing import IO, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError
+from tempograd.errors import DataError, brief, quote, short_path
 
 HEADER = b"Time,Parameter,Value\n"
 RECORD = re.compile(r"(?:^|/)([0-9]{1,9})\.txt$")
@@ -23,14 +21,6 @@ LARGEST = 10_000_000  # bytes; the records have some ten thousand
 CHUNK = 1 << 20
 LONGEST = 24  # characters of a number
 HOURS = 48
-DAMAGES = (
-    gzip.BadGzipFile,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    RuntimeError,  # zip files with a password or an unknown compression
-)
 EMPTY, RECORD_ID = "", "RecordID"
 
 Bytes = NDArray[np.uint8]
@@ -92,8 +82,12 @@ def _texts(path: Path) -> Iterator[tuple[int, bytes]]:
             seen.add(int(number[1]))
             with file() as opened:
                 yield int(number[1]), opened.read().replace(b"\r\n", b"\n").rstrip() + b"\n"
-    except (*DAMAGES, getattr(sys.modules.get("lzma"), "LZMAError", EOFError)) as error:
-        raise DataError(f"{path} is damaged and cannot be unpacked ({error}): fetch it again.") from error
+    except DataError:
+        raise
+    except Exception as error:  # zip, tar, gzip and xz fail in a dozen ways
+        raise DataError(
+            f"{short_path(path)} is damaged and cannot be unpacked ({brief(str(error), 90)}): fetch it again."
+        ) from error
 
 
 def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
@@ -221,8 +215,8 @@ def _is_number(cell: bytes) -> bool:
 
 
 def _refuse(path: Path, number: int, line: int, row: bytes, expected: str) -> NoReturn:
-    shown = row[:60].decode("utf-8", "replace")
-    raise DataError(f"Line {line} of {number}.txt in {path} is {shown!r}, expected {expected}.")
+    shown = quote(row[:100].decode("utf-8", "replace"), 60)
+    raise DataError(f"Line {line} of {number}.txt in {short_path(path)} is {shown}, expected {expected}.")
 
 
 def _check_ids(rows: Rows, value: NDArray[np.float64], named: NDArray[np.bool_]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError
+from tempograd.errors import DataError, brief, short_path
 
 PLAIN_TYPE = re.compile(r"[iuf][1248]|b1|O8?")  # the types that an array in such a file may have
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -40,7 +40,9 @@ def read_npy(path: Path) -> NDArray[Any]:
     except DataError:
         raise
     except Exception as error:  # a damaged pickle can make the unpickler raise anything
-        raise DataError(f"{path} is no array that can be read ({error}): fetch it again.") from error
+        raise DataError(
+            f"{short_path(path)} is no array that can be read ({brief(str(error), 90)}): fetch it again."
+        ) from error
 
 
 def _unpickled(file: IO[bytes], path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -60,9 +62,10 @@ class _Rebuilder(Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         stand_in = STAND_INS.get((module.replace("numpy._core", "numpy.core"), name))
         if stand_in is None:
+            wanted = brief(f"{module}.{name}", 60)
             raise DataError(
-                f"{self.path} asks for {module}.{name}, but only plain numpy arrays are read from it: nothing "
-                "was run, and the file is not to be trusted."
+                f"{short_path(self.path)} asks for {wanted}, but only plain numpy arrays are read from it: "
+                "nothing was run, and the file is not to be trusted."
             )
         return stand_in
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.data._files import open_text
-from tempograd.errors import DataError
+from tempograd.errors import DataError, brief, quote, short_path
 
 Floats = NDArray[np.float64]
 
@@ -26,18 +26,18 @@ class Rows:
     def start(self, first: int) -> "Rows":
         """Leave out the rows before ``first``; a file with nothing after them is refused."""
         if first >= len(self.texts):
-            raise DataError(f"{self.path} holds no series: fetch it again.")
+            raise DataError(f"{short_path(self.path)} holds no series: fetch it again.")
         return Rows(self.path, self.texts[first:], self.lines[first:])
 
     def fault(self, row: SupportsIndex, what: str) -> DataError:
         """Say what is wrong with one row."""
-        return DataError(f"{self.path} is damaged in line {self.lines[row]} ({what}): fetch it again.")
+        return DataError(f"{short_path(self.path)} is damaged in line {self.lines[row]} ({what}): fetch it again.")
 
 
 def read_rows(path: Path) -> Rows:
     """Read a text file; an empty one is refused."""
     with open_text(path) as file:
-        texts = file.read().removeprefix("\ufeff").splitlines()
+        texts = file.read().splitlines()
     filled = [number for number, text in enumerate(texts, start=1) if text.strip()]
     return Rows(path, [texts[number - 1].strip(" ") for number in filled], filled).start(0)
 
@@ -79,8 +79,9 @@ def _first_fault(rows: Rows, separator: str | None, names: Sequence[str], texts:
             return rows.fault(row, f"{len(cells)} cells instead of {len(names)}")
         for name, cell in list(zip(names, cells, strict=True))[texts:]:
             if not _is_finite(cell):
-                return rows.fault(row, f"{name} is {cell.strip()!r}, which is no finite number")
-    return DataError(f"{rows.path} cannot be read as numbers ({otherwise}): fetch it again.")
+                return rows.fault(row, f"{brief(name)} is {quote(cell.strip())}, which is no finite number")
+    reason = brief(otherwise, 90)
+    return DataError(f"{short_path(rows.path)} cannot be read as numbers ({reason}): fetch it again.")
 
 
 def _is_finite(cell: str) -> bool:

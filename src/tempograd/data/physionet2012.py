@@ -1,5 +1,6 @@
 """PhysioNet 2012: two days in intensive care, and whether the patient leaves the hospital alive."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tempograd.data._files import locate, open_text
 from tempograd.data._physionet_records import HOURS, Records, read_records
 from tempograd.data.base import Dataset, Split
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError
+from tempograd.errors import DataError, quote, short_path
 
 VARIANTS = ("hourly", "with_static", "published")
 ENDINGS = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar", ".zip")
@@ -176,25 +177,22 @@ def _read_set(root: Path | None, letter: str) -> Stays:
 def read_outcomes(path: Path) -> dict[int, int]:
     """Which records died in the hospital: 1, else 0."""
     died: dict[int, int] = {}
+    where = short_path(path)
     with open_text(path) as file:
         for line, text in enumerate(file, start=1):
             row = text.strip()
             if line == 1:
                 if row != OUTCOME_HEADER:
-                    raise DataError(f"Line 1 of {path} is {row[:80]!r}, expected {OUTCOME_HEADER!r}.")
+                    raise DataError(f"Line 1 of {where} is {quote(row, 60)}, expected {OUTCOME_HEADER!r}.")
                 continue
             fields = row.split(",")
-            if (
-                len(fields) != 6
-                or not (fields[0].isascii() and fields[0].isdigit())
-                or fields[5] not in {"0", "1"}
-            ):
+            if len(fields) != 6 or not re.fullmatch("[0-9]{1,18}", fields[0]) or fields[5] not in {"0", "1"}:
                 raise DataError(
-                    f"Line {line} of {path} is {row[:80]!r}, expected six numbers with the record first and 0 "
-                    "or 1 (In-hospital_death) last."
+                    f"Line {line} of {where} is {quote(row, 60)}, expected six numbers with the record first and "
+                    "0 or 1 (In-hospital_death) last."
                 )
             if int(fields[0]) in died:
-                raise DataError(f"Line {line} of {path} is a second one for record {fields[0]}: fetch it again.")
+                raise DataError(f"Line {line} of {where} is a second one for record {fields[0]}: fetch it again.")
             died[int(fields[0])] = int(fields[5])
     return died
 

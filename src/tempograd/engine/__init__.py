@@ -1,6 +1,7 @@
 """One engine for all methods: series × path points, or series × perturbations, in pieces that fit."""
 
 from tempograd.engine.ahead import Ahead, Landing
+from tempograd.engine.asking import asked
 from tempograd.engine.average import Estimate, WeightedMean
 from tempograd.engine.change import change
 from tempograd.engine.chunks import Chunks, pieces
@@ -61,6 +62,7 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "answered",
+    "asked",
     "at_every_step",
     "both_logits",
     "by_class",

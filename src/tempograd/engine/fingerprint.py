@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine.bits import grouped
-from tempograd.engine.modules import Model, modules_of
+from tempograd.engine.modules import Model, modules_of, require_numbers
 
 
 def fingerprint(model: Model) -> Callable[[], str]:
@@ -30,6 +30,7 @@ def fingerprint(model: Model) -> Callable[[], str]:
 
 
 def _fingerprint(module: nn.Module) -> Callable[[], str]:
+    require_numbers(module)
     items = module.state_dict().items()
     state = sorted(((key, value) for key, value in items if isinstance(value, Tensor)), key=lambda item: item[0])
     digest = hashlib.sha256()

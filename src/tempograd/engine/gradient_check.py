@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.brief import brief
 from tempograd.engine.evidence import CURVED, EDGE, NAMES, NOISE
+from tempograd.errors import InputError
 
 GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
 NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that part of the map's size
@@ -72,6 +74,16 @@ class GradientCheck:
 
     def __len__(self) -> int:
         return len(self.found)
+
+    def verify(self) -> None:
+        """Refuse parts, read from a file, that are not of the kind and size that they must have."""
+        count = len(self)
+        for name, part in vars(self).items():
+            shape = (count, 2) if name == "nearby" else (count,)
+            if part.shape != shape or part.is_floating_point() != (name != "found"):
+                raise InputError(f"gradient_check.{name} must have shape {shape}, got {brief(part)}.")
+        if bool(((self.found < 0) | (self.found >= len(WORDS))).any()):
+            raise InputError(f"gradient_check.found must lie in 0 … {len(WORDS) - 1}.")
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the check of some of the series."""

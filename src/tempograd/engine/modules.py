@@ -4,15 +4,23 @@ import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from tempograd.errors import InputError, ModelError
 
 Model = Callable[[Tensor], Tensor]
 DEEP = 6  # function in function in container …
 MANY = 2000  # objects looked at, so that a function that holds a data set costs nothing
 CONTAINERS = (list, tuple, set, frozenset)
+NO_NUMBERS = (
+    "The model has weights on the device meta, which holds no numbers: load them with "
+    "model.load_state_dict(state, assign=True)."
+)
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
 
 
@@ -34,12 +42,34 @@ def modules_of(model: Model) -> list[nn.Module]:
     >>> modules_of(lambda z: net(z.mean(1))) == [net]
     True
     """
+    _require_model(model)
     module = owner(model)
     if module is not None:
         return [module]
     found = [part for part in reached(model) if isinstance(part, nn.Module)]
     inside = {id(part) for module in found for part in module.modules() if part is not module}
     return [module for module in found if id(module) not in inside]
+
+
+def _require_model(model: Any) -> None:
+    """Refuse what cannot be called with series, or not here; every use of a model begins with its modules."""
+    if isinstance(model, type):
+        raise InputError(f"The model is the class {model.__name__}: pass an object of it, {model.__name__}(…).")
+    if not callable(model):
+        kind = "None" if model is None else f"of type {type(model).__name__}"
+        raise InputError(
+            f"The model must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
+            f"{': read a file with tempograd.load_model' if isinstance(model, (str, Path)) else ''}."
+        )
+    if torch._C._are_functorch_transforms_active():
+        raise InputError(
+            "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
+            "call tempograd outside of it."
+        )
+    if torch.empty(0).is_meta:
+        raise InputError(
+            "torch's default device is meta, which holds no numbers: call torch.set_default_device('cpu') first."
+        )
 
 
 def is_compiled(model: Model) -> bool:
@@ -57,6 +87,8 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
     for module in modules_of(model):
         for tensor in chain(module.parameters(), module.buffers()):
+            if tensor.is_meta:
+                raise ModelError(NO_NUMBERS)
             if tensor.is_floating_point():
                 return tensor.device, tensor.dtype
     if owner(model) is None:
@@ -67,6 +99,18 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
         if x.device.type == "cpu" and loose:
             return loose[0].device, x.dtype
     return x.device, x.dtype
+
+
+def require_numbers(module: nn.Module) -> None:
+    """Refuse a module with weights that were never loaded."""
+    for tensor in chain(module.parameters(), module.buffers()):
+        if is_lazy(tensor):
+            raise ModelError(
+                "The model has lazy layers that were never called, so they have no weights yet: call the model "
+                "once with series, or load its weights."
+            )
+        if tensor.is_meta:
+            raise ModelError(NO_NUMBERS)
 
 
 def reached(model: Any) -> Iterator[Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from tempograd import checks
 from tempograd.engine.holding import Hold
-from tempograd.errors import InputError
 
 PRECISIONS = ("full", "tf32", "bf16")
 
@@ -21,8 +21,7 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
     products of recurrent and convolutional layers to TF32 (10 bits) on a GPU. ``"tf32"`` does so for all float32
     products on a GPU. ``"bf16"`` is torch's autocast with 8 bits, on any device.
     """
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be 'full', 'tf32' or 'bf16', got {precision!r}.")
+    checks.one_of(precision, "precision", PRECISIONS)
     if precision == "bf16":
         with torch.autocast(device.type, torch.bfloat16):
             yield

@@ -4,14 +4,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.modules import module as nn_module
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.engine.chunks import out_of_memory
 from tempograd.engine.modules import Model
 from tempograd.engine.quiet import running
 from tempograd.errors import InputError, ModelError, TempogradError
+from tempograd.models.outputs import numbers_of
 
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
@@ -21,6 +25,8 @@ ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two prec
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
+ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to")  # how Python counts arguments
+LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
 
 
@@ -85,16 +91,23 @@ def raw(model: Model, z: Tensor) -> Tensor:
         if message is None:
             raise
         raise ModelError(message) from error
-    if not isinstance(answer, Tensor):
+    except TypeError as error:
+        if not ARITY.search(str(error)) or _deep(error):
+            raise
         raise ModelError(
-            f"The model must return a tensor, got {type(answer).__name__}: "
-            "wrap it in a function that returns the tensor to be explained."
-        )
-    if answer.ndim == 0 or len(answer) != len(z):
-        raise ModelError(
-            f"The model must return one row per series: {len(z)} series gave shape {tuple(answer.shape)}."
-        )
+            f"The model cannot be called with series alone ({_first(str(error))}): pass a function of the series "
+            "that gives it the rest."
+        ) from error
+    answer = numbers_of(answer, z)
     return answer[:, None] if answer.ndim == 1 else answer
+
+
+def _deep(error: Exception) -> bool:
+    """Tell whether an error comes from inside a model, rather than from the call of it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_filename not in {__file__, nn_module.__file__}
 
 
 def _plain(said: str, z: Tensor) -> str | None:
@@ -107,8 +120,7 @@ def _plain(said: str, z: Tensor) -> str | None:
     if ELSEWHERE.search(said):
         return (
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
-            f"({said.strip().splitlines()[0].rstrip('.')}): if a function hides its module, pass "
-            "tempograd.wrap(module, call=function), so that series are sent to where its weights are."
+            f"({_first(said)}): if a function hides its module, pass tempograd.wrap(module, call=function)."
         )
     return None
 
@@ -131,8 +143,13 @@ def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable
     given, names = (batch, time, channels), "(batch, time, channel)"
     if layout == "BDT":
         given, names = (batch, channels, time), "(batch, channel, time)"
-    said = str(error).strip().split("\n")[0].rstrip(".")
-    return f"The model cannot take x of shape {given}, read as {names}: {said}{advice()}."
+    return f"The model cannot take x of shape {given}, read as {names}: {_first(str(error))}{advice()}."
+
+
+def _first(said: str) -> str:
+    """Return the first line of what torch says, cut where it is long."""
+    line = (said.strip().splitlines() or [""])[0].rstrip(".")
+    return line if len(line) <= LONG else f"{line[: LONG - 1]}…"
 
 
 def pick(answer: Tensor, target: Target) -> Tensor:
@@ -150,7 +167,7 @@ def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: st
     """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
-    if isinstance(target, bool):
+    if isinstance(target, (bool, np.bool_)):
         raise InputError("target must be an integer, a tensor or a function, got a bool.")
     tensor = checks.numbers(target, "target").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
@@ -187,7 +204,7 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str |
         return torch.arange(answer.shape[1]) == lengths[:, None] - 1
     if isinstance(steps, str):
         if steps not in {"own", WHERE_PER_STEP}:
-            raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {steps!r}.")
+            raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {brief(steps)}.")
         return "own"
     count, time = len(lengths), answer.shape[1]
     before_padding = torch.arange(time) < lengths[:, None]
@@ -197,9 +214,9 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str |
     if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
         return tensor.expand(count, time)
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:
-        raise InputError(f"steps must be an integer or a list of integers below {time}, got {steps!r}.")
+        raise InputError(f"steps must be an integer or a list of integers below {time}, got {brief(steps)}.")
     if bool(((tensor < 0) | (tensor >= time)).any()):
-        raise InputError(f"steps must lie in 0 … {time - 1}, got {tensor.tolist()}.")
+        raise InputError(f"steps must lie in 0 … {time - 1}, got {brief(steps)}.")
     chosen = torch.zeros(time, dtype=torch.bool)
     chosen[tensor.long()] = True
     return chosen.expand(count, time)

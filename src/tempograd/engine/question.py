@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tempograd import checks
 from tempograd.engine.ahead import Landing
+from tempograd.engine.asking import asked
 from tempograd.engine.chunks import Chunks
 from tempograd.engine.findings import Findings
 from tempograd.engine.guess import PROBABILITY, Guess
@@ -23,13 +23,11 @@ from tempograd.engine.prediction import (
     by_class,
     default_class,
     link,
-    misfit,
     pick,
     resolve_steps,
     resolve_target,
 )
 from tempograd.engine.resuming import answered
-from tempograd.engine.touched import advice
 from tempograd.errors import InputError, ModelError
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -102,25 +100,30 @@ class Question:
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
+        missing: str = "error",
         chunk: int | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be quiet."""
-        if output not in OUTPUTS:
-            raise InputError(f"output must be 'probability' or 'raw', got {output!r}.")
+        checks.one_of(output, "output", OUTPUTS)
+        checks.one_of(missing, "missing", ("error", "mask"))
         if callable(target) and steps is not None:
             raise InputError(
                 "steps= cannot be combined with a function as target: pick the steps in the function."
             )
-        x = checks.series(x, layout)
+        x = checks.series(x, layout, gaps=missing == "mask")
         if layout == "BDT" and mask is not None:
             mask = checks.as_tensor(mask, "mask")
             mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
         observed = checks.observed(mask, x)
+        if missing == "mask":
+            x, observed, absent = checks.without_gaps(x, observed, baseline, "baseline")
+        else:
+            absent = checks.fill(baseline, x, observed, "baseline")
         device, dtype = place(model, x)
         return cls(
             model=model,
             x=x,
-            baseline=checks.fill(baseline, x, observed, "baseline"),
+            baseline=absent,
             mask=observed,
             lengths=checks.lengths(observed, x),
             ids=checks.identifiers(ids, len(x)),
@@ -128,7 +131,7 @@ class Question:
             asked_steps=steps,
             output=str(output),
             guessed=isinstance(output, Guess),
-            seed=_seed(seed),
+            seed=checks.seed(seed),
             device=device,
             dtype=dtype,
             chunk=chunk,
@@ -250,16 +253,9 @@ class Question:
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
         """
-        try:
+        if self.target is not None:
             return answered(self.model, z, alike)
-        except (RuntimeError, ValueError, AssertionError) as error:  # the last by exported programs
-            message = self._misfit(error, z) if self.target is None else None
-            if message is None:
-                raise
-            raise ModelError(message) from error
-
-    def _misfit(self, error: Exception, z: Tensor) -> str | None:
-        return misfit(error, self.x.shape, self.layout, lambda: advice(self.model, z, self.layout))
+        return asked(self.model, z, alike, shape=self.x.shape, layout=self.layout)
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""
@@ -283,16 +279,10 @@ def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Send a tensor to a device; what is one number many times over travels once."""
     few = part
     for axis, stride in enumerate(part.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 else few
+        few = few.narrow(axis, 0, 1) if stride == 0 and len(part) else few
     return few.to(device, dtype).expand_as(part)
 
 
 def _repeat(part: Any, points: int) -> Any:
     """Give every path point of a series what belongs to the series."""
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
-
-
-def _seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise InputError(f"seed must be an integer, got {seed!r}.")
-    return int(seed)

@@ -9,12 +9,11 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
-from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from tempograd.engine.bits import Bits
 from tempograd.engine.holding import Hold
-from tempograd.engine.modules import Model, is_compiled, modules_of, place
+from tempograd.engine.modules import Model, is_compiled, modules_of, place, require_numbers
 from tempograd.errors import ModelError
 
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
@@ -94,6 +93,7 @@ class _Call:
         """Bring a module to rest, with everything in it."""
         if id(module) in self._touched:
             return
+        require_numbers(module)
         parts = list(module.modules())
         self._touched.update(map(id, parts))
         self._remember_weights(module)
@@ -121,7 +121,7 @@ class _Call:
             buffer.restore()
 
     def _remember_weights(self, module: nn.Module) -> None:
-        weights = [weight for weight in module.parameters() if not is_lazy(weight)]
+        weights = list(module.parameters())
         few = sum(weight.numel() for weight in weights) <= LARGE
         versions = [weight._version for weight in weights]
         self._weights.append((module, weights, Bits(weights) if few else None, versions))

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from tempograd.engine import Model, owner, predict, spare
 from tempograd.errors import InputError, ModelError
 
+SOME = 8  # layers that a message names
+
 
 def copied(model: Model) -> Model:
     """Return a copy with its own weights; a method such as ``net.predict`` then belongs to the copied net."""
@@ -81,7 +83,8 @@ def find_embedding(model: Model, x: Tensor, layer: str | None) -> Reader:
         return Reader(model, _last_linear(model, module, x), inward=True)
     known = [name for name, _ in module.named_modules() if name]
     if layer not in known:
-        raise InputError(f"The model has no layer {layer!r}: embedding must be one of {', '.join(known)}.")
+        some = ", ".join(known[:SOME]) + (", …" if len(known) > SOME else "")
+        raise InputError(f"The model has no layer {layer!r}: embedding must be one of {some}.")
     return Reader(model, layer, inward=False)
 
 

@@ -60,7 +60,7 @@ def learn(
 
     The same seed gives the same weights on a CPU; the global random state is neither used nor changed.
     """
-    seed, (device, dtype) = checks.whole(seed, "seed", -(2**63)), place(model, x)
+    seed, (device, dtype) = checks.seed(seed), place(model, x)
     dtype = torch.promote_types(dtype, torch.float32)
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=rng)

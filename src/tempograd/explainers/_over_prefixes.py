@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tempograd.brief import brief
 from tempograd.engine import Prefixes, Question, pieces
 from tempograd.engine.findings import is_probability
 from tempograd.errors import InputError, ModelError
@@ -28,8 +29,8 @@ def over_prefixes(
     asked = question.asked_steps
     if asked is not None and not (isinstance(asked, str) and asked == "own"):
         raise InputError(
-            f"{method} scores a value by the predictions from its own step on, got steps={asked!r}: leave steps "
-            "out, or use integrated_gradients."
+            f"{method} scores a value by the predictions from its own step on, got steps={brief(asked)}: leave "
+            "steps out, or use integrated_gradients."
         )
     values = torch.zeros(question.x.shape, device=question.x.device)
 

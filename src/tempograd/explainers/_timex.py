@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
+from tempograd.brief import brief
 from tempograd.engine import Model, Question, mutable_if_needed, owner, place, quiet
 from tempograd.engine.findings import is_probability
-from tempograd.errors import InputError, SettingError, UnknownNameError
+from tempograd.errors import InputError, UnknownNameError
 from tempograd.explainers._embedding import copied
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import REAL
@@ -45,29 +46,14 @@ class MaskNetwork(Explainer):
     choose_by_if_published: ClassVar[dict[str, str]] = {}
     """What the released code chooses the epoch by, under the key of that quirk."""
 
-    epochs: int = 50
-    batch: int = 32
-    learning_rate: float = 1e-4
-    weight_decay: float = 1e-3
-    prior: float = 0.5
-    sparsity: float = 2.0
-    connection: float = 4.0
+    epochs: int = settings.whole(50)
+    batch: int = settings.whole(32, least=2)
+    learning_rate: float = settings.positive(1e-4)
+    weight_decay: float = settings.number(1e-3)
+    prior: float = settings.number(0.5, high=1.0, closed=(False, False))
+    sparsity: float = settings.number(2.0)
+    connection: float = settings.number(4.0)
     network: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.whole(self.epochs, "epochs", 1)
-        checks.whole(self.batch, "batch", 2)
-        if not checks.real(self.learning_rate, "learning_rate") > 0:
-            raise SettingError(f"learning_rate must be positive, got {self.learning_rate!r}.")
-        if not 0 < checks.real(self.prior, "prior") < 1:
-            raise SettingError(f"prior must lie between 0 and 1, got {self.prior!r}.")
-        self._check_weights("weight_decay", "sparsity", "connection")
-
-    def _check_weights(self, *names: str) -> None:
-        for name in names:
-            if not checks.real(getattr(self, name), name) >= 0:
-                raise SettingError(f"{name} must not be negative, got {getattr(self, name)!r}.")
 
     @classmethod
     def published(cls, dataset: str) -> Self:
@@ -90,7 +76,7 @@ class MaskNetwork(Explainer):
             Decides initial weights, order, gates and dropout. On a CPU the same seed gives the same fit.
         """
         x = checks.series(x, name="the training series")
-        seed = checks.whole(seed, "seed", -(2**63)) % 2**63
+        seed = checks.seed(seed) % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
         return mutable_if_needed(lambda: self._learnt_from(model, x, seed))
@@ -165,7 +151,7 @@ def _check(question: Question, method: str) -> None:
     """Refuse questions about other answers than the ones the generator was learnt for."""
     if question.asked_steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={question.asked_steps!r}: leave steps out."
+            f"{method} explains all steps together, got steps={brief(question.asked_steps)}: leave steps out."
         )
     if question.output == "raw":
         with torch.no_grad():

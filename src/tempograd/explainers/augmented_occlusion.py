@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
 from tempograd.draws import Purpose, below, keys, per_point
 from tempograd.engine import Block, Model, Question
 from tempograd.engine.chunks import CELLS
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.errors import UnknownNameError
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import REAL, SYNTHETIC
 from tempograd.explainers._single_cells import check_training, replace_cells
@@ -62,18 +62,10 @@ class AugmentedOcclusion(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7", "B8"})
 
-    samples: int = 10
-    marginal: str = "per_time"
-    over: str = "target"
+    samples: int = settings.whole(10)
+    marginal: str = settings.choice("per_time", MARGINALS)
+    over: str = settings.choice("target", OVER)
     rows: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.whole(self.samples, "samples", 1)
-        if self.marginal not in MARGINALS:
-            raise SettingError(f"marginal must be 'per_time' or 'pooled', got {self.marginal!r}.")
-        if self.over not in OVER:
-            raise SettingError(f"over must be 'target' or 'all', got {self.over!r}.")
 
     @classmethod
     def published(cls, dataset: str) -> Self:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
+from tempograd.brief import brief
 from tempograd.engine import (
     Model,
     Question,
@@ -21,7 +22,7 @@ from tempograd.engine import (
 from tempograd.engine.guess import PROBABILITY
 from tempograd.engine.realisation import generators_kept
 from tempograd.engine.second_look import FEW, asked_twice, second_look, trusted
-from tempograd.errors import InputError, UnknownNameError, warn
+from tempograd.errors import InputError, SettingError, UnknownNameError, warn
 from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
 from tempograd.explainers._far_scale import at_any_scale
 from tempograd.explainers._over_draws import over_draws
@@ -79,9 +80,13 @@ class Explainer(ABC):
     quirks: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     def __post_init__(self) -> None:
+        settings.check(self)
+        if not isinstance(self.quirks, (frozenset, set, list, tuple)):
+            raise SettingError(f"quirks must be a set of keys, got {brief(self.quirks)}.")
         for key in self.quirks:
-            if key not in self.known_quirks:
+            if not isinstance(key, str) or key not in self.known_quirks:
                 raise UnknownNameError(f"quirk of {type(self).__name__}", key, self.known_quirks)
+        object.__setattr__(self, "quirks", frozenset(self.quirks))
 
     @classmethod
     def published(cls, dataset: str) -> Self:
@@ -125,6 +130,7 @@ class Explainer(ABC):
         seed: int = 0,
         ids: Any = None,
         layout: str = "BTD",
+        missing: str = "error",
         draws: int = 1,
         chunk: int | None = None,
         precision: str = "full",
@@ -156,6 +162,10 @@ class Explainer(ABC):
             By default 0, 1, …
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+        missing : {"error", "mask"}
+            What NaN in ``x`` is: a mistake, or a value that was not observed. Such cells are then left out as
+            ``mask`` leaves cells out, beside those, and hold the baseline where the model reads them; the
+            explanation's ``x`` is the series as the model read it, and its ``mask`` tells which cells it lacks.
         draws : int
             For a model that draws random numbers: how many realisations of it are explained and averaged, each
             with random numbers that all series and all their perturbations share.
@@ -168,8 +178,9 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
-        self._check_call(target, chunk)
-        draws = checks.whole(draws, "draws", 1)
+        self._check_call(model, target, chunk, gradient_check)
+        x = checks.as_tensor(x, "x")  # before torch is asked for anything
+        draws = checks.whole(draws, "draws", 1, settings.LARGEST)
         with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
@@ -182,6 +193,7 @@ class Explainer(ABC):
                 seed=seed,
                 ids=ids,
                 layout=layout,
+                missing=missing,
                 chunk=chunk,
             )
             question.checked = gradient_check and not self.quirks and not isinstance(steps, str)
@@ -237,7 +249,9 @@ class Explainer(ABC):
             return found
         return found._replace(change=change(question))  # which a map of zeros may have to explain
 
-    def _check_call(self, target: Any, chunk: Any) -> None:
+    def _check_call(self, model: Any, target: Any, chunk: Any, gradient_check: Any) -> None:
+        checks.model(model)
+        checks.flag(gradient_check, "gradient_check")
         if chunk is not None:
             checks.whole(chunk, "chunk", 1)
         if self.needs_fit and self.learnt is None:

@@ -8,10 +8,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.draws import Purpose, keys, normal, split
 from tempograd.engine import Question
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.errors import UnknownNameError
 from tempograd.explainers._contrast import contrast
 from tempograd.explainers._mask_training import Piece, Problem, descend, precision, together
 from tempograd.explainers._path import Attribution
@@ -83,20 +83,12 @@ class ContraLSP(Explainer):
     shared: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B6", "0.3.5", "0.3.6"})
 
-    mask_weight: float = 1.0
-    replacement_weight: float = 1.0
-    sigma: float = 0.5
-    epochs: int = 500
-    lr: float = 0.01
-    contrastive: str = "none"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.not_negative(mask_weight=self.mask_weight, replacement_weight=self.replacement_weight)
-        checks.positive(sigma=self.sigma, lr=self.lr)
-        checks.whole(self.epochs, "epochs", 1)
-        if self.contrastive not in CONTRASTS:
-            raise SettingError(f"contrastive must be 'none' or 'triplet', got {self.contrastive!r}.")
+    mask_weight: float = settings.number(1.0)
+    replacement_weight: float = settings.number(1.0)
+    sigma: float = settings.positive(0.5)
+    epochs: int = settings.whole(500)
+    lr: float = settings.positive(0.01)
+    contrastive: str = settings.choice("none", CONTRASTS)
 
     @classmethod
     def published(cls, dataset: str) -> Self:

@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.engine import Question, pieces
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.errors import UnknownNameError
 from tempograd.explainers._areas import area_term, misread, time_term
 from tempograd.explainers._mask_training import Piece, Problem, descend, precision, read
 from tempograd.explainers._path import Attribution
@@ -100,35 +100,16 @@ class Dynamask(Explainer):
     blends_steps: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B5", "B6", "0.3.5", "0.3.6", "4.2", "4.3"})
 
-    areas: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-    perturbation: str = "mean"
-    width: float = 2.0
-    epochs: int = 500
-    lr: float = 0.01
-    size_weight: float = 0.1
-    growth: float = 100.0
-    time_weight: float = 0.1
-    deletion: bool = False
-    tolerance: float | None = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.areas, (tuple, list)):
-            raise SettingError(f"areas must be a tuple of shares, got {self.areas!r}.")
-        object.__setattr__(self, "areas", tuple(checks.real(area, "an area") for area in self.areas))
-        if not self.areas or any(b <= a for a, b in zip((0.0, *self.areas), self.areas, strict=False)):
-            raise SettingError(f"areas must be increasing shares above 0, got {self.areas}.")
-        if self.areas[-1] > 1:
-            raise SettingError(f"areas must not be above 1, got {self.areas[-1]}.")
-        if self.perturbation not in PERTURBATIONS:
-            raise SettingError(
-                f"perturbation must be one of {', '.join(PERTURBATIONS)}, got {self.perturbation!r}."
-            )
-        checks.whole(self.epochs, "epochs", 1)
-        checks.positive(width=self.width, lr=self.lr, growth=self.growth)
-        checks.not_negative(size_weight=self.size_weight, time_weight=self.time_weight)
-        if self.tolerance is not None:
-            checks.positive(tolerance=self.tolerance)
+    areas: tuple[float, ...] = settings.shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
+    perturbation: str = settings.choice("mean", PERTURBATIONS)
+    width: float = settings.positive(2.0)
+    epochs: int = settings.whole(500)
+    lr: float = settings.positive(0.01)
+    size_weight: float = settings.number(0.1)
+    growth: float = settings.positive(100.0)
+    time_weight: float = settings.number(0.1)
+    deletion: bool = settings.flag(False)
+    tolerance: float | None = settings.positive(0.05, optional=True)
 
     @classmethod
     def published(cls, dataset: str) -> Self:

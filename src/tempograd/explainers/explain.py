@@ -4,7 +4,10 @@ import inspect
 from dataclasses import fields
 from typing import Any
 
+from torch import Tensor
+
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.engine import Model
 from tempograd.errors import InputError, UnknownNameError
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -38,6 +41,7 @@ def explain(
         - ``seed``: of the random draws
         - ``ids``: distinct integers that name the series
         - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
+        - ``missing``: ``"mask"`` leaves NaN in ``x`` out and puts the baseline there; by default it is an error
         - ``draws``: realisations of a model that draws random numbers to average over, 32 say
         - ``chunk``: sequences per pass of the model
         - ``precision``: ``"full"``, ``"tf32"`` or ``"bf16"``, how exactly the model multiplies
@@ -53,23 +57,24 @@ def explain(
     """
     names = {key: options.pop(key) for key in ("channels", "times", "names") if key in options}
     settings, call = _split(method, options)
+    checks.model(model)
     explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
     if train is not None:
-        _check_width(train, x, call.get("layout", "BTD"))
-        if call.get("layout") == "BDT":
-            train = checks.series(train, "BDT", "train")
+        layout = call.get("layout", "BTD")
+        train = checks.series(train, layout, "train")
+        _check_width(train, x, layout)
         explainer = explainer.fit(model, train, seed=call.get("seed", 0))
     return explainer(model, x, **call).named(**names)
 
 
-def _check_width(train: Any, x: Any, layout: str) -> None:
+def _check_width(train: Tensor, x: Any, layout: str) -> None:
     """Refuse training series of another width before anything is learnt from them."""
-    axis = 1 if layout == "BDT" else 2
-    shapes = [tuple(getattr(part, "shape", ())) for part in (train, x)]
-    if all(len(shape) == 3 for shape in shapes) and shapes[0][axis] != shapes[1][axis]:
+    shape = tuple(checks.as_tensor(x, "x").shape)
+    channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else train.shape[2]
+    if train.shape[2] != channels:
         raise InputError(
-            f"The training series have {shapes[0][axis]} channels, x has {shapes[1][axis]}: pass series of the "
-            "same channels as train=."
+            f"The training series have {train.shape[2]} channels, x has {channels}: pass series of the same "
+            "channels as train=."
         )
 
 
@@ -82,7 +87,7 @@ def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, 
     elif isinstance(method, str):
         known = {f.name for f in fields(EXPLAINERS[method]) if not f.metadata.get("fitted")}
     else:
-        raise InputError(f"method must be a name or an explainer, got {type(method).__name__}.")
+        raise InputError(f"method must be a name or an explainer, got {brief(method)}.")
     for name in options:
         if name not in known | call:
             raise UnknownNameError(

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.engine import Question
 from tempograd.errors import UnknownNameError
 from tempograd.explainers._mask_training import Piece, Problem, descend, precision, together
@@ -71,20 +71,12 @@ class ExtremalMask(Explainer):
     shared: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B6", "0.3.5", "0.3.6"})
 
-    mask_weight: float = 0.1
-    replacement_weight: float = 1.0
-    epochs: int = 500
-    lr: float = 0.01
-    batch: int | None = None
-    deletion: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.not_negative(mask_weight=self.mask_weight, replacement_weight=self.replacement_weight)
-        checks.whole(self.epochs, "epochs", 1)
-        checks.positive(lr=self.lr)
-        if self.batch is not None:
-            checks.whole(self.batch, "batch", 1)
+    mask_weight: float = settings.number(0.1)
+    replacement_weight: float = settings.number(1.0)
+    epochs: int = settings.whole(500)
+    lr: float = settings.positive(0.01)
+    batch: int | None = settings.whole(None)
+    deletion: bool = settings.flag(False)
 
     @classmethod
     def published(cls, dataset: str) -> Self:

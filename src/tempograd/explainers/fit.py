@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.engine import Model, Prefixes, Question, require_prefixes
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.errors import UnknownNameError
 from tempograd.explainers._generator import Generator, nearest_past
 from tempograd.explainers._learning import Plan, learn, training_series
 from tempograd.explainers._over_prefixes import (
@@ -26,6 +26,7 @@ from tempograd.explainers._published import REAL, SYNTHETIC
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 RECIPES = ("validated", "plain")
+WIDEST = 8192  # hidden units of the generator
 
 
 @EXPLAINERS.register("fit")
@@ -93,24 +94,13 @@ class Fit(Explainer):
     targeted: ClassVar[bool] = False
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
 
-    samples: int = 10
-    hidden: int | None = None
-    epochs: int = 300
-    patience: int | None = 30
-    batch_size: int = 100
-    recipe: str = "validated"
+    samples: int = settings.whole(10)
+    hidden: int | None = settings.whole(None, most=WIDEST)
+    epochs: int = settings.whole(300)
+    patience: int | None = settings.whole(30, optional=True)
+    batch_size: int = settings.whole(100, least=2)
+    recipe: str = settings.choice("validated", RECIPES)
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.whole(self.samples, "samples", 1)
-        checks.whole(self.epochs, "epochs", 1)
-        checks.whole(self.batch_size, "batch_size", 2)
-        for name in ("hidden", "patience"):
-            if getattr(self, name) is not None:
-                checks.whole(getattr(self, name), name, 1)
-        if self.recipe not in RECIPES:
-            raise SettingError(f"recipe must be 'validated' or 'plain', got {self.recipe!r}.")
 
     @classmethod
     def published(cls, dataset: str) -> Self:

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
 from tempograd.draws import FAR, Purpose, below, keys, normal, per_point, uniform
 from tempograd.engine import Block, Model, Question
-from tempograd.errors import InputError, SettingError, UnknownNameError, warn
+from tempograd.errors import InputError, UnknownNameError, warn
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._published import REAL, SYNTHETIC
 from tempograd.explainers._stages import Plan
@@ -60,18 +60,10 @@ class GradientShap(Explainer):
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
     known_quirks: ClassVar[frozenset[str]] = frozenset({"9", "A6", "B7"})
 
-    points: int = 50
-    noise: float = 0.0
-    batch: int | None = None
+    points: int = settings.whole(50)
+    noise: float = settings.number(0.0)
+    batch: int | None = settings.whole(None)
     pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.whole(self.points, "points", 1)
-        if not checks.real(self.noise, "noise") >= 0:
-            raise SettingError(f"noise must not be negative, got {self.noise!r}.")
-        if self.batch is not None:
-            checks.whole(self.batch, "batch", 1)
 
     @classmethod
     def published(cls, dataset: str) -> Self:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.engine import Block, Question
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers._path import Attribution, Path, Points, integrate
@@ -17,6 +17,7 @@ from tempograd.explainers._stages import Plan
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
 RULES = ("gauss-legendre", "midpoint")
+HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
 
 
 @EXPLAINERS.register("integrated_gradients")
@@ -52,13 +53,12 @@ class IntegratedGradients(Explainer):
     complete: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7"})
 
-    points: int = 50
-    rule: str = "gauss-legendre"
+    points: int = settings.whole(50)
+    rule: str = settings.choice("gauss-legendre", RULES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole(self.points, "points", 1)
-        check_rule(self.rule)
+        check_nodes(self.points, self.rule)
 
     @classmethod
     def published(cls, dataset: str) -> Self:
@@ -85,10 +85,12 @@ class IntegratedGradients(Explainer):
         return Path(block.x - block.baseline, at, start=block.baseline, straight=True)
 
 
-def check_rule(rule: object) -> None:
-    """Refuse a quadrature that does not exist."""
-    if rule not in RULES:
-        raise SettingError(f"rule must be 'gauss-legendre' or 'midpoint', got {rule!r}.")
+def check_nodes(points: int, rule: str) -> None:
+    """Refuse nodes of a polynomial whose degree would fill the memory."""
+    if rule == "gauss-legendre" and points > HIGHEST:
+        raise SettingError(
+            f"rule='gauss-legendre' has at most {HIGHEST} points, got points={points}: pass rule='midpoint'."
+        )
 
 
 @lru_cache(maxsize=16)

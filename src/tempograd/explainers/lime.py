@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.draws import Purpose, keys, per_point, words
 from tempograd.engine import Block, Chunks, Question, at_every_step, default_class, pick, pieces
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.errors import UnknownNameError
 from tempograd.explainers._lasso import lasso
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import REAL, SYNTHETIC
@@ -77,23 +77,11 @@ class Lime(Explainer):
     needs_gradient: ClassVar[bool] = False
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7", "B8"})
 
-    samples: int | None = None
-    alpha: float = 0.01
-    relative: bool = True
-    width: float = 1.0
-    distance: str = "kept"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.samples is not None:
-            checks.whole(self.samples, "samples", 2)
-        for name in ("alpha", "width"):
-            if not 0 < checks.real(getattr(self, name), name) < float("inf"):
-                raise SettingError(f"{name} must be a finite number above 0, got {getattr(self, name)!r}.")
-        if not isinstance(self.relative, bool):
-            raise SettingError(f"relative must be True or False, got {self.relative!r}.")
-        if self.distance not in DISTANCES:
-            raise SettingError(f"distance must be 'kept' or 'series', got {self.distance!r}.")
+    samples: int | None = settings.whole(None, least=2)
+    alpha: float = settings.positive(0.01)
+    relative: bool = settings.flag(True)
+    width: float = settings.positive(1.0)
+    distance: str = settings.choice("kept", DISTANCES)
 
     @classmethod
     def published(cls, dataset: str) -> Self:

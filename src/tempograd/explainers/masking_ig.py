@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
 from tempograd.engine import Block, Question
 from tempograd.errors import InputError
 from tempograd.explainers._path import Attribution, Path, Points, integrate
 from tempograd.explainers._stages import Plan
 from tempograd.explainers.base import Explainer
-from tempograd.explainers.integrated_gradients import check_rule, nodes
+from tempograd.explainers.integrated_gradients import RULES, check_nodes, nodes
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,12 @@ class MaskingIG(Explainer):
     deterministic: ClassVar[bool] = True
 
     moving: Any = field(metadata={"fitted": True}, repr=False, compare=False)
-    points: int = 50
-    rule: str = "midpoint"
+    points: int = settings.whole(50)
+    rule: str = settings.choice("midpoint", RULES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole(self.points, "points", 1)
-        check_rule(self.rule)
+        check_nodes(self.points, self.rule)
 
     def attribute(self, question: Question) -> Attribution:
         moving = checks.numbers(self.moving, "moving").to(question.x.device).bool()

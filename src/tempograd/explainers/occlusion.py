@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
 from tempograd.engine import Block, Model, Question
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.errors import UnknownNameError
 from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import SYNTHETIC
 from tempograd.explainers._single_cells import check_training, replace_cells
@@ -57,13 +57,8 @@ class Occlusion(Explainer):
     needs_gradient: ClassVar[bool] = False
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B1", "B7", "B8"})
 
-    absolute: bool = False
+    absolute: bool = settings.flag(False)
     means: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.absolute, bool):
-            raise SettingError(f"absolute must be True or False, got {self.absolute!r}.")
 
     @classmethod
     def published(cls, dataset: str) -> Self:

@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 import torch
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.draws import Purpose, keys, per_point, words
 from tempograd.engine import Block, Question
 from tempograd.errors import SettingError, UnknownNameError, warn
@@ -45,14 +45,13 @@ class RandIG(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"A7", "A11"})
 
-    points: int = 50
-    p: float = 0.5
+    points: int = settings.whole(50)
+    p: float = settings.number(0.5, high=1.0, closed=(False, True))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole(self.points, "points", 1)
-        if not 0 < checks.real(self.p, "p") <= 1 or self.moves <= 0:
-            raise SettingError(f"p={self.p!r} lets no cell move: pass a probability above 0 and at most 1.")
+        if self.moves <= 0:
+            raise SettingError(f"p={self.p!r} lets no cell move: pass a smaller one.")
 
     @property
     def moves(self) -> float:

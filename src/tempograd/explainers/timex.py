@@ -7,8 +7,8 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
+from tempograd import settings
 from tempograd.engine import Model
-from tempograd.errors import InputError, SettingError
 from tempograd.explainers._embedding import Reader, find_embedding, one_vector
 from tempograd.explainers._timex import MaskNetwork
 from tempograd.explainers._timex_losses import geometry, label_geometry
@@ -88,18 +88,10 @@ class TimeX(MaskNetwork):
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B3", "B10", "7.3", "7"})
     choose_by_if_published: ClassVar[dict[str, str]] = {"7": "fidelity"}
 
-    label_weight: float = 1.0
-    label: str = "pairs"
-    scaled: bool = True
-    embedding: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_weights("label_weight")
-        if self.label not in LABELS:
-            raise SettingError(f"label must be 'pairs' or 'means', got {self.label!r}.")
-        if self.embedding is not None and not isinstance(self.embedding, str):
-            raise InputError(f"embedding must be the name of a layer, got {self.embedding!r}.")
+    label_weight: float = settings.number(1.0)
+    label: str = settings.choice("pairs", LABELS)
+    scaled: bool = settings.flag(True)
+    embedding: str | None = settings.text(None, "the name of a layer")
 
     @classmethod
     def published(cls, dataset: str) -> Self:

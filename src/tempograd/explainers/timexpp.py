@@ -6,6 +6,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tempograd import settings
 from tempograd.engine import Model, predict
 from tempograd.explainers._timex import MaskNetwork
 from tempograd.explainers._timex_losses import gaussian_kl, jensen_shannon
@@ -77,14 +78,10 @@ class TimeXPP(MaskNetwork):
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B3", "B10", "7.3", "8"})
     choose_by_if_published: ClassVar[dict[str, str]] = {"8": "last batch"}
 
-    learning_rate: float = 5e-4
-    label_weight: float = 1.0
-    gaussian_weight: float = 0.1
-    reference_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_weights("label_weight", "gaussian_weight", "reference_weight")
+    learning_rate: float = settings.positive(5e-4)
+    label_weight: float = settings.number(1.0)
+    gaussian_weight: float = settings.number(0.1)
+    reference_weight: float = settings.number(1.0)
 
     def _reader(self, model: Model, x: Tensor) -> Read:
         return lambda z: (predict(model, z, "raw"), None)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import settings
 from tempograd.draws import FAR, Purpose, keys, per_point, split
 from tempograd.engine import Block, Later, Question
 from tempograd.errors import SettingError, UnknownNameError
@@ -100,36 +100,22 @@ class Timing(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = TIMING_FAULTS
 
-    points: int = 50
-    segments: int | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    anchored: float | None = None
-    controls: bool = True
-    tolerance: float | None = None
-    max_points: int = 3200
-    until: str = "error"
+    points: int = settings.whole(50)
+    segments: int | None = settings.whole(None, least=0)
+    min_length: int | None = settings.whole(None)
+    max_length: int | None = settings.whole(None)
+    anchored: float | None = settings.number(None, high=0.95)
+    controls: bool = settings.flag(True)
+    tolerance: float | None = settings.number(None, high=1.0, closed=(False, False))
+    max_points: int = settings.whole(3200)
+    until: str = settings.choice("error", ("error", "top"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole(self.points, "points", 1)
-        for name, least in (("segments", 0), ("min_length", 1), ("max_length", 1)):
-            if getattr(self, name) is not None:
-                checks.whole(getattr(self, name), name, least)
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
-        if self.anchored is not None and not 0 <= checks.real(self.anchored, "anchored") <= 0.95:
-            raise SettingError(f"anchored must lie between 0 and 0.95, got {self.anchored!r}.")
-        self._check_stopping()
-
-    def _check_stopping(self) -> None:
-        checks.whole(self.max_points, "max_points", 1)
-        if self.until not in ("error", "top"):
-            raise SettingError(f"until must be 'error' or 'top', got {self.until!r}.")
         if self.tolerance is None:
             return
-        if not 0 < checks.real(self.tolerance, "tolerance") < 1:
-            raise SettingError(f"tolerance must be above 0 and below 1, 0.1 for 10 %, got {self.tolerance!r}.")
         if self.max_points < self.points:
             raise SettingError(
                 f"max_points={self.max_points} is below points={self.points}: pass a larger max_points."

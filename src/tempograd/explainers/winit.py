@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
 from tempograd.draws import Purpose, below, keys, normal, per_point
 from tempograd.engine import Block, Model, Prefixes, Question, require_prefixes
-from tempograd.errors import InputError, SettingError, UnknownNameError
+from tempograd.errors import InputError, UnknownNameError
 from tempograd.explainers._learning import Plan, learn, training_series
 from tempograd.explainers._over_prefixes import (
     distributions,
@@ -26,11 +26,6 @@ from tempograd.explainers._path import Attribution
 from tempograd.explainers._window_generator import WindowGenerator, next_values, windows_of
 from tempograd.explainers.base import EXPLAINERS, Explainer
 
-CHOICES = {
-    "distance": ("pd", "kl", "js"),
-    "aggregation": ("mean", "max", "absmax"),
-    "sampler": ("generator", "marginal"),
-}
 Draw = Callable[[slice], Tensor]  # steps → values from each of them on, (series, steps, sample, channel, window)
 
 
@@ -104,25 +99,15 @@ class WinIT(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
 
-    window: int = 10
-    samples: int = 3
-    distance: str = "pd"
-    aggregation: str = "mean"
-    sampler: str = "generator"
-    epochs: int = 300
-    patience: int | None = 30
-    batch_size: int = 100
+    window: int = settings.whole(10)
+    samples: int = settings.whole(3)
+    distance: str = settings.choice("pd", ("pd", "kl", "js"))
+    aggregation: str = settings.choice("mean", ("mean", "max", "absmax"))
+    sampler: str = settings.choice("generator", ("generator", "marginal"))
+    epochs: int = settings.whole(300)
+    patience: int | None = settings.whole(30, optional=True)
+    batch_size: int = settings.whole(100, least=2)
     source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("window", 1), ("samples", 1), ("epochs", 1), ("batch_size", 2)):
-            checks.whole(getattr(self, name), name, least)
-        if self.patience is not None:
-            checks.whole(self.patience, "patience", 1)
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise SettingError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}.")
 
     @classmethod
     def published(cls, dataset: str) -> Self:

@@ -13,15 +13,16 @@ with the substitute :math:`s`. Metrics that look at the same state share one pas
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from tempograd.brief import brief
 from tempograd.draws import Purpose, keys, words
-from tempograd.engine import Chunks, answered, nested, pieces, wider
+from tempograd.engine import Chunks, asked, nested, pieces, wider
 from tempograd.errors import InputError, ModelError
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._subject import Subject
+from tempograd.settings import Amount
 
 ROUNDING = 1e-9  # 0.29 · 100 is 28.999999999999996 in floating point and means 29
 
@@ -90,22 +91,13 @@ def amounts(k: Any, observed: Tensor, cells: int) -> Tensor:
     >>> amounts(0.29, observed, 100), amounts(7, observed, 100)
     (tensor([29,  1,  0]), tensor([7, 4, 0]))
     """
-    check_amount(k)
-    if isinstance(k, (int, np.integer)):
+    k = Amount().check(k, "k")
+    if isinstance(k, int):
         if k > cells:
-            raise InputError(f"k={k} is more than the {cells} cells of a series.")
-        return observed.clamp(max=int(k))
-    share = (observed.double() * float(k) + ROUNDING).floor().to(observed)
+            raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
+        return observed.clamp(max=k)
+    share = (observed.double() * k + ROUNDING).floor().to(observed)
     return torch.minimum(share.clamp(min=1), observed)
-
-
-def check_amount(k: Any) -> None:
-    """Refuse anything but a count or a share."""
-    if isinstance(k, (int, np.integer)) and not isinstance(k, bool) and k >= 1:
-        return
-    if isinstance(k, (float, np.floating)) and 0 < k <= 1:
-        return
-    raise InputError(f"k must be a count of at least 1 or a share in (0, 1], got {k!r}.")
 
 
 def walk(
@@ -174,7 +166,8 @@ def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
         z = torch.where(gone, substitute[row], x[row])
         with torch.no_grad():
-            answer = answered(subject.model, z, nested(gone, row, 2 * ranking + (first > 0)))
+            alike = nested(gone, row, 2 * ranking + (first > 0))
+            answer = asked(subject.model, z, alike, shape=subject.x.shape)
         answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
     whole = torch.cat(answers)
     if not bool(whole.isfinite().all()):

@@ -101,7 +101,17 @@ def given_series(explanation: Explanation, x: Any) -> Tensor | None:
         x = explanation.x
     if x is None:
         return None
-    tensor = checks.series(x)
+    tensor = checks.series(x, gaps=explanation.mask is not None)
     if tensor.shape != shape:
         raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
-    return tensor
+    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
+
+
+def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
+    """Put the baseline where NaN stands for a value that was not observed, as the explanation did."""
+    gaps = x.isnan()
+    if not bool(gaps.any()):
+        return x
+    if bool((gaps & mask.to(x.device)).any()):
+        raise InputError("x holds NaN in cells that were explained: pass the series that were.")
+    return torch.where(gaps, baseline.to(x), x)

@@ -69,8 +69,7 @@ def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
     >>> compare(torch.tensor([3.0, 4.0, 6.0]), torch.tensor([1.0, 3.0, 3.0]))
     Difference(mean=+2, standard_error=0.58, low=-0.484, high=+4.48, count=3)
     """
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, got {level!r}.")
+    level = checks.share(level, "level")
     first, second = _scores(first, "first"), _scores(second, "second")
     if len(first) != len(second):
         raise InputError(

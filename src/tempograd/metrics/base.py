@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from tempograd.errors import SettingError
+from tempograd import settings
 from tempograd.registry import Registry
 
 METRICS: Registry[type["Metric"]] = Registry("metric")
@@ -29,22 +29,16 @@ class Metric:
     higher_is_better: ClassVar[bool]
     """The direction of a good score."""
 
-    name: str = ""
-    rank: str = "absolute"
+    name: str = settings.text("", "a text")
+    rank: str = settings.choice("absolute", RANKS)
 
     def __post_init__(self) -> None:
+        settings.check(self)
         if not self.name:
             known = next((name for name, kind in METRICS.items() if kind is type(self)), type(self).__name__)
             object.__setattr__(self, "name", known)
-        check_rank(self.rank)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Return the settings as plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
-
-
-def check_rank(rank: str) -> None:
-    """Refuse anything but the two ways of ranking."""
-    if rank not in RANKS:
-        raise SettingError(f"rank must be 'absolute' or 'signed', got {rank!r}.")

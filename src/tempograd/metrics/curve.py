@@ -5,12 +5,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd import checks
 from tempograd.engine import Model, quiet
-from tempograd.explanation import Explanation, warn_of_another_model
+from tempograd.errors import SettingError
+from tempograd.explanation import Explanation, require, warn_of_another_model
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import Route, amounts, walk
 from tempograd.metrics._subject import Subject
-from tempograd.metrics.base import check_rank
+from tempograd.metrics.base import RANKS
 
 
 class RemovalCurve(NamedTuple):
@@ -77,7 +79,10 @@ def removal_curve(
     >>> curve.score, curve.change
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
-    check_rank(rank)
+    checks.model(model)
+    require(explanation)
+    checks.one_of(rank, "rank", RANKS, SettingError)
+    descending = checks.flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
     subject = Subject.of(model, explanation, x, substitute, chunk)
     limit = amounts(k, subject.observed, subject.x[0].numel())

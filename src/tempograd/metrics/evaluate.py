@@ -1,18 +1,21 @@
 """One call for all metrics: a model, an explanation and what to measure in, one score per series out."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tempograd import checks
+from tempograd.brief import brief
 from tempograd.engine import Model, place, quiet
 from tempograd.engine.findings import is_probability
 from tempograd.engine.realisation import generators_kept, random_state
 from tempograd.engine.second_look import FEW, asked_twice
 from tempograd.errors import InputError, warn
-from tempograd.explanation import Explanation, warn_of_another_model
+from tempograd.explanation import Explanation, require, warn_of_another_model
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import walk
 from tempograd.metrics._subject import Subject, given_series
@@ -71,11 +74,13 @@ def evaluate(
     >>> evaluate(total, explanation, metrics=["cpd", "cpp", "prediction_difference"], k=2)
     {'cpd': tensor([7.]), 'cpp': tensor([4.]), 'prediction_difference': tensor([1.])}
     """
+    require(explanation)
     chosen = _metrics(metrics)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:  # the others never ask the model
+        checks.model(model)
         warn_of_another_model(model, {explanation.method: explanation})
-    with generators_kept(model):
+    with generators_kept(model) if removing else nullcontext():
         seen = Seen()
         scores = measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk, seen=seen)
         if removing:
@@ -164,7 +169,14 @@ def _remove(subject: Subject, k: Any, metrics: Sequence[Faithfulness], seen: See
 
 
 def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
-    given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+    if isinstance(metrics, (str, Metric)):
+        metrics = [metrics]
+    try:
+        given = list(metrics)
+    except TypeError:
+        raise InputError(
+            f"metrics must hold names or metrics, got {brief(metrics)}: write ['cpd', 'cpp']."
+        ) from None
     if not given:
         raise InputError(f"metrics is empty: name at least one of {', '.join(sorted(METRICS))}.")
     chosen = [METRICS[metric]() if isinstance(metric, str) else metric for metric in given]
@@ -172,7 +184,7 @@ def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     for metric in chosen:
         if not isinstance(metric, (Faithfulness, Localisation)):
             raise InputError(
-                f"metrics must hold names or metrics, got {metric!r}: write METRICS['cpd']() for a metric."
+                f"metrics must hold names or metrics, got {brief(metric)}: write METRICS['cpd']() for a metric."
             )
         if metric.name in names:
             raise InputError(f"Two metrics are called {metric.name!r}: give one of them another name with name=.")

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tempograd.errors import InputError, SettingError
+from tempograd import settings
+from tempograd.errors import InputError
 from tempograd.metrics._reading import Reading
-from tempograd.metrics._removal import Route, amounts, check_amount
+from tempograd.metrics._removal import Route, amounts
 from tempograd.metrics.base import METRICS, Metric
 
 
@@ -38,12 +39,7 @@ class Faithfulness(Metric, ABC):
     needs_target: ClassVar[bool] = True
     needs_probability: ClassVar[bool] = False
 
-    k: int | float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.k is not None:
-            check_amount(self.k)
+    k: int | float | None = settings.amount(None)
 
     def route(self, k: Any, observed: Tensor, cells: int) -> Route:
         """Say which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""
@@ -91,12 +87,7 @@ class CumulativePredictionDifference(Faithfulness):
     every: ClassVar[bool] = True
     needs_target: ClassVar[bool] = False
 
-    scale: str = "sum"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.scale not in {"sum", "published"}:
-            raise SettingError(f"scale must be 'sum' or 'published', got {self.scale!r}.")
+    scale: str = settings.choice("sum", ("sum", "published"))
 
     def score(self, reading: Reading) -> Tensor:
         total = reading.change.sum(1)
@@ -140,12 +131,7 @@ class Accuracy(Faithfulness):
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True
 
-    threshold: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise SettingError(f"threshold must lie in [0, 1], got {self.threshold!r}.")
+    threshold: float | None = settings.number(None, high=1.0)
 
     def score(self, reading: Reading) -> Tensor:
         kept = reading.retained if self.threshold is None else reading.probability >= self.threshold

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd import checks, settings
 from tempograd.engine import pieces
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
@@ -51,7 +51,7 @@ class Area(Localisation):
 
     higher_is_better: ClassVar[bool] = True
 
-    pooled: bool = False
+    pooled: bool = settings.flag(False)
 
     @property
     def whole(self) -> bool:
@@ -166,7 +166,7 @@ def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
     shape = tuple(explanation.values.shape)
     if truth is None:
         raise InputError(f"{metric} needs truth=, a tensor {shape} with 1 where a cell is truly salient.")
-    tensor = checks.with_sign(checks.as_tensor(truth, "truth"), "truth")
+    tensor = checks.as_tensor(truth, "truth")
     if tensor.shape != shape:
         raise InputError(f"truth must have the shape of x, {shape}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tempograd.errors import DataError, InputError, TempogradError
+from tempograd.errors import DataError, InputError
 from tempograd.files import write_atomically
 from tempograd.kinds import MODEL
 from tempograd.models.base import MODELS, Classifier
+from tempograd.models.devices import find_device
+from tempograd.models.opening import begin, named
 
 FORMAT = "tempograd-model-1"
 PICKLES = {".ckpt", ".pkl", ".pickle"}
@@ -61,31 +63,33 @@ def save_model(
 
 def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
     """Read a model written by :func:`save_model`, in evaluation mode, its weights equal to the last bit."""
-    weights, header = _read(Path(path))
+    place, path = find_device(device), Path(path)
+    weights, header = _read(path)
     if header.get("format") != FORMAT:
-        raise DataError(f"{path} is not a model saved by tempograd ({FORMAT}).")
+        raise DataError(f"{named(path)} is not a model saved by tempograd ({FORMAT}).")
     try:
         model = _rebuild(json.loads(header["config"]), weights)
         model.facts = dict(json.loads(header["facts"]))
-    except (TempogradError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"{path} is damaged: its weights do not fit its configuration.") from error
-    return model.to(device).eval()
+    except Exception as error:  # a damaged configuration can make a model, torch or json raise anything
+        raise DataError(f"{named(path)} is damaged: its weights do not fit its configuration.") from error
+    return model.to(place).eval()
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    if path.suffix in PICKLES and path.exists():
+    begin(path)
+    if path.suffix.lower() in PICKLES:
         raise DataError(
-            f"{path} may run code when it is opened, so it is not read: give the model as code, module:callable, "
-            "and its state_dict as weights."
+            f"{named(path)} may run code when it is opened, so it is not read: give the model as code, "
+            "module:callable, and its state_dict as weights."
         )
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
-    except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist.") from error
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{path} is not a readable safetensors file: it is damaged or of another kind.") from error
+    except Exception as error:  # safetensors and torch raise many kinds for damaged headers
+        raise DataError(
+            f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."
+        ) from error
 
 
 def _rebuild(config: dict[str, Any], weights: dict[str, Tensor]) -> Classifier:

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from tempograd.data.base import Split
 from tempograd.errors import InputError
+from tempograd.models.outputs import numbers_of
 
 BATCH = 256
 
@@ -93,4 +94,5 @@ def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tenso
         raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
     device, dtype = place(model)
     for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
-        yield one_per_class(model(x.to(device, dtype)), y), y.to(device)
+        z = x.to(device, dtype)
+        yield one_per_class(numbers_of(model(z), z), y), y.to(device)

@@ -2,7 +2,10 @@
 
 import importlib
 import inspect
-from collections.abc import Mapping
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,23 @@ from torch import Tensor, nn
 
 from tempograd.errors import DataError, InputError, ModelError
 from tempograd.models.checkpoint import load_classifier
+from tempograd.models.devices import find_device
+from tempograd.models.opening import ARCHIVE, archive, begin, exists, named, require_whole
 from tempograd.models.programs import load_exported, load_scripted
 
-FILES = {".safetensors", ".pt2", ".pt", ".pth", ".torchscript"}  # so that a path with a drive letter is none
 SCRIPTED = {".pt", ".pth", ".torchscript", ".jit"}
+FILES = {".safetensors", ".pt2", *SCRIPTED}  # so that a path with a drive letter is no import
 NESTED = ("state_dict", "model_state_dict")  # where training programs keep the weights among other things
+IMPORT = re.compile(r"[\w-]+(\.[\w-]+)*:\w+(\.\w+)*")
+LONG = 100  # characters of what torch says that a sentence can carry
 
 
 def load_model(
-    source: str | Path, device: str | torch.device = "cpu", *, weights: str | Path | None = None
+    source: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    weights: str | Path | None = None,
+    trust: bool = False,
 ) -> nn.Module:
     """Return a model in evaluation mode.
 
@@ -34,44 +45,65 @@ def load_model(
           function that is called without arguments and returns one;
         - a ``.pt2`` file by ``torch.export.save``, best exported with a dynamic batch dimension;
         - a ``.pt`` file by ``torch.jit.save`` (TorchScript).
-
-        Code is run, and the programs of the last two are too: open only files you trust. Nothing is unpickled.
     device : str or device
         Where the model computes.
     weights : path, optional
         For ``"module:callable"``: a ``.safetensors`` or ``.pt`` file with the module's ``state_dict``.
+    trust : bool, default=False
+        Whether a file may run code. The files of ``torch.export`` and of TorchScript can do so as soon as they are
+        opened, and are refused otherwise. No other kind of file runs code, pickled models are never opened, and
+        ``"module:callable"`` is your own code.
 
     Examples
     --------
     >>> load_model("torch.nn:Flatten")
     Flatten(start_dim=1, end_dim=-1)
     """
-    path = Path(source)
-    if ":" in str(source) and not (path.exists() or path.suffix in FILES):
-        return _from_code(str(source), weights).to(device).eval()
+    if not isinstance(source, (str, Path)):
+        raise InputError(f"A model is loaded from a file or from 'module:callable', got {type(source).__name__}.")
+    if not isinstance(trust, bool):
+        raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
+    path, place = Path(source), find_device(device)
+    if is_code(source):
+        return _from_code(str(source), weights, trust=trust).to(place).eval()
     if weights is not None:
-        raise InputError(f"{path} has weights of its own: weights are for models given as module:callable.")
-    if path.suffix == ".pt2":
-        return load_exported(path, device)
-    if path.suffix in SCRIPTED:
-        return load_scripted(path, device)
-    return load_classifier(path, device)
+        raise InputError(f"{named(path)} has weights of its own: weights are for models given as module:callable.")
+    ending = path.suffix.lower()
+    if ending == ".pt2":
+        return load_exported(path, place, trust=trust)
+    if ending in SCRIPTED:
+        return load_scripted(path, place, trust=trust)
+    return load_classifier(path, place)
 
 
-def _from_code(source: str, weights: str | Path | None) -> nn.Module:
+def is_code(source: str | Path) -> bool:
+    """Tell whether a model is named by an import path rather than a file.
+
+    Examples
+    --------
+    >>> is_code("my_net:Net"), is_code("model.pt2")
+    (True, False)
+    """
+    path = Path(source)
+    return ":" in str(source) and not (exists(path) or path.suffix.lower() in FILES)
+
+
+def _from_code(source: str, weights: str | Path | None, *, trust: bool) -> nn.Module:
     model = _made(source)
     if weights is None:
         return model
-    state = _read_weights(Path(weights))
+    state = _read_weights(weights, trust=trust)
     try:
         missing, unexpected = model.load_state_dict(state, strict=False)
     except RuntimeError as error:  # sizes differ
-        raise DataError(
-            f"{weights} does not fit {source}: {str(error).splitlines()[-1].strip().rstrip('.')}."
-        ) from error
+        said = str(error).splitlines()[-1].strip().rstrip(".")[:LONG]
+        raise DataError(f"{named(weights)} does not fit {named(source)}: {said}.") from error
     if missing or unexpected:
-        parts = [f"it has no {name}" for name in missing[:3]] + [f"it has {name}" for name in unexpected[:3]]
-        raise DataError(f"{weights} does not fit {source}: {', '.join(parts)}; all names must be the module's.")
+        parts = [f"it has no {name[:LONG]}" for name in missing[:2]]
+        parts += [f"it has {name[:LONG]}" for name in unexpected[:1]]
+        raise DataError(
+            f"{named(weights)} does not fit {named(source)}: {', '.join(parts)}; all names must be the module's."
+        )
     return model
 
 
@@ -80,53 +112,97 @@ def _made(source: str) -> nn.Module:
     module, _, attribute = source.partition(":")
     if module.endswith(".py"):
         raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
-    importlib.invalidate_caches()  # so that a file written a moment ago is found
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise  # something that the user's own code imports
+    if not IMPORT.fullmatch(source):
         raise InputError(
-            f"There is no module {error.name!r} to import for {source}: run where it is, or install it."
-        ) from error
-    for name in attribute.split("."):
-        if not hasattr(found, name):
-            raise InputError(f"{module} has no {attribute}: name an nn.Module, or what returns one when called.")
-        found = getattr(found, name)
-    if isinstance(found, nn.Module):
-        return found
-    try:
-        inspect.signature(found).bind()
-    except TypeError as error:
-        raise InputError(
-            f"{source} is called without arguments to get a model, but {error}: write a function that needs none."
-        ) from error
-    made = found()
+            f"{named(source)} is no file, and no model in code: write module:callable, as my_net:Net."
+        )
+    with _staying(source):
+        found = _imported(module, source)
+        for name in attribute.split("."):
+            if not hasattr(found, name):
+                raise InputError(
+                    f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
+                )
+            found = getattr(found, name)
+        made = found if isinstance(found, nn.Module) else _called(found, source)
     if not isinstance(made, nn.Module):
         raise ModelError(f"{source} must be or return an nn.Module, got {type(made).__name__}.")
     return made
 
 
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    """Read a state_dict, by itself or among the other things of a checkpoint."""
+@contextmanager
+def _staying(source: str) -> Iterator[None]:
+    """Say so where code that should give a model ends the program."""
     try:
-        if path.suffix == ".safetensors":
-            return safetensors.torch.load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
+        yield
+    except SystemExit as error:
+        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
+
+
+def _imported(module: str, source: str) -> Any:
+    importlib.invalidate_caches()  # so that a file written a moment ago is found
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the user's own code imports
+        raise InputError(
+            f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
+        ) from error
+
+
+def _called(found: Any, source: str) -> Any:
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
+        raise InputError(
+            f"{source} is called without arguments to get a model, but {str(error)[:LONG]}: write a function that "
+            "needs none."
+        ) from error
+    return found()
+
+
+def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
+    """Read a state_dict, by itself or among the other things of a checkpoint."""
+    if not isinstance(source, (str, Path)):
+        raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
+    path = Path(source)
+    if path.suffix.lower() != ".safetensors" and _unsafe_torch() and not trust:
+        raise DataError(
+            f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
+            "not read: upgrade torch, write the weights with safetensors, or pass trust=True."
+        )
+    if begin(path) == ARCHIVE:
+        with archive(path, _no_weights(path)) as parts:
+            require_whole(parts, path)
+    try:
+        found = _state(path)
     except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
-        raise _no_weights(path) from error
+        raise DataError(_no_weights(path)) from error
+    if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
+        raise DataError(_no_weights(path))
+    return found
+
+
+def _unsafe_torch() -> bool:
+    """Tell whether ``weights_only=True`` has a hole (CVE-2025-32434)."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
+
+
+def _state(path: Path) -> dict[Any, Any]:
+    if path.suffix.lower() == ".safetensors":
+        return safetensors.torch.load_file(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about files that are refused here
+        found = dict(torch.load(path, map_location="cpu", weights_only=True))
     for name in NESTED:
-        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
-            found = found[name]
-    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise _no_weights(path)
-    return dict(found)
+        if isinstance(found.get(name), Mapping):
+            found = dict(found[name])
+    return found
 
 
-def _no_weights(path: Path) -> DataError:
-    return DataError(
-        f"{path} holds no weights that can be read without running code: write them with "
+def _no_weights(path: Path) -> str:
+    return (
+        f"{named(path)} holds no weights that can be read without running code: write them with "
         "torch.save(model.state_dict(), …) or safetensors."
     )

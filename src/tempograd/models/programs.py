@@ -1,8 +1,9 @@
-"""Models kept as programs: files of ``torch.export`` and of TorchScript."""
+"""Models kept as programs: files of ``torch.export`` and of TorchScript, which run code and need trust."""
 
+import logging
 import os
+import threading
 import warnings
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd.errors import DataError, ModelError, warn
+from tempograd.errors import DataError, ModelError, TempogradError, warn
+from tempograd.models.opening import archive, named, require_trust, require_whole
 
-OBJECTS = ("/custom_obj_", "/opaque_obj_")  # parts of an archive that torch reads with pickle, which may run code
+OBJECTS = ("/custom_obj_", "/opaque_obj_")  # parts of an archive that torch reads with pickle
+EXPORTED = ("models/model.json", "serialized_exported_program.json")
+
+_environment = threading.Lock()  # held while a variable is changed
 
 
 class FixedBatch(nn.Module):
@@ -32,80 +37,109 @@ class FixedBatch(nn.Module):
         return torch.cat([self.model(batch) for batch in torch.split(filled, self.size)])[: len(x)]
 
 
-def load_exported(path: Path, device: str | torch.device) -> nn.Module:
-    """Read what ``torch.export.save`` wrote; it answers and is differentiated as the module it was made from."""
-    names = _names(path, f"{path} is no file of torch.export.save.")
-    if not any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names):
-        raise DataError(f"{path} holds no program of torch.export: write one with torch.export.save.")
-    if any(mark in name for name in names for mark in OBJECTS):
-        raise DataError(
-            f"{path} holds Python objects, which may run code when they are opened, so it is not read."
+def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
+    """Read what ``torch.export.save`` wrote; it answers and is differentiated as the module it was made from.
+
+    To open one runs code: torch evaluates the expressions in it as Python, and loads compiled libraries in it.
+    """
+    with archive(path, f"{named(path)} is no file of torch.export.save.") as parts:
+        names = parts.namelist()
+        if not any(name.endswith(EXPORTED) for name in names):
+            raise DataError(f"{named(path)} holds no program of torch.export: write one with torch.export.save.")
+        if any(mark in name for name in names for mark in OBJECTS):
+            raise DataError(
+                f"{named(path)} holds pickled Python objects, which are never opened: export a model without them."
+            )
+        require_trust(
+            path, "a program of torch.export", "which can run any code as soon as it is opened", trust=trust
         )
+        require_whole(parts, path)
     try:
-        with _weights_only(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given buffer is not writable")  # torch's own, before 2.12
+        with _weights_only(), _silent():
             program = torch.export.load(path)
+            _refuse_training(path, program)
+            batch = _batch(path, program)
+            model: nn.Module = _on_device(program, device).module()
+    except TempogradError:
+        raise
     except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
         raise DataError(
-            f"{path} cannot be read by torch {torch.__version__} without running code from it: export the model "
-            "again with torch.export.save."
+            f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or "
+            "holds more than tensors; export the model again with torch.export.save."
         ) from error
-    _refuse_training(path, program)
-    batch = _batch(path, program)
-    if torch.device(device).type != "cpu":
-        from torch.export.passes import move_to_device_pass  # noqa: PLC0415  # loads much that a CPU never needs
-
-        program = move_to_device_pass(program, torch.device(device))
-    model = program.module()
     if batch is None:
         return model
     warn(
-        f"{path} was exported for batches of {batch} series, which is slow where more would fit: export it with "
-        "dynamic_shapes=({0: torch.export.Dim('batch')},)."
+        f"{named(path)} was exported for batches of {batch} series, which is slow where more would fit: export it "
+        "with dynamic_shapes=({0: torch.export.Dim('batch')},)."
     )
     return FixedBatch(model, batch)
 
 
-def load_scripted(path: Path, device: str | torch.device) -> nn.Module:
-    """Read what ``torch.jit.save`` wrote."""
-    names = _names(path, f"{path} is no TorchScript file.")
-    if not any(name.endswith("/constants.pkl") for name in names):
-        raise DataError(
-            f"{path} holds no TorchScript module. If it holds weights, name the code they belong to as well: "
-            f"load_model('module:callable', weights='{path}'), --model module:callable --weights {path}."
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*torch.jit.load.* is deprecated", DeprecationWarning)
-            model = torch.jit.load(path, map_location=torch.device(device))  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        raise DataError(f"{path} is damaged, or not a TorchScript file that torch can read.") from error
-    return model.eval()  # type: ignore[no-any-return]  # torch.jit has no types
+def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
+    """Read what ``torch.jit.save`` wrote.
 
-
-def _names(path: Path, otherwise: str) -> list[str]:
+    To open one may run code: the method ``__setstate__`` of its modules, which can write files.
+    """
+    with archive(path, f"{named(path)} is no TorchScript file.") as parts:
+        if not any(name.endswith("/constants.pkl") for name in parts.namelist()):
+            raise DataError(
+                f"{named(path)} holds no TorchScript module. If it holds weights, name the code they belong to as "
+                f"well: load_model('module:callable', weights=…), --model module:callable --weights {named(path)}."
+            )
+        require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
+        require_whole(parts, path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(otherwise) from error
+        with _silent():
+            model = torch.jit.load(path, map_location=device)  # type: ignore[no-untyped-call]
+            return model.eval()  # type: ignore[no-any-return]  # torch.jit has no types
+    except Exception as error:  # torch raises many kinds, also where its own message is no text
+        raise DataError(f"{named(path)} is damaged, or not a TorchScript file that torch can read.") from error
 
 
 @contextmanager
 def _weights_only() -> Iterator[None]:
     """Let torch unpickle nothing but tensors; ``torch.export.load`` has no option for it."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
+    with _environment:
+        before = os.environ.get(name)
+        os.environ[name] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what torch logs and warns of in this thread to itself: what goes wrong is said in one sentence."""
+    thread = threading.get_ident()
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("torch")]
+    handlers = {handler for logger in (logging.root, *loggers) for handler in logger.handlers}
+
+    def elsewhere(record: logging.LogRecord) -> bool:
+        return record.thread != thread or not record.name.startswith("torch")
+
+    for handler in handlers:
+        handler.addFilter(elsewhere)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for handler in handlers:
+            handler.removeFilter(elsewhere)
+
+
+def _on_device(program: Any, device: torch.device) -> Any:
+    if device.type == "cpu":
+        return program
+    from torch.export.passes import move_to_device_pass  # noqa: PLC0415  # loads much that a CPU never needs
+
+    return move_to_device_pass(program, device)
 
 
 def _refuse_training(path: Path, program: Any) -> None:
@@ -117,8 +151,8 @@ def _refuse_training(path: Path, program: Any) -> None:
             place = places.get(name)
             if place is not None and place < len(node.args) and node.args[place] is True:
                 raise ModelError(
-                    f"{path} was exported in training mode, so its dropout or batch normalisation cannot be "
-                    "switched off: call model.eval() and export it again."
+                    f"{named(path)} was exported in training mode, so its dropout or batch normalisation cannot "
+                    "be switched off: call model.eval() and export it again."
                 )
 
 
@@ -128,8 +162,8 @@ def _batch(path: Path, program: Any) -> int | None:
     shapes = [node.meta["val"].shape for node in program.graph.nodes if node.name in inputs]
     if len(inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
         raise ModelError(
-            f"{path} takes {len(inputs)} inputs, the first of {len(shapes[0]) if shapes else 0} axes: tempograd "
-            "explains models of one input (batch, time, channel)."
+            f"{named(path)} takes {len(inputs)} inputs, the first of {len(shapes[0]) if shapes else 0} axes: "
+            "tempograd explains models of one input (batch, time, channel)."
         )
     size = shapes[0][0]
     return size if isinstance(size, int) else None

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tempograd.data.base import Dataset, Split
 from tempograd.errors import InputError, ModelError
 from tempograd.models.base import Classifier, build
+from tempograd.models.devices import find_device
 from tempograd.models.evaluation import cross_entropy, mean_loss, place
 from tempograd.models.recipes import Recipe, choose_recipe
 from tempograd.progress import Advance, progress
@@ -104,7 +105,7 @@ def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[
 
 def _target(device: str | torch.device | None, module: nn.Module | None) -> torch.device:
     if device is not None:
-        return torch.device(device)
+        return find_device(device)
     if module is not None:
         return place(module)[0]
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

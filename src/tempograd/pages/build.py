@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.data import Split
 from tempograd.engine import Model
 from tempograd.errors import InputError
@@ -83,6 +84,7 @@ def report(
     check_output(path, REPORT, force=force)
     named = labelled(explanations)
     first = next(iter(named.values()))
+    _check(model, first, split, scores, title)
     split = selection.aligned(first, split)
     x = selection.values(named, split)
     if model is not None:
@@ -117,6 +119,19 @@ def report(
     )
     written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
+
+
+def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any) -> None:
+    """Refuse what is of another kind than a report needs."""
+    if model is not None:
+        checks.model(model)
+    if not len(first):
+        raise InputError("The explanation holds no series, so there is nothing to report.")
+    for value, kind, name in ((split, Split, "split"), (scores, Mapping, "scores"), (title, str, "title")):
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"{name} must be a {kind.__name__}, got {brief(value)}.")
+    if title is None:
+        raise InputError("title must be a text, got None: leave it out for the usual one.")
 
 
 def _like(raw: Any, x: Tensor) -> Tensor | None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd.data import Split
-from tempograd.engine import Chunks, Model, answered, nested, pieces, quiet, wider
+from tempograd.engine import Chunks, Model, asked, nested, pieces, quiet, wider
 from tempograd.explanation import Explanation
 from tempograd.metrics._reading import Reading
 from tempograd.metrics._removal import rankings
@@ -94,7 +94,8 @@ def _owner(gone: Tensor) -> Tensor:
 
 def _answer(subject: Subject, states: Tensor, alike: Tensor) -> Tensor:
     with torch.no_grad():
-        return answered(subject.model, states.to(subject.device, subject.dtype), alike).cpu()
+        z = states.to(subject.device, subject.dtype)
+        return asked(subject.model, z, alike, shape=subject.x.shape).cpu()
 
 
 def _read(subject: Subject, rows: slice, raw: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
@@ -40,7 +41,13 @@ def aligned(explanation: Explanation, split: Split | None) -> Split | None:
 def _same(explanation: Explanation, split: Split) -> bool:
     if split.x.shape != explanation.values.shape:
         return False
-    return explanation.x is None or torch.equal(explanation.x.to(split.x), split.x)
+    if explanation.x is None:
+        return True
+    here, there = explanation.x.to(split.x), split.x
+    if explanation.mask is None:
+        return torch.equal(here, there)
+    seen = explanation.mask.to(there.device)  # what stands elsewhere, NaN perhaps, was never observed
+    return torch.equal(here.where(seen, 0), there.where(seen, 0))
 
 
 def values(explanations: Mapping[str, Explanation], split: Split | None) -> Tensor:
@@ -68,9 +75,12 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
     """
     count = len(explanation)
     if series is not None:
-        positions = [checks.whole(position, "series", 0) for position in series]
-        if not positions or max(positions) >= count or len(set(positions)) < len(positions):
-            raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {list(series)}.")
+        found = checks.numbers(series, "series")
+        whole = not (found.is_floating_point() or found.dtype == torch.bool)
+        positions = found.tolist() if found.ndim == 1 and whole else []
+        inside = bool(positions) and min(positions) >= 0 and max(positions) < count
+        if not inside or len(set(positions)) < len(positions):
+            raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {brief(series)}.")
         return positions
     if count <= most:
         return list(range(count))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd import checks, student
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, require
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.plots.subject import Floats, chosen_channels
@@ -124,8 +124,9 @@ def drivers_record(
     :math:`s_{i,d} = \sum_t A_{i,t,d}` (its size :math:`\sum_t |A_{i,t,d}|`), divided by the number of observed
     values for ``per="value"``; means and standard errors are over the series.
     """
-    if per not in PER or by not in {"absolute", "signed"}:
-        raise InputError(f"per must be 'series' or 'value' and by 'absolute' or 'signed', got {per!r} and {by!r}.")
+    require(explanation)
+    checks.one_of(per, "per", tuple(PER))
+    checks.one_of(by, "by", ("absolute", "signed"))
     check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
     size = sizes(explanation)[index].cpu().double()
@@ -157,7 +158,7 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     """Return the positions of the series that count."""
     index = torch.arange(len(explanation))
     if rows is not None:
-        index = index[checks.numbers(rows, "rows")]
+        index = checks.positions(rows, "rows", len(index))
     if target is not None:
         checks.whole(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
-from tempograd.engine import Model, place, predict, quiet
+from tempograd.brief import brief
+from tempograd.engine import Model, asked, by_class, place, quiet
+from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.numerals import number, probability
 from tempograd.plots.subject import Flags, Floats
@@ -50,11 +52,12 @@ def said(
     """Tell what was explained of a series: the class, the model's output, the true label, if known."""
     answer = None
     if model is not None and x is not None:
+        checks.model(model)
         explanation = completed(explanation, model, x)
         answer = _answer(model, x[i : i + 1], explanation.output)
     check_classes(explanation, classes)
     target = None if explanation.target is None else explanation.target[i].cpu()
-    label = None if y is None else checks.numbers(y, "y")[i].cpu()
+    label = None if y is None else _label(explanation, i, y)
     if target is not None and target.ndim == 1:
         steps = None if answer is None else _per_step(explanation, i, answer, target, label, classes)
         return Said(_steps_text(explanation, i, classes), steps=steps)
@@ -118,4 +121,11 @@ def _per_step(
 
 def _answer(model: Model, x: Tensor, output: str) -> Tensor:
     with quiet(model), torch.no_grad():
-        return predict(model, x.to(*place(model, x)), output)[0].cpu()
+        return by_class(asked(model, x.to(*place(model, x)), shape=x.shape), output)[0].cpu()
+
+
+def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
+    labels = checks.numbers(y, "y")
+    if labels.ndim not in {1, 2} or len(labels) != len(explanation):
+        raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
+    return labels[i].cpu()

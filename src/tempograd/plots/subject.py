@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, require
 from tempograd.shown import plain
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
+SOME = 8  # channels that a message names
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,15 @@ class Scores:
 
 def position(explanation: Explanation, i: Any) -> int:
     """Return the position of a series, given as such or by its name, or say which there are."""
+    if not len(require(explanation)):
+        raise InputError("The explanation holds no series, so there is none to show.")
     if isinstance(i, str):
         if explanation.names is None:
-            raise InputError(f"These series have no names, so there is none called {i!r}: pass a position.")
+            raise InputError(f"These series have no names, so there is none called {brief(i)}: pass a position.")
         if i not in explanation.names:
             raise InputError(
-                f"There is no series called {i!r}: expected a name such as {explanation.names[0]!r}, or a "
-                f"position in 0 … {len(explanation) - 1}."
+                f"There is no series called {brief(i)}: expected a name such as {brief(explanation.names[0])}, or "
+                f"a position in 0 … {len(explanation) - 1}."
             )
         return explanation.names.index(i)
     index = checks.whole(i, "i", 0)
@@ -133,11 +137,14 @@ def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int
     strongest = [int(d) for d in np.argsort(-effect, kind="stable")]
     if wanted is None:
         return list(range(len(names))) if len(names) <= most and not ordered else strongest[:most]
+    if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
+        wanted = wanted.tolist()
     if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
         return strongest[: checks.whole(wanted, "channels", 1)]
     places = {label: d for d, label in enumerate(names)}
     found = [places.get(label) if isinstance(label, str) else label for label in wanted]
     for label, d in zip(wanted, found, strict=True):
-        if d is None or not 0 <= d < len(names):
-            raise InputError(f"There is no channel {label!r}: expected a count or some of {', '.join(names)}.")
+        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or not 0 <= d < len(names):
+            some = ", ".join(names[:SOME]) + (", …" if len(names) > SOME else "")
+            raise InputError(f"There is no channel {brief(label)}: expected a count or some of {some}.")
     return [int(d) for d in found if d is not None]

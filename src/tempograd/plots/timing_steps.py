@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.brief import brief
 from tempograd.engine import Model, Question, WeightedMean, gradients, pieces, quiet
 from tempograd.errors import InputError
 from tempograd.explainers import Timing
@@ -15,6 +16,7 @@ from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.plots.subject import Flags, Floats, chosen_channels, position, time_names, whole_series
+from tempograd.settings import rules
 from tempograd.shown import channel_names, completed, plain
 
 if TYPE_CHECKING:
@@ -171,9 +173,9 @@ def _explainer(explanation: Explanation) -> Timing:
     if explanation.method != "timing" or explanation.parameters.get("quirks") or explanation.target is None:
         raise InputError(
             f"timing_steps shows TIMING without quirks, with a class as target, but the explanation is by "
-            f"{explanation.method} with {explanation.parameters}: explain with method='timing'."
+            f"{explanation.method} with {brief(explanation.parameters)}: explain with method='timing'."
         )
-    return Timing(**{name: value for name, value in explanation.parameters.items() if name != "quirks"})
+    return Timing(**{name: value for name, value in explanation.parameters.items() if name in rules(Timing)})
 
 
 def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Question:

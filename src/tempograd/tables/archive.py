@@ -12,8 +12,8 @@ import torch
 
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
-from tempograd.benchmark.record import Record
-from tempograd.errors import DataError
+from tempograd.benchmark.record import UNREADABLE, Record
+from tempograd.errors import DataError, short_path
 from tempograd.files import check_output, writable, write_atomically
 from tempograd.kinds import Kind, end, start
 from tempograd.metrics import summarise
@@ -47,7 +47,11 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
             f"{folder} holds no results, neither records/ of a run nor {CELLS} of an archive: run {run} first."
         )
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
-    return {key: Record.load(path) for key, path in paths.items() if path.exists()}
+    records = {key: Record.load(path) for key, path in paths.items() if path.exists()}
+    for key, record in records.items():
+        if record.cell.key != key:
+            raise DataError(f"{short_path(paths[key])} is the record of another cell: remove it, and run again.")
+    return records
 
 
 def write_archive(
@@ -97,8 +101,10 @@ def _read_archive(folder: Path) -> dict[str, Record]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         cells = {entry["key"]: (cell_from(entry["cell"]), entry["facts"]) for entry in entries}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is no archive of a benchmark: write it again with --archive.") from error
+    except UNREADABLE as error:
+        raise DataError(
+            f"{short_path(path)} is no archive of a benchmark: write it again with --archive."
+        ) from error
     scores = read_scores(folder / SCORES)
     return {key: _record(cell, facts, scores.get(key, {}), folder) for key, (cell, facts) in cells.items()}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tempograd.data.own.numbers import BEYOND, number, whole
 from tempograd.data.own.table import Codes, Floats, Table, Text, missing
-from tempograd.errors import DataError, InputError
+from tempograd.errors import DataError, InputError, brief, quote, short_path
 
 
 class Steps(NamedTuple):
@@ -28,8 +28,8 @@ def place_steps(table: Table, series: Text, time: Text | None, align: str | None
     if time is None:
         return _in_order(series.codes)
     moments, labels = _moments(table, time)
-    grid, first, place = np.unique(moments, return_index=True, return_inverse=True)
-    places = place[time.codes]
+    grid, first, ranked = np.unique(moments, return_index=True, return_inverse=True)
+    places = ranked[time.codes]
     keys, inverse = np.unique(series.codes * len(grid) + places, return_inverse=True)
     owners, filled = keys // len(grid), keys % len(grid)
     starts = np.searchsorted(owners, np.arange(len(series.texts)))
@@ -39,11 +39,11 @@ def place_steps(table: Table, series: Text, time: Text | None, align: str | None
     if align == "order":
         return Steps(ranks[inverse], int(ranks.max()) + 1, None)
     gap = int(np.flatnonzero(ranks != filled)[0])
-    whose = f"series {series.texts[owners[gap]]!r}" if named else "the series"
+    whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
     raise InputError(
-        f"{table.path}: {whose} has no row for time {labels[first[ranks[gap]]]}, which others have: pass "
-        "align='time' (--align time) if steps are times, so that the missing ones are masked, or align='order' "
-        "(--align order) if the k-th row of each series is its step k."
+        f"{short_path(table.path)}: {whose} has no row for time {brief(labels[first[ranks[gap]]], 20)}, which "
+        "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
+        "if the k-th row of each series is its step k."
     )
 
 
@@ -66,7 +66,7 @@ def _moments(table: Table, time: Text) -> tuple[Floats | Codes, list[str]]:
         return np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
     numbers = np.array(found, np.float64)
     for code in np.flatnonzero(~np.isfinite(numbers)):
-        raise table.fault(time.row(int(code)), f"the time is {time.texts[code]!r}, which is no finite number")
+        raise table.fault(time.row(int(code)), f"the time is {quote(time.texts[code])}, which is no finite number")
     return numbers, [_written(float(moment)) for moment in numbers]
 
 
@@ -99,6 +99,6 @@ def _no_time(table: Table, time: Text, code: int) -> DataError:
         return table.fault(time.row(code), "the time is missing")
     return table.fault(
         time.row(code),
-        f"the time is {time.texts[code]!r}: all must be numbers, or all dates such as 2026-01-31 or "
+        f"the time is {quote(time.texts[code])}: all must be numbers, or all dates such as 2026-01-31 or "
         "2026-01-31T12:00",
     )

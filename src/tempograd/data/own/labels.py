@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tempograd.data.own.clock import Steps
 from tempograd.data.own.numbers import BEYOND, number, resembles_number, whole
 from tempograd.data.own.table import Table, Text, missing
-from tempograd.errors import DataError, warn
+from tempograd.errors import DataError, brief, listed, quote, short_path, warn
 
 Numbers = NDArray[Any]  # int64 or float64
 Fault = Callable[[int, str], DataError]
@@ -34,7 +34,7 @@ def read_labels(
         if missing(text):
             raise table.fault(label.row(code), "the label is missing")
     numbers, names = as_numbers(
-        label.texts, classes, str(table.path), lambda code, what: table.fault(label.row(code), what)
+        label.texts, classes, short_path(table.path), lambda code, what: table.fault(label.row(code), what)
     )
     values = numbers[label.codes]
     count = len(series.texts)
@@ -68,8 +68,8 @@ def as_numbers(
         if resembles_number(text):
             raise fault(
                 code,
-                f"the label is {text!r}, which is no number in decimal digits: write it as one, or pass classes= "
-                "(--classes) if it is the name of a class",
+                f"the label is {quote(text)}, which is no number in decimal digits: write it as one, or pass "
+                "classes= (--classes) if it is the name of a class",
             )
     values = [number(text) for text in texts]
     if None in values:
@@ -83,7 +83,7 @@ def as_numbers(
 def _real(texts: Sequence[str], fault: Fault) -> NDArray[np.float64]:
     values = np.array([number(text) for text in texts], np.float64)
     for code in np.flatnonzero(~np.isfinite(values)):
-        raise fault(int(code), f"the label is {texts[int(code)]}, which is no finite number")
+        raise fault(int(code), f"the label is {brief(texts[int(code)])}, which is no finite number")
     return values
 
 
@@ -95,17 +95,16 @@ def _whole(
         code = found.index(BEYOND)
         raise fault(
             code,
-            f"the label is {texts[code]}: labels that are all whole numbers are classes, which end at "
-            f"{BEYOND - 1}; divide the values of a regression by a constant, or name classes with classes= "
-            "(--classes)",
+            f"the label is {brief(texts[code])}: labels that are all whole numbers are classes, which end at "
+            f"{BEYOND - 1}; divide values of a regression by a constant, or name classes with classes=",
         )
     distinct = sorted(set(found))
     if distinct[0] < 0:
-        place = {integer: number for number, integer in enumerate(distinct)}
-        names = tuple(texts[found.index(integer)] for integer in distinct)
-        return np.array([place[integer] for integer in found]), names
+        rank = {integer: number for number, integer in enumerate(distinct)}
+        written = dict(zip(reversed(found), reversed(texts), strict=True))  # as each stands in the file first
+        return np.array([rank[integer] for integer in found]), tuple(written[integer] for integer in distinct)
     if distinct[0] > 0 and len(distinct) > 1:
-        some = ", ".join(map(str, distinct))
+        some = listed(distinct, 60)
         warn(
             f"{where}: labels {some} are taken as the numbers of the model's outputs, which begin with 0: pass "
             f"classes={some.replace(' ', '')} (--classes) if {distinct[0]} is its first."
@@ -116,8 +115,8 @@ def _whole(
 def _in_order(
     texts: Sequence[str], classes: Sequence[str], where: str
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    place = {name: number for number, name in enumerate(classes)}
+    rank = {name: number for number, name in enumerate(classes)}
     for text in texts:
-        if text not in place:
-            raise DataError(f"{where}: label {text!r} is none of the classes {', '.join(classes)}.")
-    return np.array([place[text] for text in texts]), tuple(classes)
+        if text not in rank:
+            raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(classes)}.")
+    return np.array([rank[text] for text in texts]), tuple(classes)

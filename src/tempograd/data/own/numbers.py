@@ -8,7 +8,9 @@ import numpy as np
 
 from tempograd.data.own.table import Floats, missing
 
-DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
+# a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
+DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+PLAIN = re.compile("-?[0-9]{1,18}")  # most of them, and quickly read
 HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
 BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
 
@@ -61,6 +63,8 @@ def whole(text: str) -> int | None:
     >>> whole("1e300") == BEYOND == whole("9223372036854775808"), whole("-9223372036854775808") == -BEYOND
     (True, True)
     """
+    if PLAIN.fullmatch(text):
+        return int(text)
     value = number(text)
     if value is None:
         return None

@@ -1,5 +1,6 @@
 """Parquet tables, read by DuckDB."""
 
+import re
 from collections.abc import Iterable, Sequence
 from glob import escape
 from pathlib import Path
@@ -8,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from tempograd.data._duckdb import connect
+from tempograd.data._files import reading
+from tempograd.data._memory import refuse_beyond_memory
 from tempograd.data.own.table import NO_CHANNEL, Coder, Floats, Table, Text, refuse_large
-from tempograd.errors import DataError
+from tempograd.errors import DataError, brief, quote, short_path
 
 MEMORY = "4GB"
-NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U")
+NUMBER = re.compile(r"DOUBLE|FLOAT|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
+BYTES, TEXT_BYTES = 17, 64  # that a number and a short text take while they are read
 
 
 class ParquetTable(Table):
@@ -20,7 +24,8 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = self._ask("DESCRIBE SELECT *")
+        found, counted = self._ask("DESCRIBE SELECT *", "SELECT count(*) AS rows")
+        self._rows = int(counted["rows"][0])
         self._kinds = {
             str(name): str(kind) for name, kind in zip(found["column_name"], found["column_type"], strict=True)
         }
@@ -30,33 +35,54 @@ class ParquetTable(Table):
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
         texts = list(texts)
         for name in numbers:
-            if not self._kinds[name].startswith(NUMBERS) or self._kinds[name].endswith("]"):
+            if not NUMBER.fullmatch(self._kinds[name]):
                 raise DataError(
-                    f"{self.path}: column {name!r} holds {self._kinds[name]}, not numbers: {NO_CHANNEL}."
+                    f"{short_path(self.path)}: column {quote(name)} holds {brief(self._kinds[name])}, not "
+                    f"numbers: {NO_CHANNEL}."
                 )
         wanted = [f"CAST({_quoted(name)} AS VARCHAR) AS text{place}" for place, name in enumerate(texts)]
-        wanted += [f"CAST({_quoted(name)} AS DOUBLE) AS number{place}" for place, name in enumerate(numbers)]
-        found = self._ask(f"SELECT {', '.join(wanted)}")
-        rows = len(next(iter(found.values())))
-        if not rows:
-            raise DataError(f"{self.path} holds no series: it has no row.")
-        values = np.empty((rows, len(numbers)))
+        wanted += [f"{self._number(name)} AS number{place}" for place, name in enumerate(numbers)]
+        if not self._rows:
+            raise DataError(f"{short_path(self.path)} holds no series: it has no row.")
+        size = self._rows * (BYTES * len(numbers) + TEXT_BYTES * len(texts))
+        refuse_beyond_memory(self.path, size, "its content", "cut it into several files")
+        (found,) = self._ask(f"SELECT {', '.join(wanted)}")
+        if any(len(column) != self._rows for column in found.values()):
+            raise DataError(f"{short_path(self.path)} is damaged: it has not as many rows as it says.")
+        values = np.empty((self._rows, len(numbers)))
         for place in range(len(numbers)):
-            values[:, place] = np.ma.filled(found[f"number{place}"], np.nan)
+            values[:, place] = np.ma.filled(found[f"number{place}"].astype(np.float64), np.nan)
         refuse_large(self, values, numbers)
         columns = {name: np.ma.filled(found[f"text{place}"], "") for place, name in enumerate(texts)}
         return {name: _coded(column) for name, column in columns.items()}, values
 
-    def fault(self, row: int, what: str) -> DataError:
-        return DataError(f"{self.path}, row {row + 1}: {what}.")
+    def _number(self, name: str) -> str:
+        """Name a column; those that numpy does not have are cast, and no others, since casts of many take long."""
+        odd = self._kinds[name].startswith(("HUGEINT", "UHUGEINT"))
+        return f"CAST({_quoted(name)} AS DOUBLE)" if odd else _quoted(name)
 
-    def _ask(self, what: str) -> dict[str, Any]:
-        if not self.path.exists():
-            raise DataError(f"{self.path} does not exist.")
-        with connect(MEMORY) as connection:
+    def fault(self, row: int, what: str) -> DataError:
+        return DataError(f"{short_path(self.path)}, row {row + 1}: {what}.")
+
+    def _ask(self, *questions: str) -> list[dict[str, Any]]:
+        source = escape(str(self.path)).replace("'", "''")
+        # columns that the names of folders make up are not in the file
+        table = f"FROM read_parquet('{source}', hive_partitioning = false)"
+        with reading(self.path), connect(MEMORY) as connection:
             connection.execute("SET preserve_insertion_order = true")
-            place = escape(str(self.path)).replace("'", "''")
-            return connection.execute(f"{what} FROM read_parquet('{place}')").fetchnumpy()
+            try:
+                return [connection.execute(f"{question} {table}").fetchnumpy() for question in questions]
+            except Exception as error:  # on a damaged file DuckDB may raise anything, its internal errors included
+                raise _unreadable(self.path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    if type(error).__name__ == "OutOfMemoryException" or isinstance(error, MemoryError):
+        return DataError(
+            f"{short_path(path)} needs more memory than {MEMORY}, or is damaged: cut it into several files."
+        )
+    reason = brief(str(error).strip().splitlines()[0], 90)
+    return DataError(f"{short_path(path)} is damaged or no Parquet file: write or fetch it again ({reason}).")
 
 
 def _coded(column: Any) -> Text:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tempograd import checks
+from tempograd.data._files import reading
 from tempograd.data.own.array_file import from_arrays
 from tempograd.data.own.assemble import Arrays, from_table
 from tempograd.data.own.csv_table import CsvTable
@@ -16,10 +18,11 @@ from tempograd.data.own.parquet_table import ParquetTable
 from tempograd.data.own.roles import Asked
 from tempograd.data.own.series import Series
 from tempograd.data.own.ts_file import from_ts
-from tempograd.errors import DataError
+from tempograd.errors import DataError, InputError, quote, short_path
 
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
 ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".ts")
+PACKED = (".csv", ".tsv", ".ts")
 
 
 def read_series(
@@ -34,6 +37,7 @@ def read_series(
     channels: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     align: str | None = None,
+    missing: str | None = None,
     labels: bool = True,
 ) -> Series:
     r"""Read series from a file of one's own.
@@ -64,14 +68,18 @@ def read_series(
     align : {"time", "order"}, optional
         Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
         missing ones are masked. ``"order"``: the k-th row of a series is its step k.
+    missing : {"error", "mask"}, optional
+        What NaN in arrays (``.npy``, ``.npz``) is: by default a mistake; ``"mask"`` takes it for a missing value,
+        masked and 0 as an empty cell of a table is.
     labels : bool, default=True
         Whether to read labels and truth.
 
     Returns
     -------
     Series
-        A :class:`Split` with the names of series, channels, times and classes. Whole numbers that name the series
-        are their ``ids``; other names are in ``names``, and ``ids`` count from 0.
+        A :class:`Split` with the names of series, channels, times and classes. Whole numbers of 64 bits that name
+        the series are their ``ids``. Where one of them is anything else, larger numbers included, all of them are
+        texts in ``names``, to the last digit, and ``ids`` count from 0.
 
     Examples
     --------
@@ -95,29 +103,47 @@ def read_series(
         label=label,
         variable=variable,
         value=value,
-        channels=None if channels is None else tuple(channels),
-        classes=None if classes is None else tuple(classes),
+        channels=_names(channels, "channels"),
+        classes=_names(classes, "classes"),
         align=align,
+        missing=missing,
         labels=labels,
     )
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"path must be a text or a Path, got {type(path).__name__}.")
     path = Path(path)
+    packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if ending not in ENDINGS:
-        raise DataError(f"{path} cannot be read: files of series end in {', '.join(ENDINGS)}.")
-    if not path.is_file():
-        raise DataError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}.")
-    if ending in {".npz", ".npy"}:
-        return from_arrays(path, asked)
-    if ending == ".ts":
-        return _series(path, from_ts(path, asked))
-    return _series(path, from_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), asked))
+    if ending not in (PACKED if packed else ENDINGS):
+        known = (
+            f"gzipped files of series end in {', '.join(PACKED)} before .gz"
+            if packed
+            else (f"files of series end in {', '.join(ENDINGS)}")
+        )
+        raise DataError(f"{short_path(path)} cannot be read: {known}.")
+    with reading(path):
+        if ending in {".npz", ".npy"}:
+            return from_arrays(path, asked)
+        if ending == ".ts":
+            return _series(path, from_ts(path, asked))
+        return _series(path, from_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), asked))
+
+
+def _names(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    names = given if isinstance(given, list | tuple) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} must be a list of names, got {quote(given)}.")
+    return tuple(names)
 
 
 def _series(path: Path, arrays: Arrays) -> Series:
     observed = np.isfinite(arrays.x)
     if not observed.any():
-        raise DataError(f"{path} holds no value at all: every cell is missing.")
-    x = torch.from_numpy(np.where(observed, arrays.x, 0).astype(np.float32))
+        raise DataError(f"{short_path(path)} holds no value at all: every cell is missing.")
+    arrays.x[~observed] = 0
+    x = torch.from_numpy(arrays.x)
     ids, names = _identify(arrays.names)
     labels = arrays.labels
     return Series(

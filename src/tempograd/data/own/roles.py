@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tempograd.data.own.table import Table
-from tempograd.errors import DataError, InputError, UnknownNameError
+from tempograd.errors import DataError, InputError, UnknownNameError, listed, quote, short_path
 
 FORMATS = ("long", "melted", "wide")
 OBVIOUS = {
@@ -16,7 +16,7 @@ OBVIOUS = {
     "variable": "channel variable parameter feature dimension dim",
     "value": "value values",
 }
-STEP = re.compile(r"(.*?)([0-9]+)")
+STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,24 @@ class Asked:
     channels: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     align: str | None = None
+    missing: str | None = None
     labels: bool = True  # whether labels are read at all
 
     def __post_init__(self) -> None:
-        for name, value, known in (("format", self.format, FORMATS), ("align", self.align, ("time", "order"))):
-            if value is not None and value not in known:
-                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, got {value!r}.")
-        if self.channels is not None and (not self.channels or len(set(self.channels)) < len(self.channels)):
-            raise InputError(f"channels must be distinct names, at least one, got {list(self.channels)}.")
+        for name, value, known in (
+            ("format", self.format, FORMATS),
+            ("align", self.align, ("time", "order")),
+            ("missing", self.missing, ("error", "mask")),
+        ):
+            if value is not None and (not isinstance(value, str) or value not in known):
+                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, got {quote(value)}.")
+        for name in OBVIOUS:
+            if not isinstance(getattr(self, name), str | None):
+                raise InputError(f"{name} must be the name of a column, got {quote(getattr(self, name))}.")
+        for name in ("channels", "classes"):
+            names = getattr(self, name)
+            if names is not None and len(set(names)) < len(names):
+                raise InputError(f"{name} must be distinct names, got {listed(names)}.")
 
 
 class Roles(NamedTuple):
@@ -85,7 +95,8 @@ def _form(table: Table, found: dict[str, str | None]) -> str:
         return "melted"
     if found["time"] is not None:
         return "long"
-    if _counted([name for name in table.columns if name not in {found["id"], found["label"], *table.aside}]):
+    others = {found["id"], found["label"], *table.aside}
+    if _counted([name for name in table.columns if name not in others]):
         return "wide"
     raise _unclear(
         table,
@@ -110,7 +121,7 @@ def _counted(names: Sequence[str]) -> bool:
 
 
 def _step_columns(table: Table, others: set[str | None]) -> tuple[str, ...]:
-    found = tuple(name for name in table.columns if name not in others | table.aside)
+    found = _left(table, others)
     if not found:
         raise _unclear(table, "no column is left for a step")
     return found
@@ -120,31 +131,38 @@ def _column(table: Table, role: str, asked: str | None) -> str | None:
     """Return the column of a role: the one asked for, or the only one with an obvious name."""
     if asked is not None:
         if asked not in table.columns:
-            raise UnknownNameError(f"column of {table.path}", asked, table.columns)
+            raise UnknownNameError(f"column of {short_path(table.path)}", asked, table.columns)
         return asked
     likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split()]
     if role == "label" and {"x", "z"} & {name.lower() for name in table.columns}:
         likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers
     if len(likely) > 1 and role in {"id", "time", "label"}:
         raise DataError(
-            f"{table.path}: {' and '.join(map(repr, likely))} could both be {_meaning(role)}: "
+            f"{short_path(table.path)}: {' and '.join(map(quote, likely[:2]))} could both be {_meaning(role)}: "
             f"pass {role}= (--{role})."
         )
     return likely[0] if len(likely) == 1 else None
 
 
 def _channels(table: Table, asked: tuple[str, ...] | None, others: set[str | None]) -> tuple[str, ...]:
+    known = set(table.columns)
     for name in asked or ():
-        if name not in table.columns:
-            raise UnknownNameError(f"column of {table.path}", name, table.columns)
-    found = asked or tuple(name for name in table.columns if name not in others | table.aside)
+        if name not in known:
+            raise UnknownNameError(f"column of {short_path(table.path)}", name, table.columns)
+    found = asked or _left(table, others)
     if not found:
         raise _unclear(table, "no column is left for a channel")
     return found
 
 
+def _left(table: Table, others: set[str | None]) -> tuple[str, ...]:
+    """Return the columns without a part of their own."""
+    taken = others | table.aside
+    return tuple(name for name in table.columns if name not in taken)
+
+
 def _unclear(table: Table, what: str) -> DataError:
-    return DataError(f"{table.path} has the columns {', '.join(table.columns)}: {what}.")
+    return DataError(f"{short_path(table.path)} has the columns {listed(table.columns, 80)}: {what}.")
 
 
 def _meaning(role: str) -> str:

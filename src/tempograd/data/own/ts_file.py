@@ -1,73 +1,98 @@
 """The ``.ts`` text format of the UEA and UCR archives: ``dimension:dimension:label``, one series per line."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import numpy as np
 
-from tempograd.data._files import open_text
-from tempograd.data.own.assemble import Arrays
+from tempograd.data._files import lines, open_text
+from tempograd.data.own.assemble import Arrays, empty
 from tempograd.data.own.labels import Labels, as_numbers
 from tempograd.data.own.numbers import number, numbers
 from tempograd.data.own.roles import Asked
 from tempograd.data.own.table import LARGEST, Coder, Floats, missing
-from tempograd.errors import DataError
+from tempograd.errors import DataError, quote, short_path
 from tempograd.progress import progress
 
 
 class _Header(NamedTuple):
-    """What the lines with @ say: the number of the @data line, whether a label comes last, and all classes."""
+    """What the lines with @ say: where @data is, whether a label comes last, all classes, how many dimensions."""
 
     line: int
-    labelled: bool
-    classes: tuple[str, ...] | None
+    labelled: bool = False
+    classes: tuple[str, ...] | None = None
+    dimensions: int | None = None
 
 
 def from_ts(path: Path, asked: Asked) -> Arrays:
     """Read a file; dimensions may differ in length, and the shorter ones end in missing values."""
     series: list[list[Floats]] = []
     labels: list[str] = []
-    lines: list[int] = []
+    found_in: list[int] = []
     with open_text(path) as file, progress(path.stat().st_size, f"read {path.name}") as advance:
-        header = _read_header(path, file)
-        for place, line in enumerate(file, start=header.line + 1):
+        text_lines = enumerate(lines(path, file), start=1)
+        header = _read_header(path, text_lines)
+        dimensions = header.dimensions
+        for place, line in text_lines:
             text = line.strip()
             if not text or text.startswith("#"):
                 continue
             parts = text.split(":")
             if header.labelled:
                 labels.append(parts.pop().strip())
-                lines.append(place)
-            if not parts or (series and len(parts) != len(series[0])):
-                wanted = len(series[0]) if series else "at least one"
-                raise _fault(path, place, f"{len(parts)} dimensions instead of {wanted}")
+                found_in.append(place)
+            if not parts or len(parts) != (dimensions or len(parts)):
+                raise _fault(path, place, f"{len(parts)} dimensions instead of {dimensions or 'at least one'}")
+            dimensions = len(parts)
             series.append([_values(path, place, part) for part in parts])
             advance(len(line))
     if not series:
-        raise DataError(f"{path} holds no series after its line @data.")
-    length = max(len(values) for dimensions in series for values in dimensions)
-    x = np.full((len(series), length, len(series[0])), np.nan)
-    for row, dimensions in enumerate(series):
-        for channel, values in enumerate(dimensions):
+        raise DataError(f"{short_path(path)} holds no series after its line @data.")
+    lengths = [len(values) for dimensions in series for values in dimensions]
+    shape = (len(series), max(lengths), len(series[0]))
+    x = empty(path, shape, sum(lengths), "put very long series into a file of their own")
+    for row, dimensions_of in enumerate(series):
+        for channel, values in enumerate(dimensions_of):
             x[row, : len(values), channel] = values
-    return Arrays(x, asked.channels, None, None, _labels(path, labels, lines, header, asked))
+    return Arrays(x, asked.channels, None, None, _labels(path, labels, found_in, header, asked))
 
 
-def _read_header(path: Path, file: TextIO) -> _Header:
-    labelled, classes = False, None
-    for place, line in enumerate(file, start=1):
-        text = line.removeprefix("\ufeff").strip()
+def _read_header(path: Path, text_lines: Iterator[tuple[int, str]]) -> _Header:
+    header = _Header(0)
+    for place, line in text_lines:
+        text = line.strip()
         key, *rest = text.split() or [""]
         if key.lower() == "@data":
-            return _Header(place, labelled, classes)
-        if key.lower() in {"@classlabel", "@targetlabel"}:
-            labelled = bool(rest) and rest[0].lower() == "true"
-            classes = tuple(rest[1:]) or None
-        if key.lower() == "@timestamps" and rest and rest[0].lower() == "true":
-            raise _fault(path, place, "values with time stamps are not read: write a long .csv instead")
+            return header._replace(line=place)
         if text and text[0] not in "@#":
             raise _fault(path, place, "a series before the line @data, which must come first")
-    raise DataError(f"{path} has no line @data, after which a .ts file holds its series.")
+        header = _said(path, place, header, key.lower(), rest)
+    raise DataError(f"{short_path(path)} has no line @data, after which a .ts file holds its series.")
+
+
+def _said(path: Path, line: int, header: _Header, key: str, rest: list[str]) -> _Header:
+    """Take in a line of the header; a wrong word there would turn labels into values."""
+    if key in {"@classlabel", "@targetlabel"}:
+        return header._replace(labelled=_flag(path, line, key, rest), classes=tuple(rest[1:]) or None)
+    if key == "@timestamps" and _flag(path, line, key, rest):
+        raise _fault(path, line, "values with time stamps are not read: write a long .csv instead")
+    if key == "@univariate" and _flag(path, line, key, rest):
+        return header._replace(dimensions=1)
+    if key in {"@dimension", "@dimensions"}:
+        count = rest[0] if len(rest) == 1 else ""
+        if not re.fullmatch("[1-9][0-9]{0,17}", count):
+            raise _fault(path, line, f"{key} must be a whole number, got {quote(' '.join(rest))}")
+        return header._replace(dimensions=int(count))
+    return header
+
+
+def _flag(path: Path, line: int, key: str, rest: list[str]) -> bool:
+    word = rest[0].lower() if rest else ""
+    if word not in {"true", "false"}:
+        raise _fault(path, line, f"{key} must be true or false, got {quote(word)}")
+    return word == "true"
 
 
 def _values(path: Path, line: int, part: str) -> Floats:
@@ -75,7 +100,7 @@ def _values(path: Path, line: int, part: str) -> Floats:
     values = None if "" in cells else numbers(cells)
     if values is None:
         wrong = next(cell for cell in cells if not cell.strip() or not (missing(cell) or _is_number(cell)))
-        raise _fault(path, line, f"{wrong.strip()!r} is no number")
+        raise _fault(path, line, f"{quote(wrong.strip())} is no number")
     for value in values[np.abs(values) > LARGEST]:
         raise _fault(path, line, f"{value:g} is no finite number in single precision")
     return values
@@ -94,7 +119,7 @@ def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, as
     values, names = as_numbers(
         distinct,
         asked.classes or _ordered(header.classes),
-        str(path),
+        short_path(path),
         lambda code, what: _fault(path, lines[labels.index(distinct[code])], what),
     )
     return Labels(values[codes], names)
@@ -108,4 +133,4 @@ def _ordered(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 def _fault(path: Path, line: int, what: str) -> DataError:
-    return DataError(f"{path}, line {line}: {what}.")
+    return DataError(f"{short_path(path)}, line {line}: {what}.")

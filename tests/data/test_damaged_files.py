@@ -1,0 +1,487 @@
+"""Files of series that are damaged, hostile or no files: one sentence each, never more memory than there is."""
+
+import gzip
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
+from tempograd.data import _files, _memory
+from tempograd.data._duckdb import connect
+from tempograd.data.own import assemble, csv_table
+from tempograd.errors import short_path
+
+
+def refusal(path, **options):
+    """The sentence that says why a file is not read."""
+    found = read(path, **options)
+    assert isinstance(found, str), found
+    return found.replace(short_path(path), Path(path).name) if isinstance(path, Path) else found
+
+
+def parquet(path, query):
+    path.parent.mkdir(exist_ok=True)
+    with connect("1GB") as connection:
+        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def npz(path, **arrays):
+    np.savez(path, **({"x": X} | arrays))
+    return path
+
+
+# --- what is no file -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "ts", "npy", "npz", "parquet"])
+def test_what_is_no_file(ending, tmp_path, monkeypatch):
+    path = tmp_path / f"a.{ending}"
+    assert refusal(path) == f"{path.name} does not exist."
+    assert refusal(path / path.name).endswith(" does not exist.")
+    path.mkdir()
+    assert refusal(path) == f"{path.name} is a folder."
+    path.rmdir()
+    os.mkfifo(path)  # nobody writes to it: reading would wait for ever
+    assert refusal(path) == f"{path.name} is a device or a pipe: write its content to a file first."
+    path.unlink()
+    path.symlink_to(path)
+    assert "Too many levels of symbolic links" in refusal(path)
+    path.unlink()
+    assert "File name too long" in refusal(tmp_path / f"{'n' * 300}.{ending}")
+    assert "null byte" in refusal(tmp_path / f"a\0.{ending}")
+    path.write_bytes(b"")
+
+    def denied(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", denied)  # root may read everything
+    assert refusal(path) == f"{path.name} cannot be read: Permission denied."
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.npz.gz", "a.parquet.gz", ".gz"])
+def test_endings_that_are_not_read(name, tmp_path):
+    (tmp_path / name).write_bytes(b"a")
+    assert "files of series end in " in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize("path", [5, None, b"a.csv", [], object()])
+def test_a_path_is_a_text(path):
+    assert refusal(path).startswith("path must be a text or a Path, got ")
+
+
+@pytest.mark.parametrize(
+    "kind", ["long.csv", "packed.csv.gz", "text.ts", "array.npy", "plain.npz", "zstd.parquet"]
+)
+@pytest.mark.parametrize("change", ["grows", "is replaced", "goes"])
+def test_a_file_that_changes_while_it_is_read(kind, change, tmp_path, monkeypatch):
+    (file,) = [file for file in sound_files(tmp_path) if file.name == kind]
+    path = file.write(tmp_path)
+    assert not isinstance(read(path), str)
+    series, seen = tg.Series, []
+
+    def meanwhile(*args, **named):
+        seen.append(change)
+        if change == "grows":
+            with path.open("ab") as grown:
+                grown.write(b"\n")
+        else:
+            path.unlink()
+        if change == "is replaced":
+            file.write(tmp_path)
+            os.utime(path, ns=(1, 1))
+        return series(*args, **named)
+
+    for module in ("reading", "array_file"):
+        monkeypatch.setattr(f"tempograd.data.own.{module}.Series", meanwhile)
+    wanted = (
+        "does not exist." if change == "goes" else "changed while it was read: read it again when it is complete."
+    )
+    assert refusal(path) == f"{path.name} {wanted}"
+    assert len(seen) == 1
+
+
+# --- CSV and other text ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty: its first line must hold the names of its columns."),
+        (b"id,time,a\n", "holds no series: it has no line after its column names."),
+        (b"id,time,a,a\n1,0,5,6\n", ", line 1: column 'a' is there twice."),
+        (b"id,time,a\n1,0,5\n1,1\n", ", line 3: 2 cells instead of 3."),
+        (b'id,time,a\n1,0,"5\n1,1,6\n', ", line 2: a quotation mark is opened and never closed."),
+        (b'id,time,a,y\n1,0,5,a\n2,0,6,"b\n3,0,7,b\n', ", line 3: a quotation mark is opened and never closed."),
+        (b'"id,time,a\n1,0,5\n', ", line 1: a quotation mark is opened and never closed."),
+        (b"id,time,a\n1,0,5\n1,1,\0\n", ", line 3 holds zero bytes: save the file as text in UTF-8."),
+        (
+            "id,time,ä\n".encode("latin-1"),
+            "is no text in UTF-8: save it as UTF-8, or give it the ending of what it is.",
+        ),
+        ("id,time,a\n1,0,5\n".encode("utf-16"), "is no text in UTF-8"),
+        ("id,time,a\n1,0,5\n".encode("utf-16-le"), ", line 1 holds zero bytes"),
+    ],
+)
+def test_text_that_is_wrong(content, sentence, tmp_path):
+    for name, written in (("a.csv", content), ("a.csv.gz", gzip.compress(content))):
+        (tmp_path / name).write_bytes(written)
+        assert refusal(tmp_path / name).removeprefix(name).strip().startswith(sentence)
+
+
+def test_a_field_of_any_length_has_a_sentence(tmp_path):
+    for cell in (b"7" * 131_073, b'"' + b"x\n" * 70_000):
+        (tmp_path / "a.csv").write_bytes(b"id,time,a\n1,0,5\n\n1,1," + cell + b"\n1,2,3\n")
+        assert refusal(tmp_path / "a.csv") == (
+            "a.csv, line 4: a cell has more than 131,072 characters: perhaps a quotation mark is opened and never "
+            "closed."
+        )
+    (tmp_path / "a.csv").write_bytes(b"i" * 131_073 + b",time,a\n1,0,5\n")
+    assert ", line 1: a cell has more than 131,072 characters" in refusal(tmp_path / "a.csv")
+    digits = "1" * 131_000  # a number of so many digits, or one that is none in the end, takes no quadratic time
+    for cell, what in ((f"{digits}x", f"a is '{'1' * 23}…', which is no number"), (digits, "a is inf, which")):
+        (tmp_path / "a.csv").write_text(f"id,time,a\n1,0,{cell}\n")
+        assert what in refusal(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text(f"t{digits},t2\n1,2\n")
+    assert "pass time=" in refusal(tmp_path / "a.csv")
+
+
+def test_other_line_ends_and_marks_are_read(write, tmp_path):
+    rows = ["id,time,a", "1,0,5", "1,1,6"]
+    for number, end in enumerate(("\n", "\r\n", "\r")):
+        for mark in ("", "\ufeff"):
+            path = tmp_path / f"{number}.csv"
+            path.write_bytes((mark + end.join(rows) + end).encode())
+            found = tg.read_series(path)
+            assert (found.x.flatten().tolist(), found.ids.tolist()) == ([5, 6], [1])
+    found = tg.read_series(write("h.csv", ['id,time,"two', 'lines"', "1,0,5"]))
+    assert found.channels == ("two\nlines",)
+
+
+def test_a_line_that_never_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "LONGEST_LINE", 1000)
+    for name, first in (("a.csv.gz", b"id,t0,t1\n"), ("a.ts.gz", b"@data\n")):
+        (tmp_path / name).write_bytes(gzip.compress(first + b"1," * 10**6))
+        assert refusal(tmp_path / name).endswith(", line 2 never ends: this is no file of series.")
+
+
+def test_a_hundred_thousand_columns(tmp_path):
+    count = 100_000
+    path = tmp_path / "wide.csv"
+    cells = np.arange(3 * count).reshape(3, count) % 1000
+    lines = [",".join(f"t{step}" for step in range(count)), *(",".join(map(str, row)) for row in cells.tolist())]
+    path.write_text("\n".join(lines))
+    found = tg.read_series(path)
+    assert torch.equal(found.x[..., 0], torch.from_numpy(cells).float())
+    assert found.times[-1] == "t99999"
+    path.write_text("\n".join([lines[0], lines[1].replace("99998", "998").replace(",998,", ",x,", 1)]))
+    assert ", line 2: t998 is 'x', which is no number" in refusal(path)
+
+
+def test_many_of_everything(tmp_path):
+    """Columns without a name, channels that are chosen, labels below zero: each took quadratic time."""
+    count = 30_000
+    path = tmp_path / "many.csv"
+    path.write_text(f"id,{',' * count}t0,t1\n" + "7," * (count + 2) + "5\n")
+    assert tg.read_series(path).x.flatten().tolist() == [7, 5]
+    names = [f"c{number}" for number in range(count)]
+    path.write_text(f"id,time,{','.join(names)}\n1,0,{','.join(map(str, range(count)))}\n")
+    found = tg.read_series(path, channels=names[::-1])
+    assert torch.equal(found.x.flatten(), torch.arange(count).flip(0).float())
+    path.write_text(
+        "id,time,channel,value\n" + "".join(f"1,0,{name},{place}\n" for place, name in enumerate(names))
+    )
+    found = tg.read_series(path, channels=names[::-1])
+    assert torch.equal(found.x.flatten(), torch.arange(count).flip(0).float())
+    path.write_text("t0,t1,label\n" + "".join(f"1,2,{-number}\n" for number in range(count)))
+    assert torch.equal(tg.read_series(path).y, torch.arange(count).flip(0))
+
+
+def test_many_columns_of_parquet(tmp_path):
+    count = 3000
+    columns = ", ".join(f"{step}.5 AS t{step}" for step in range(count))
+    found = tg.read_series(parquet(tmp_path / "wide.parquet", f"SELECT {columns}"))
+    assert torch.equal(found.x.flatten(), torch.arange(count) + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (["@classLabel maybe", "@data", "1,2:0"], "line 1: @classlabel must be true or false, got 'maybe'."),
+        (["@classLabel", "@data", "1,2:0"], "line 1: @classlabel must be true or false, got ''."),
+        (["@dimensions two", "@data", "1,2:0"], "line 1: @dimensions must be a whole number, got 'two'."),
+        (["@dimensions 1", "@clsLabel true 0 1", "@data", "1,2:0"], "line 4: 2 dimensions instead of 1."),
+        (["@univariate true", "@clsLabel true 0 1", "@data", "1,2:0"], "line 4: 2 dimensions instead of 1."),
+        (["@data", "1,2", "1,,2"], "line 3: '' is no number."),
+        (["@data", "1,2", "1,\0"], "line 3 holds zero bytes: save the file as text in UTF-8."),
+    ],
+)
+def test_damaged_headers_of_ts_files(lines, sentence, write):
+    """A label that is taken for a dimension would be no error but wrong."""
+    assert refusal(write("a.ts", lines)).endswith(f"a.ts, {sentence}")
+
+
+# --- names that break messages ---------------------------------------------------------------------------------
+
+HOSTILE = (
+    "\x1b[31mred\x1b]0;title\x07",
+    "a\nb\r\nc",
+    "x" * 5000,
+    "\u202eabc\u2066",
+    "\x7f" * 3000,
+    "ä" * 900,
+    "'\"",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_never_break_messages(name, tmp_path):
+    quoted = '"' + name.replace('"', '""') + '"'
+    folder = tmp_path / ("deep" * 30)
+    folder.mkdir()
+    tables = [
+        (f"{quoted},b\n1,2\n", {}),
+        (f"{quoted},{quoted}\n1,2\n", {}),
+        (f"id,time,{quoted}\n1,0,x\n", {}),
+        (f"id,time,{quoted}\n1,0,1e39\n", {}),
+        (f"id,time,a\n1,0,{quoted}\n", {}),
+        (f"id,time,a\n{quoted},0,1\n{quoted},0,2\n", {}),
+        (f"id,time,a\n{quoted},0,1\n{quoted},2,1\n3,1,1\n", {}),
+        (f"id,time,a\n1,{quoted},1\n", {}),
+        (f"id,t0,t1\n{quoted},1,1\n{quoted},1,1\n", {}),
+        (f"id,t0,t1,y\n1,1,1,{quoted}\n", {"classes": ["a", "b"]}),
+        ("id,t0,t1,y\n1,1,1,c\n", {"classes": [name, "b"]}),
+        (f"id,t0,t1,y\n1,1,1,1\n2,1,1,{'9' * 400}\n", {}),
+        ("id,time,a\n1,0,1\n", {"id": name}),
+        ("id,time,a\n1,0,1\n", {"channels": [name]}),
+        ("id,time,a\n1,0,1\n", {"channels": [name, name]}),
+        ("id,time,a\n1,0,1\n", {"align": name}),
+        (f"id,time,channel,value\n1,0,{quoted},1\n", {"channels": ["a"]}),
+        ("id,t0,t1\n1,2,3\n", {"channels": [name, "b"]}),
+        (f"{','.join(f'c{number}' for number in range(5000))},{quoted}\n1,2\n", {}),
+    ]
+    for place, (text, options) in enumerate(tables):
+        path = folder / f"{place}.csv"
+        path.write_text(text, encoding="utf-8", newline="")
+        refusal(path, **options)
+    for key in ("ids", "channels", "times", "y"):
+        refusal(npz(folder / "a.npz", **{key: np.array([name] * 5)}))
+    with pytest.warns(tg.TempogradWarning, match="is not read") as caught:
+        tg.read_series(npz(folder / "a.npz", **{name[:100]: X}))
+    one_sentence(str(caught[0].message))
+    column = '"' + name.replace('"', '""').replace("\0", "") + '"'
+    refusal(parquet(folder / "a.parquet", f"SELECT 1 AS id, 2 AS time, 'x' AS {column}"))
+    refusal(folder / f"{name[:60].replace('/', '')}.csv")
+
+
+def test_names_are_kept_as_they_are(write):
+    name = "\x1b[31m" + "x" * 500
+    found = tg.read_series(write("n.csv", [f"id,time,{name}", f"{name},0,1"]))
+    assert (found.names, found.channels) == ((name,), (name,))
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["<f8", ">f8", "<f4", ">f4", ">f2"])
+def test_every_order_of_bytes_and_axes_is_read(kind, order, tmp_path):
+    array = np.asarray(X, dtype=kind, order=order)
+    np.save(tmp_path / "a.npy", array)
+    found = tg.read_series(tmp_path / "a.npy")
+    assert torch.equal(found.x.double(), torch.from_numpy(X))
+    assert found.x.dtype == {"8": torch.float64, "4": torch.float32, "2": torch.float16}[kind[-1]]
+    path = npz(
+        tmp_path / "a.npz", x=array, y=np.array([1, 0, 2], ">i4"), ids=np.array([5, 3, 9], ">u2"), mask=X > 0
+    )
+    found = tg.read_series(path)
+    assert (found.y.tolist(), found.ids.tolist()) == ([1, 0, 2], [5, 3, 9])
+    assert torch.equal(found.mask, torch.from_numpy(X > 0))
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.ones(X.shape, np.complex128), "x holds complex128"),
+        (np.ones(X.shape, "M8[s]"), "x holds datetime64[s]"),
+        (np.ones(X.shape, [("a", "f8")]), "x holds [('a', '<f8')]"),
+        (np.full(X.shape, "a"), "x holds <U1"),
+        (np.ones(X.shape, np.int64), "x must hold floating-point numbers, got torch.int64"),
+        (np.ones((3, 4)), "x must be (batch, time, channel), got (3, 4)"),
+        (np.ones((0, 4, 1)), "x is empty, its shape is (0, 4, 1)"),
+        (np.full(X.shape, np.nan), "x holds NaN or infinity"),
+    ],
+)
+def test_arrays_that_are_no_series(array, words, tmp_path):
+    np.save(tmp_path / "a.npy", array)
+    assert refusal(tmp_path / "a.npy").startswith(f"a.npy: {words}")
+
+
+@pytest.mark.skipif(np.longdouble is np.float64 or np.dtype(np.longdouble).itemsize == 8, reason="no long double")
+def test_long_doubles_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", X.astype(np.longdouble))
+    assert ": x holds float128: save it as numbers of 64 bits or fewer." in refusal(tmp_path / "a.npy")
+
+
+def test_objects_are_never_loaded(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[[os.system]]], dtype=object), allow_pickle=True)
+    assert refusal(tmp_path / "a.npy").endswith(": x holds Python objects, which are never loaded: save numbers.")
+
+
+def test_headers_are_compared_with_what_follows_them(tmp_path):
+    content = npy_bytes(X)
+    longer, shorter = content + b"\0", content[:-1]
+    larger = content.replace(b"(3, 4, 2), }" + b" " * 6, b"(3999999, 4, 2), }")
+    for written, words in (
+        (longer, "the header of x promises 192 bytes, and 193 follow it"),
+        (shorter, "the header of x promises 192 bytes, and 191 follow it"),
+        (larger, "the header of x promises 255999936 bytes, and 192 follow it"),
+    ):
+        (tmp_path / "a.npy").write_bytes(written)
+        assert words in refusal(tmp_path / "a.npy")
+        (tmp_path / "a.npz").write_bytes(zip_bytes({"x.npy": written}, zipfile.ZIP_DEFLATED))
+        assert words in refusal(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"times": np.array(5)}, "times must be a list of names, got shape ()"),
+        ({"channels": np.array([["a", "b"]])}, "channels must be a list of names, got shape (1, 2)"),
+        ({"ids": np.array([b"\xff", b"b", b"c"])}, "ids holds text that is not Unicode"),
+        ({"ids": np.array(["a", "b", "a"])}, "ids must be distinct"),
+        ({"y": np.array([0.5, np.inf, 1])}, "y holds NaN or infinity"),
+        ({"y": np.array([0, 1])}, "y must be classes (int64) or real values"),
+        ({"mask": np.ones((3, 4))}, "mask must have the shape of x"),
+    ],
+)
+def test_arrays_beside_x(arrays, words, tmp_path):
+    assert refusal(npz(tmp_path / "a.npz", **arrays)).startswith(f"a.npz: {words}")
+
+
+def test_arrays_by_other_names_are_told_and_never_unpacked(tmp_path):
+    members = {"x.npy": npy_bytes(X), "label.npy": b"no array at all"}
+    (tmp_path / "a.npz").write_bytes(zip_bytes(members))
+    with pytest.warns(
+        tg.TempogradWarning, match=r"a\.npz holds label, which is not read: the arrays .* x, mask, y"
+    ):
+        assert not tg.read_series(tmp_path / "a.npz").labelled
+    with pytest.raises(tg.TempogradWarning):  # as pytest is told to treat warnings here
+        tg.read_series(tmp_path / "a.npz")
+    (tmp_path / "a.npz").write_bytes(zip_bytes({"X.npy": npy_bytes(X)}))
+    assert refusal(tmp_path / "a.npz").endswith("must hold an array x (series, time, channel); it has X.")
+    (tmp_path / "a.npz").write_bytes(zip_bytes({"x.npy": npy_bytes(X), "x": npy_bytes(X)}))
+    assert refusal(tmp_path / "a.npz").endswith(" holds the array x twice: leave one of the two.")
+
+
+def test_labels_below_zero_are_classes_as_in_tables(tmp_path):
+    found = tg.read_series(npz(tmp_path / "a.npz", y=np.array([1, -1, 1])))
+    assert (found.y.tolist(), found.classes) == ([1, 0, 1], ("-1", "1"))
+
+
+def test_dates_name_times(tmp_path):
+    days = np.arange("2026-01-01", "2026-01-05", dtype="M8[D]").astype("M8[ns]")
+    assert tg.read_series(npz(tmp_path / "a.npz", times=days)).times[1] == "2026-01-02T00:00:00.000000000"
+
+
+# --- Parquet ---------------------------------------------------------------------------------------------------
+
+
+def test_parquet_that_is_none(tmp_path):
+    path = parquet(tmp_path / "a.parquet", "SELECT 1 AS id, i AS time, i AS a FROM range(9) AS r(i)")
+    whole = path.read_bytes()
+    for content in (b"", b"not what it says", whole[:-9], whole[: len(whole) // 2], whole[:-4] + b"PAR2"):
+        path.write_bytes(content)
+        assert refusal(path).startswith("a.parquet is damaged or no Parquet file: write or fetch it again (")
+
+
+def test_folders_add_no_columns(tmp_path):
+    path = parquet(tmp_path / "label=7" / "a.parquet", "SELECT 1 AS id, 0 AS time, 5 AS a")
+    assert not tg.read_series(path).labelled
+
+
+def test_numbers_of_every_type(tmp_path):
+    types = ("DECIMAL(9,2)", "DECIMAL(38,2)", "HUGEINT", "UHUGEINT", "UTINYINT", "BIGINT", "FLOAT", "DOUBLE")
+    columns = ", ".join(f"CASE WHEN i < 2 THEN i + 1 END::{kind} AS c{place}" for place, kind in enumerate(types))
+    path = parquet(tmp_path / "a.parquet", f"SELECT 1 AS id, i AS time, {columns} FROM range(3) AS r(i)")
+    found = tg.read_series(path)
+    assert found.x[0].tolist() == [[1] * len(types), [2] * len(types), [0] * len(types)]
+    assert found.mask[0].tolist() == [[True] * len(types)] * 2 + [[False] * len(types)]
+    for kind, value in (
+        ("UUID", "uuid()"),
+        ("INTEGER[]", "[1]"),
+        ("VARCHAR", "'x'"),
+        ("DATE", "DATE '2026-01-01'"),
+    ):
+        path = parquet(tmp_path / "b.parquet", f"SELECT 1 AS id, 2 AS time, {value} AS a")
+        assert f": column 'a' holds {kind}, not numbers: if the column names series" in refusal(path)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """Let a megabyte be free."""
+    monkeypatch.setattr(_memory, "free_memory", lambda: 2**20)
+
+
+def test_what_does_not_fit_is_refused_before_it_is_built(little, tmp_path, monkeypatch):
+    zeros = npy_bytes(np.zeros((1000, 500, 1)))  # packed into a few kilobytes
+    (tmp_path / "a.npz").write_bytes(zip_bytes({"x.npy": zeros}, zipfile.ZIP_DEFLATED))
+    free = "and 0.00098 GiB are free: cut it into several files."
+    assert refusal(tmp_path / "a.npz").endswith(f"a.npz: the array x takes 0.0037 GiB of memory, {free}")
+    (tmp_path / "a.npy").write_bytes(zeros)
+    assert refusal(tmp_path / "a.npy").endswith(f"a.npy: the array x takes 0.0037 GiB of memory, {free}")
+    path = parquet(tmp_path / "a.parquet", "SELECT 1 AS id, i AS time, 1 AS a FROM range(100000) AS r(i)")
+    assert refusal(path).endswith(f"a.parquet: its content takes 0.014 GiB of memory, {free}")
+    monkeypatch.setattr(csv_table, "UNASKED", 1)
+    text = "id,time,a\n" + "".join(f"1,{step},1\n" for step in range(100_000))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert "a.csv.gz: its content takes 0.00" in refusal(tmp_path / "a.csv.gz")
+
+
+def test_a_table_that_explodes_is_refused_before_it_is_built(write, monkeypatch):
+    rows = ["id,time,a", *(f"{number},{number},1" for number in range(30_000))]
+    assert refusal(write("a.csv", rows), align="time").endswith(
+        "a.csv: a table of 30000 series × 30000 steps × 1 channel takes 5 GiB of memory for 30000 values: pass "
+        "align='order' (--align order) where series have times of their own, or cut the file."
+    )
+    assert tg.read_series(write("a.csv", rows), align="order").x.shape == (30_000, 1, 1)
+    rows = ["id,time,channel,value", *(f"{number},{number},c{number},1" for number in range(500))]
+    assert "500 series × 500 steps × 500 channels takes 0.7 GiB" in refusal(write("b.csv", rows), align="time")
+    lines = ["@data", *["1,2"] * 20_000, ",".join(["1"] * 10_000)]
+    assert refusal(write("c.ts", lines)).endswith(
+        "for 50000 values: put very long series into a file of their own."
+    )
+    monkeypatch.setattr(assemble, "MANY", 10**9)
+    monkeypatch.setattr(_memory, "free_memory", lambda: 2**29)
+    assert "takes 0.7 GiB of memory, and 0.5 GiB are free" in refusal(write("b.csv", rows), align="time")
+
+
+def test_how_much_memory_is_free(tmp_path, monkeypatch):
+    for name, place in (("MEMINFO", "meminfo"), ("GROUP", "group")):
+        monkeypatch.setattr(_memory, name, tmp_path / place)
+    assert _memory.free_memory() is None  # of another system: nothing is refused
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:    4000 kB\nHugePages_Free: 0\n")
+    assert _memory.free_memory() == 4000 * 1024
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / "memory.max").write_text("max\n")
+    assert _memory.free_memory() == 4000 * 1024
+    (tmp_path / "group" / "memory.max").write_text("3000000\n")
+    (tmp_path / "group" / "memory.stat").write_text("anon 1000000\nfile 5\n")
+    assert _memory.free_memory() == 2_000_000
+
+
+def test_memory_that_runs_out_all_the_same(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("tempograd.data.own.reading.from_ts", full)
+    (tmp_path / "a.ts").write_text("@data\n1\n")
+    assert refusal(tmp_path / "a.ts").endswith("a.ts needs more memory than there is: cut it into several files.")

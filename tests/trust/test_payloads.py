@@ -1,0 +1,324 @@
+"""No file runs code unless it is trusted: each kind holds a payload that does run when it is opened carelessly."""
+
+import contextlib
+import importlib
+import io
+import json
+import pickle
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from payloads import (
+    Touches,
+    evaluating,
+    exported,
+    expression,
+    pickled,
+    saved_by_torch,
+    scripted,
+    scripted_load,
+    swapped,
+)
+from torch import nn
+
+import tempograd as tg
+from tempograd.benchmark import load_plan
+from tempograd.benchmark.record import Record
+from tempograd.cli import main
+from tempograd.data._restricted_pickle import read_npy
+from tempograd.data.prepared import load_prepared
+from tempograd.tables.archive import _read_archive
+
+ENDINGS = (".pt", ".pth", ".pt2", ".torchscript", ".jit", ".ckpt", ".pkl", ".pickle", ".safetensors", ".bin", "")
+
+
+@pytest.fixture
+def marker(tmp_path):
+    folder = tmp_path / "markers"
+    folder.mkdir()
+    return folder / "it-ran"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return exported(tmp_path_factory.mktemp("program") / "m.pt2")
+
+
+def runs(marker, opened):
+    """Open a file carelessly and see its payload run, so that the tests below mean something."""
+    with contextlib.suppress(Exception):  # what comes after the payload does not matter
+        opened()
+    assert marker.exists(), "the payload is none"
+    marker.unlink()
+
+
+def refused(opened, *marks):
+    """Return the one sentence that a file is refused with."""
+    with pytest.raises(tg.TempogradError) as error:
+        opened()
+    message = str(error.value)
+    assert "\n" not in message
+    assert len(message) <= 300 + 120, message  # 120 of which are the path
+    for mark in marks:
+        assert mark in message
+    return message
+
+
+def test_an_exported_program_runs_only_if_trusted(marker, program, tmp_path, capsys):
+    evil = evaluating(marker, program, tmp_path / "evil.pt2")
+    runs(marker, lambda: torch.export.load(evil))
+    message = refused(lambda: tg.load_model(evil))
+    assert message == (
+        f"{evil} is a program of torch.export, which can run any code as soon as it is opened, so it was not "
+        "loaded: pass trust=True if you trust whoever made it."
+    )
+    assert not marker.exists()
+    for command in (["explain"], ["evaluate", "e.safetensors"], ["report", "e.safetensors"]):
+        _stored(tmp_path)
+        argv = [*command, "--model", str(evil), "--data", "state"]
+        argv = [str(tmp_path / word) if word == "e.safetensors" else word for word in argv]
+        assert main(argv) == 1
+        assert "so it was not loaded: pass --trust if you trust whoever made it." in capsys.readouterr().err
+    assert not marker.exists()
+
+
+def test_a_refusal_after_trust_does_not_claim_that_nothing_ran(marker, program, tmp_path):
+    """The payload of a trusted file runs, and what is said then must be true."""
+    evil = evaluating(marker, program, tmp_path / "evil.pt2")
+    message = refused(lambda: tg.load_model(evil, trust=True), "cannot be read by torch")
+    assert marker.exists()
+    assert "without running" not in message
+    assert "not run" not in message
+
+
+def test_a_torchscript_program_runs_only_if_trusted(marker, tmp_path):
+    evil = scripted(marker, tmp_path / "evil.pt")
+    runs(marker, lambda: scripted_load(evil))
+    runs(marker.with_name(f"{marker.name}-called"), lambda: scripted_load(evil)(torch.ones(1, 2, 3)))
+    marker.unlink()
+    for ending in (".pt", ".pth", ".PT", ".jit", ".torchscript"):
+        path = evil.rename(evil.with_suffix(ending)) if evil.suffix != ending else evil
+        evil = path
+        refused(lambda: tg.load_model(path), "is a TorchScript program, which can write files", "pass trust=True")  # noqa: B023
+        refused(lambda: tg.load_model("torch.nn:Flatten", weights=path), "holds no weights that can be read")  # noqa: B023
+    assert not marker.exists()
+    tg.load_model(evil, trust=True)
+    assert marker.exists()
+
+
+def test_trusted_programs_still_unpickle_nothing(marker, program, tmp_path):
+    bomb = saved_by_torch(marker, tmp_path / "bomb.pt").read_bytes()
+    evil = swapped(
+        program, tmp_path / "evil.pt2", lambda name, old: bomb if name.endswith("sample_inputs/model.pt") else old
+    )
+    runs(marker, lambda: torch.export.load(evil))
+    refused(lambda: tg.load_model(evil, trust=True), "or holds more than tensors")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("write", [pickled, saved_by_torch])
+def test_pickled_models_are_refused_with_and_without_trust(write, ending, marker, tmp_path):
+    path = write(marker, tmp_path / f"model{ending}")
+    content = io.BytesIO(path.read_bytes())
+    careless = _unpickled if write is pickled else _loaded_by_torch
+    runs(marker, lambda: careless(content))
+    for trust in (False, True):
+        refused(lambda: tg.load_model(path, trust=trust))  # noqa: B023
+        refused(lambda: tg.load_model("torch.nn:Flatten", weights=path, trust=trust))  # noqa: B023
+    refused(lambda: tg.Explanation.load(path))
+    refused(lambda: Record.load(path))
+    refused(lambda: load_prepared(path))
+    (tmp_path / "plan.toml").write_bytes(content.getvalue())
+    refused(lambda: load_plan(tmp_path / "plan.toml"))
+    assert not marker.exists()
+
+
+def test_weights_among_pickled_objects_are_refused(marker, tmp_path):
+    path = saved_by_torch(marker, tmp_path / "checkpoint.pt", nested=True)
+    runs(marker, lambda: torch.load(path, weights_only=False))
+    refused(lambda: tg.load_model("torch.nn:Flatten", weights=path), "holds no weights that can be read without")
+    assert not marker.exists()
+
+
+def test_weights_need_trust_where_torch_opens_them_unsafely(tmp_path, monkeypatch):
+    """Before 2.6, weights_only=True could be led astray (CVE-2025-32434)."""
+    torch.save({}, tmp_path / "w.pt")
+    safetensors.torch.save_file({}, tmp_path / "w.safetensors")
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    refused(
+        lambda: tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt"),
+        "can run code when torch 2.5.1+cpu opens it",
+    )
+    assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt", trust=True), nn.Flatten)
+    assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.safetensors"), nn.Flatten)
+    for version in ("2.6.0", "2.13.0+cpu", "3.0"):
+        monkeypatch.setattr(torch, "__version__", version)
+        assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt"), nn.Flatten)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_series_with_objects_are_refused(ending, marker, tmp_path):
+    path = tmp_path / f"x{ending}"
+    objects = np.array([Touches(marker)], dtype=object)
+    if ending == ".npy":
+        np.save(path, objects, allow_pickle=True)
+    else:
+        np.savez(path, x=objects)
+    runs(marker, lambda: np.asarray(_arrays(path)))
+    refused(lambda: tg.read_series(path))
+    assert not marker.exists()
+
+
+def _arrays(path):
+    found = np.load(path, allow_pickle=True)
+    return found if isinstance(found, np.ndarray) else found["x"]
+
+
+def test_a_header_of_python_is_refused(marker, tmp_path):
+    path = tmp_path / "x.npy"
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, {expression(marker)})}}\n"
+    runs(marker, lambda: _evaluated(header))
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(8))
+    refused(lambda: tg.read_series(path))
+    refused(lambda: read_npy(path))
+    assert not marker.exists()
+
+
+def test_pickles_of_data_sets_run_nothing(marker, tmp_path):
+    """All ways in which a pickle can have a function called, and all ways to change the stand-ins."""
+    by_name = f"cposix\nmkdir\n(V{marker}\ntR.".encode()
+    _unpickled(io.BytesIO(by_name))
+    marker.rmdir()
+    name, text = b"cposix\nmkdir\n", f"V{marker}\n".encode()
+    stand_in, kind = b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\ndtype\n"
+    payloads = [
+        by_name,
+        b"\x80\x04Vposix\nVmkdir\n\x93(" + text + b"tR.",
+        b"(" + text + b"iposix\nmkdir\n.",
+        b"(" + name + text + b"o.",
+        b"\x80\x04" + name + b"(" + text + b"t}\x92.",
+        b"\x80\x04Vnumpy\nVdtype.__class__\n\x93.",
+        b"\x82\x01.",
+        text + b"Q.",
+        stand_in + b"N}V__call__\n" + kind + b"s\x86b.",
+        stand_in + b"N}V__class__\n" + kind + b"s\x86b.",
+        kind + b"}V__init__\n" + stand_in + b"sb.",
+        kind + b"N}V__setstate__\n" + stand_in + b"s\x86b.",
+    ]
+    for payload in payloads:
+        path = tmp_path / "file.npy"
+        header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + payload)
+        refused(lambda: read_npy(path))  # noqa: B023
+        assert not marker.exists()
+
+
+def test_text_that_is_python_stays_text(marker, tmp_path):
+    """Tables, plans, archives and headers, with Python in every place that holds text."""
+    evil = expression(marker)
+    runs(marker, lambda: _evaluated(evil))
+    files = {
+        "header.csv": f'id,time,"{evil}"\n1,0,2.5\n1,1,3.5\n',
+        "value.csv": f'id,time,a\n1,0,"{evil}"\n1,1,3.5\n',
+        "label.csv": f'id,time,label,a\n"{evil}","{evil}","{evil}",1\n',
+        "head.ts": f'@problemName "{evil}"\n@classLabel true {evil}\n@data\n1,2:{evil}\n',
+        "value.ts": f"@problemName a\n@classLabel false\n@data\n1,{evil}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        _opened(lambda: tg.read_series(tmp_path / name))  # noqa: B023
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 2, 1)), y=[evil], ids=[evil], channels=[evil], times=[evil, "b"])
+    series = tg.read_series(tmp_path / "x.npz")
+    assert series.channels == (evil,)
+    lines = [f'{key} = ["{evil}"]' for key in ("datasets", "models", "explainers", "metrics")]
+    (tmp_path / "plan.toml").write_text("\n".join([f'title = "{evil}"', *lines]))
+    _opened(lambda: load_plan(tmp_path / "plan.toml"))
+    (tmp_path / "cells.json").write_text(json.dumps([{"key": evil, "cell": {"dataset": evil}, "facts": evil}]))
+    _opened(lambda: _read_archive(tmp_path))
+    assert not marker.exists()
+
+
+def test_headers_that_are_python_stay_text(marker, tmp_path):
+    evil, zeros = expression(marker), {"values": torch.zeros(1, 2, 1), "ids": torch.zeros(1).long()}
+    runs(marker, lambda: _evaluated(evil))
+    config = {"name": evil, "channels": 1, "classes": 2, "per_step": False, "options": {evil: evil}}
+    for header in (
+        {"format": "tempograd-model-1", "config": json.dumps(config), "facts": "{}"},
+        {"format": "tempograd-model-1", "config": evil, "facts": evil},
+        {"tempograd": evil, "shapes": evil},
+        {"tempograd": json.dumps({"cell": {"dataset": evil}, "facts": evil}), "shapes": "{}"},
+    ):
+        safetensors.torch.save_file(zeros, tmp_path / "f.safetensors", header)
+        for opened in (tg.load_model, Record.load, load_prepared):
+            refused(lambda: opened(tmp_path / "f.safetensors"))  # noqa: B023
+    whole = tg.explain(nn.Flatten(), torch.ones(2, 2, 1), "random", channels=[evil], names=[evil, "b"])
+    assert tg.Explanation.load(whole.save(tmp_path / "e.safetensors")).channels == (evil,)
+    assert not marker.exists()
+
+
+def test_names_that_are_sql_stay_names(tmp_path, monkeypatch):
+    """A column and a file called like a statement are read as what they are called."""
+    monkeypatch.chdir(tmp_path)
+    marker = Path("it-ran")
+    column = "a\" FROM t; COPY (SELECT 1) TO 'it-ran'; SELECT \"a"
+    quoted = '"' + column.replace('"', '""') + '"'
+    name = "a'); COPY (SELECT 1) TO 'it-ran'; --.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT 1 AS id, 2.5 AS {quoted}) TO 'a' (FORMAT parquet)")
+        Path(name).write_bytes(Path("a").read_bytes())
+        runs(marker, lambda: connection.execute(f"FROM read_parquet('{name}')"))
+        connection.execute("CREATE TABLE t AS SELECT 2.5 AS a")
+        runs(marker, lambda: connection.execute(f'SELECT "{column}" FROM t'))
+    series = tg.read_series(name, id="id", format="wide")
+    assert series.x.flatten().tolist() == [2.5]
+    assert not marker.exists()
+
+
+def test_a_file_beside_the_data_is_no_library(tmp_path, marker, monkeypatch):
+    """A model from a file is explained without the current folder among those of Python's libraries."""
+    _stored(tmp_path)
+    np.save(tmp_path / "x.npy", np.zeros((2, 4, 3)))
+    (tmp_path / "beside_the_data.py").write_text(f"{expression(marker)}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    runs(marker, lambda: importlib.import_module("beside_the_data"))
+    sys.modules.pop("beside_the_data")
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path[1:] if folder])
+    importlib.invalidate_caches()
+    assert main(["explain", "--model", "m.safetensors", "--data", "x.npy", "--method", "random"]) == 0
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("beside_the_data")
+    assert not marker.exists()
+
+
+def _unpickled(file):
+    return pickle.load(file)  # noqa: S301  # the payload, to see it run
+
+
+def _loaded_by_torch(file):
+    return torch.load(file, weights_only=False)
+
+
+def _evaluated(text):
+    return eval(text)  # noqa: S307  # the payload, to see it run
+
+
+def _opened(opened):
+    """Open a file that may be read or refused, but never more."""
+    try:
+        opened()
+    except tg.TempogradError:
+        return
+
+
+def _stored(folder):
+    model = tg.models.build("gru", 3, 2, hidden=2)
+    tg.save_model(model, folder / "m.safetensors")
+    x = torch.zeros(2, 4, 3)
+    tg.explain(model, x, "random").save(folder / "e.safetensors")
