@@ -109,4 +109,4 @@ if not TYPE_CHECKING:  # or type checkers would believe that any name is there
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

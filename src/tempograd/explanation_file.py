@@ -45,7 +45,7 @@ NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
 def write(
     path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, Any], *, force: bool = False
 ) -> Path:
-    """Write the parts of an explanation."""
+    """Write the parts of an explanation; a file that is none is only replaced with ``force``."""
     parts, shapes = {}, {}
     for name, tensor in tensors.items():
         if name == WHOLE:

@@ -121,16 +121,6 @@ def test_an_explanation_is_kept_with_its_facts_and_without_its_series(tmp_path, 
     assert "x" not in load_file(store.explanation_path(cell))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, None])
-def test_facts_that_are_damaged_are_one_sentence(text, tmp_path, explanation):
-    store, cell = Store(tmp_path), cell_of("toy")
-    store.save_explanation(cell, explanation, {"seconds": 1.0})
-    (file,) = tmp_path.rglob("*.json")
-    file.unlink() if text is None else file.write_text(text)
-    with pytest.raises(DataError, match=r"remove the explanation beside it, and run again\.$"):
-        store.explanation(cell)
-
-
 def test_where_an_explanation_is_its_facts_are(tmp_path, explanation, monkeypatch):
     """A run that is killed between the two files must not leave an explanation without facts."""
     store, cell = Store(tmp_path), cell_of("toy")
