@@ -33,7 +33,7 @@ def brief(value: Any) -> str:
     [an ndarray of shape (2,) and float64]
     """
     try:
-        text = _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
+        text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
     except Exception:  # whatever a foreign object does when it is asked to show itself
         text = f"an object of class {type(value).__name__}"
     if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything

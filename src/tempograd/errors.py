@@ -117,7 +117,7 @@ class UnknownNameError(TempogradError, KeyError):
         meant = _meant(name, known) if isinstance(name, str) else None
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
         start = f"No {kind} is called {quote(name) if isinstance(name, str) else described(name)}.{hint}"
-        names = f"Known names: {listed(known, LONGEST - len(start) - 30)}." if known else "There is none."
+        names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
         super().__init__(f"{start} {names}")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message

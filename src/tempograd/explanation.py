@@ -262,6 +262,7 @@ class Explanation:
 
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
+        series, force = checks.flag(series, "series"), checks.flag(force, "force")
         tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:

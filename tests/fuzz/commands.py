@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from files import models
 from series_files import long_csv
-from trials import REFUSED, RIGHT, Case, must, sentence
+from trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
 from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
@@ -331,7 +331,8 @@ def _line(code: Any, err: io.StringIO) -> str:
     if code == 1 and len(lines) == 1 and lines[0].startswith("tempograd: "):
         said = lines[0].removeprefix("tempograd: ")
     elif code == 2 and lines and ": error: " in lines[-1] and lines[0].startswith("usage: "):
-        said = f"Wrong usage: {lines[-1].partition(': error: ')[2]}."
+        said = f"Wrong usage ({len(lines[-1])} characters)."  # argparse writes no sentences
+        said = said if len(lines[-1]) <= LONGEST and lines[-1].isprintable() else lines[-1]
     fault = sentence(said) if said else f"standard error is {err.getvalue()[:400]!r}"
     if fault:
         raise RuntimeError(f"exit code {code}: {fault}")

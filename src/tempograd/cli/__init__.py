@@ -123,7 +123,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
         close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
         message = f"{message}; did you mean {close[0]}?" if close else message
-        super().error(brief(message, LONGEST - 10))  # a word of a user's can be as long as a book
+        super().error(brief(message, LONGEST - len(self.prog) - 9))  # a word of a user's can be as long as a book
 
     @property
     def commands(self) -> list[str]:
