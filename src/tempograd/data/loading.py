@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tempograd.data.base import Dataset
-from tempograd.errors import UnknownNameError
+from tempograd.errors import DataError, UnknownNameError, short_path
 from tempograd.paths import as_path
 from tempograd.registry import Registry
 
@@ -94,7 +94,17 @@ def load_dataset(
     (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
     """
     folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
-    return DATASETS[name](root=None if folder is None else as_path(folder, "root"), variant=variant, fold=fold)
+    return DATASETS[name](root=None if folder is None else _folder(folder), variant=variant, fold=fold)
+
+
+def _folder(root: str | Path) -> Path:
+    """Return the folder of the data sets; it need not be there, but its name must be one."""
+    folder = as_path(root, "root")
+    try:
+        folder.exists()
+    except OSError as error:
+        raise DataError(f"root {short_path(folder)} cannot be a folder: {error.strerror}.") from error
+    return folder
 
 
 def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:

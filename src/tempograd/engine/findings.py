@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.later import Later
-from tempograd.errors import ModelError
+from tempograd.errors import InputError, ModelError
 
 KEPT = 2**14  # numbers of the first answers that are kept for a second look
 
@@ -19,6 +19,7 @@ class Findings:
         self._found: list[Tensor] = []
         self._first: Later | None = None  # until somebody looked at it
         self._kept: dict[int, tuple[int, Later]] = {}  # by the first series: how many, and the answers
+        self._picked: list[Tensor] = []  # sums of what a function of the user's picked from the answers
 
     def add(self, answer: Tensor, first: int) -> None:
         """Look at the answers of one block, which begins with series ``first``."""
@@ -29,6 +30,10 @@ class Findings:
         count = min(len(answer), most - first)
         if count > self._kept.get(first, (0, None))[0]:
             self._kept[first] = count, Later(answer[:count].clone())
+
+    def add_picked(self, score: Tensor) -> None:
+        """Look at the scores that a function picked from the answers of one block."""
+        self._picked.append(score.detach().sum(dtype=torch.float64))
 
     def kept(self) -> Tensor | None:
         """Return the answers to the first series, on the host, (series, …); None if nothing was answered."""
@@ -53,6 +58,8 @@ class Findings:
             self._found.clear()
             self._first = None
             _refuse(found.tolist(), output, shape)
+        if self._picked and not math.isfinite(torch.stack(self._picked).sum()):
+            raise InputError("target(output) is NaN or infinite for some series: pick a score that is a number.")
 
 
 def is_probability(answer: Tensor) -> bool:

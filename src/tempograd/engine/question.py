@@ -182,7 +182,10 @@ class Question:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        return block._replace(clean=self.score(self.linked(answer.detach()), block, 1))
+        score = self.score(self.linked(answer.detach()), block, 1)
+        if callable(target):
+            self._findings.add_picked(score)
+        return block._replace(clean=score)
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from tempograd.brief import brief
 from tempograd.errors import InputError, UnknownNameError
 from tempograd.registry import Registry
 
@@ -123,7 +124,14 @@ def build(
             raise UnknownNameError(f"option of {name}", option, known)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs
-        return kind(channels, classes, per_step=per_step, **options)
+        try:
+            return kind(channels, classes, per_step=per_step, **options)
+        except RuntimeError as error:
+            if "allocate memory" not in str(error):
+                raise
+            raise InputError(
+                f"A {name} of these sizes, {brief(options)}, needs more memory than there is."
+            ) from error
 
 
 def check_sizes(**sizes: int) -> None:
