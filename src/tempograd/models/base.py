@@ -11,6 +11,7 @@ from tempograd.brief import brief
 from tempograd.errors import InputError, UnknownNameError
 from tempograd.registry import Registry
 
+LARGEST = 1_000_000  # of sizes: a layer of so many units already takes terabytes
 MODELS: Registry[type["Classifier"]] = Registry("model")
 
 
@@ -124,18 +125,13 @@ def build(
             raise UnknownNameError(f"option of {name}", option, known)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs
-        try:
-            return kind(channels, classes, per_step=per_step, **options)
-        except RuntimeError as error:
-            if "allocate memory" not in str(error):
-                raise
-            raise InputError(
-                f"A {name} of these sizes, {brief(options)}, needs more memory than there is."
-            ) from error
+        return kind(channels, classes, per_step=per_step, **options)
 
 
 def check_sizes(**sizes: int) -> None:
     """Refuse sizes that are not positive integers."""
     for size, value in sizes.items():
         if not isinstance(value, int) or value < 1:
-            raise InputError(f"{size} must be a positive integer, got {value!r}.")
+            raise InputError(f"{size} must be a positive integer, got {brief(value)}.")
+        if value > LARGEST:
+            raise InputError(f"{size} must be at most {LARGEST}, got {brief(value)}: no memory holds more.")

@@ -4,6 +4,7 @@ Orange pushes up, blue pushes down, purple has no direction. Hue is never the on
 a heat map has a dash in every cell that pushes down, so that a grey print tells as much.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,8 @@ def house() -> Iterator[None]:
     """Draw in our style: no setting of the user's reaches the picture, and none of ours stays behind."""
     import matplotlib  # noqa: PLC0415  # an extra
 
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")  # of a user's name; the box says it
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]  # its stubs list every key
         yield

@@ -1,0 +1,144 @@
+"""What the fuzz suite found, one case of each kind, by name."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from trials import LONGEST, sentence
+from worlds import CHANNELS, CLASSES, TIME, Flat
+
+import tempograd as tg
+from tempograd.cli import main
+from tempograd.data import Dataset, Split
+from tempograd.models import build
+
+X = torch.linspace(-1, 1, 2 * TIME * CHANNELS).view(2, TIME, CHANNELS)
+TWO = Split(X, torch.tensor([0, 1]))
+DATA = Dataset("two", TWO, None, TWO, CLASSES, ("a", "b"))
+
+
+def refused(call, *words) -> None:
+    """Make a call that must be refused in one sentence that holds some words."""
+    with pytest.raises(tg.TempogradError) as caught:
+        call()
+    said = str(caught.value)
+    assert sentence(said) == ""
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize("path", [None, 5, 1.5, b"x", [], torch.zeros(2), len])
+def test_what_is_no_path(path):
+    found = tg.explain(Flat().eval(), X, "random")
+    for call in (
+        lambda: found.save(path),
+        lambda: tg.report(path, None, found),
+        lambda: tg.save_model(build("gru", 2, 2, hidden=2), path),
+        lambda: tg.Explanation.load(path),
+    ):
+        refused(call, "path must be the name of a file, as a text or a pathlib.Path, got ")
+
+
+@pytest.mark.parametrize("root", [5, b"x", "x" * 5000, "a\0b", "a\nb"])
+def test_roots_that_cannot_be(root):
+    refused(lambda: tg.load_dataset("wafer", root=root))
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "a\nb", "\x1b[31m"])
+def test_paths_in_sentences(path, capsys):
+    refused(lambda: tg.Explanation.load(path))
+    assert main(["report", path]) == 1
+    assert sentence(capsys.readouterr().err.removesuffix("\n")) == ""
+
+
+@pytest.mark.parametrize("flag", ["series", "force"])
+def test_flags_of_saving(flag, tmp_path):
+    found = tg.explain(Flat().eval(), X, "random")
+    refused(lambda: found.save(tmp_path / "e.safetensors", **{flag: "yes"}), f"{flag} must be True or False")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": None}, "model must be a name or an nn.Module, got None"),
+        ({"data": "state"}, "data must be a Dataset, as load_dataset returns it, got 'state'"),
+        ({"options": 5}, "options must be a mapping of names"),
+        ({"options": {"hidden": 10**12}}, "hidden must be at most 1000000, got 1000000000000"),
+        ({"recipe": 5}, "recipe must be a name or a Recipe, got 5"),
+        ({"seed": None}, "seed must be an integer, got None"),
+        ({"epochs": None}, "epochs must be an integer, got None"),
+        ({"epochs": [1]}, "epochs must be an integer"),
+        ({"batch_size": True}, "batch_size must be an integer, got True"),
+        ({"learning_rate": "a"}, "learning_rate must be a number, got 'a'"),
+        ({"learning_rate": float("nan")}, "learning_rate must be positive"),
+        ({"shuffle": 1}, "shuffle must be True or False, got 1"),
+    ],
+)
+def test_training(changes, said):
+    given = {"model": "gru", "data": DATA, "epochs": 1} | changes
+    refused(lambda: tg.train(given.pop("model"), given.pop("data"), **given), said)
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "occlusion", "lime", "timing"])
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda out: out[:, 1] > 0, "target(output) must return numbers, got torch.bool"),
+        (lambda out: out[:, 1].to_sparse(), "target(output) must return a dense tensor"),
+        (lambda out: out[:, 1].to("meta"), "on the device meta"),
+        (lambda out: torch.complex(out[:, 1], out[:, 1]), "target(output) must return real numbers"),
+        (lambda out: out[:, 1] * torch.nan, ""),
+        (lambda out: out, "target(output) must return one score per series"),
+    ],
+)
+def test_functions_as_target(method, function, said):
+    refused(lambda: tg.explain(Flat().eval(), X, method, output="raw", target=function), *([said] * bool(said)))
+
+
+@pytest.mark.parametrize("call", [lambda: None, lambda a, b, c: a])
+def test_wrapped_functions_of_nothing(call):
+    refused(lambda: tg.explain(tg.wrap(Flat().eval(), call), X), "cannot be called with series alone")
+
+
+def test_arrays_in_lists_are_not_printed():
+    refused(lambda: tg.Occlusion().fit(Flat(), [X]), "got [a Tensor of shape (2, 4, 2) and float32]")
+    refused(lambda: tg.Occlusion().fit(Flat(), [np.zeros((9, 9))]), "got [an ndarray of shape (9, 9) and float64]")
+
+
+def test_timex_learns_from_series_that_the_model_cannot_take():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(TIME * CHANNELS, CLASSES)).eval()
+    short = torch.zeros(6, 1, CHANNELS)
+    refused(lambda: tg.TimeX(epochs=1).fit(model, short), "The model cannot take x of shape (1, 1, 2)")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bench", "smok", "--out", "folder"],
+        ["table", "x" * 400],
+        ["explain", "--model", "worlds:Flat", "--data", "x" * 400],
+        ["explain", "--model", "worlds:WORLDS", "--data", "series.npz"],
+        ["demo", "--epochs", "-1"],
+        ["demo", "--device", "nowhere"],
+        ["evaluate", "a\nb", "--model", "worlds:Flat"],
+    ],
+)
+def test_commands(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert sentence(printed.err.removeprefix("tempograd: ").removesuffix("\n")) == ""
+    assert not list(tmp_path.iterdir())  # no folder was made for nothing
+
+
+def test_letters_that_no_font_has():
+    found = tg.explain(Flat().eval(), X, "random", names=["\N{CHART WITH UPWARDS TREND}", "b"])
+    assert found._repr_html_().startswith("<")  # and matplotlib warns of nothing, which would be an error here
+
+
+def test_wrong_usage_in_few_words(capsys):
+    with pytest.raises(SystemExit):
+        main(["completion", "x" * 5000])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert len(last) <= LONGEST
+    assert "invalid choice: 'xxx" in last
