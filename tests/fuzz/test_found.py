@@ -117,6 +117,7 @@ def test_timex_learns_from_series_that_the_model_cannot_take():
         ["table", "x" * 400],
         ["explain", "--model", "worlds:Flat", "--data", "x" * 400],
         ["explain", "--model", "worlds:WORLDS", "--data", "series.npz"],
+        ["explain", "--model", "..:x", "--data", "series.npz"],
         ["demo", "--epochs", "-1"],
         ["demo", "--device", "nowhere"],
         ["evaluate", "a\nb", "--model", "worlds:Flat"],

@@ -40,6 +40,6 @@ def inputs(args: argparse.Namespace) -> Iterator[Path]:
 def _code(text: str) -> Iterator[Path]:
     """Yield the files that ``module:callable`` may be imported from."""
     module, colon, _ = text.partition(":")
-    if colon and module:
-        path = Path(*module.split("."))
+    path = Path(*module.split("."))
+    if colon and path.name:  # ".." has none
         yield from (path.with_name(f"{path.name}.py"), path / "__init__.py")
