@@ -8,6 +8,7 @@ their door in :mod:`tempograd.settings`.
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -440,12 +441,25 @@ def one_of(
     raise error(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {brief(value)}.")
 
 
-def model(value: Any, name: str = "model") -> None:
-    """Refuse what cannot be called with series."""
+def model(value: Any, name: str = "The model") -> None:
+    """Refuse what cannot be called with series, or not here."""
     if isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}: pass an object of it, {value.__name__}(…).")
     if not callable(value):
-        raise InputError(f"{name} must be an nn.Module or a function, got {brief(value)}.")
+        kind = "None" if value is None else f"of type {type(value).__name__}"
+        raise InputError(
+            f"{name} must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
+            f"{': read a file with tempograd.load_model' if isinstance(value, (str, Path)) else ''}."
+        )
+    if torch._C._are_functorch_transforms_active():
+        raise InputError(
+            "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
+            "call tempograd outside of it."
+        )
+    if torch.empty(0).is_meta:
+        raise InputError(
+            "torch's default device is meta, which holds no numbers: call torch.set_default_device('cpu') first."
+        )
 
 
 def positions(value: Any, name: str, count: int) -> Tensor:

@@ -211,7 +211,7 @@ CASES |= {
         r"shape \(6, 1\).*\(6, 2\): fit with",
     ),
     "too many nodes": (lambda: tg.IntegratedGradients(points=5001), SettingError, "pass rule='midpoint'"),
-    "no model": (lambda: tg.explain(None, X), InputError, "model must be an nn.Module or a function, got None"),
+    "no model": (lambda: tg.explain(None, X), InputError, "must be an nn.Module or a function.*but it is None"),
     "a class": (lambda: tg.explain(nn.Linear, X), InputError, "model is the class Linear: pass an object of it"),
     "a whole array": (
         lambda: tg.explain(MODEL, X, baseline=np.full((400, 400), "a")),

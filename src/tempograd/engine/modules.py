@@ -4,14 +4,14 @@ import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from tempograd.errors import InputError, ModelError
+from tempograd import checks
+from tempograd.errors import ModelError
 
 Model = Callable[[Tensor], Tensor]
 DEEP = 6  # function in function in container …
@@ -42,34 +42,13 @@ def modules_of(model: Model) -> list[nn.Module]:
     >>> modules_of(lambda z: net(z.mean(1))) == [net]
     True
     """
-    _require_model(model)
+    checks.model(model)  # every use of a model begins with its modules
     module = owner(model)
     if module is not None:
         return [module]
     found = [part for part in reached(model) if isinstance(part, nn.Module)]
     inside = {id(part) for module in found for part in module.modules() if part is not module}
     return [module for module in found if id(module) not in inside]
-
-
-def _require_model(model: Any) -> None:
-    """Refuse what cannot be called with series, or not here; every use of a model begins with its modules."""
-    if isinstance(model, type):
-        raise InputError(f"The model is the class {model.__name__}: pass an object of it, {model.__name__}(…).")
-    if not callable(model):
-        kind = "None" if model is None else f"of type {type(model).__name__}"
-        raise InputError(
-            f"The model must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
-            f"{': read a file with tempograd.load_model' if isinstance(model, (str, Path)) else ''}."
-        )
-    if torch._C._are_functorch_transforms_active():
-        raise InputError(
-            "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
-            "call tempograd outside of it."
-        )
-    if torch.empty(0).is_meta:
-        raise InputError(
-            "torch's default device is meta, which holds no numbers: call torch.set_default_device('cpu') first."
-        )
 
 
 def is_compiled(model: Model) -> bool:
