@@ -79,7 +79,19 @@ def listed(names: Iterable[object], most: int = 90) -> str:
 
 
 class TempogradError(Exception):
-    """Base class, so that callers can catch everything raised on purpose."""
+    r"""Base class, so that callers can catch everything raised on purpose; its message is always one line.
+
+    Examples
+    --------
+    >>> print(TempogradError("There is no channel a\nb."))
+    There is no channel a\nb.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        super().__init__(
+            brief(text, 6 * len(text)) if not text.isprintable() else text
+        )  # an escaped letter is longer
 
 
 class InputError(TempogradError, ValueError):

@@ -187,6 +187,8 @@ def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
                 f"metrics must hold names or metrics, got {brief(metric)}: write METRICS['cpd']() for a metric."
             )
         if metric.name in names:
-            raise InputError(f"Two metrics are called {metric.name!r}: give one of them another name with name=.")
+            raise InputError(
+                f"Two metrics are called {brief(metric.name)}: give one of them another name with name=."
+            )
         names.add(metric.name)
     return chosen

@@ -10,13 +10,12 @@ from torch import Tensor
 
 from tempograd import checks
 from tempograd.brief import brief
-from tempograd.errors import InputError
+from tempograd.errors import InputError, listed
 from tempograd.explanation import Explanation, require
 from tempograd.shown import plain
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
-SOME = 8  # channels that a message names
 
 
 @dataclass(frozen=True)
@@ -145,6 +144,5 @@ def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int
     found = [places.get(label) if isinstance(label, str) else label for label in wanted]
     for label, d in zip(wanted, found, strict=True):
         if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or not 0 <= d < len(names):
-            some = ", ".join(names[:SOME]) + (", …" if len(names) > SOME else "")
-            raise InputError(f"There is no channel {brief(label)}: expected a count or some of {some}.")
+            raise InputError(f"There is no channel {brief(label)}: expected a count or some of {listed(names)}.")
     return [int(d) for d in found if d is not None]
