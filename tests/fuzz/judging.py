@@ -6,24 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from trials import sentence
 
 from conftest import linear
 from tempograd.errors import TempogradError, TempogradWarning
 
 STEPS, CHANNELS = 4, 2
-LONGEST = 300
 MODEL = linear(STEPS, CHANNELS)
 WEIGHT = MODEL[1].weight[0].detach().double().view(STEPS, CHANNELS).numpy()
-
-
-def sentence(error: TempogradError) -> str:
-    """Return what is wrong with a message; nothing where it is one sentence."""
-    said = str(error)
-    if len(said) > LONGEST:
-        return f"{len(said)} characters: {said}"
-    if "\n" in said or not said.endswith((".", "…", "?")):
-        return f"more than a line, or no end: {said!r}"
-    return ""
 
 
 def outcome(call: Callable[[], Any], right: Callable[[Any], str]) -> tuple[str, str]:
@@ -34,7 +24,7 @@ def outcome(call: Callable[[], Any], right: Callable[[Any], str]) -> tuple[str, 
             warnings.simplefilter("ignore", TempogradWarning)
             found = call()
     except TempogradError as error:
-        wrong = sentence(error)
+        wrong = sentence(str(error))
         return ("wrong", wrong) if wrong else ("refused", str(error))
     except Exception as error:  # whatever it is, the user should not see it
         return "wrong", f"{type(error).__name__}: {error}"

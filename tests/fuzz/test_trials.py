@@ -24,6 +24,17 @@ def refuse(message, kind=InputError):
     raise kind(message)
 
 
+class RoughError(InputError):
+    """An error whose message is not smoothed."""
+
+    def __init__(self, message):
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self):
+        return self.message
+
+
 def told(message):
     warnings.warn(message, stacklevel=1)
 
@@ -69,8 +80,8 @@ def test_changed_series(x):
     [
         (lambda _: 1 / 0, "ZeroDivisionError"),
         (lambda _: refuse("no\nlines", RuntimeError), "RuntimeError"),
-        (lambda _: refuse("one line.\nanother line."), "several lines"),
-        (lambda _: refuse("a \x1b[31mred word."), "nobody can read"),
+        (lambda _: refuse("one line.\nanother line.", RoughError), "several lines"),
+        (lambda _: refuse("a \x1b[31mred word.", RoughError), "nobody can read"),
         (lambda _: refuse("long " * 100 + "."), "501 characters"),
         (lambda _: refuse(""), "0 characters"),
         (lambda _: refuse("x must hold numbers, got"), "without an end"),
