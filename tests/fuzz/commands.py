@@ -249,7 +249,7 @@ def command(rng: random.Random, folder: Path) -> Case:
     words, run = _words(rng)
     leaves = {"explanation.safetensors", "report.html"}
     written = next((value for option, value in reversed(list(pairwise(words))) if option == "--out"), "")
-    if "--force" in words or written not in _files() or (words[0] == "explain" and written in EXPLANATIONS):
+    if "--force" in words or not _files().get(written) or (words[0] == "explain" and written in EXPLANATIONS):
         leaves |= {written} - _inputs(words)
     return Case(
         f"tempograd {' '.join(_shown(word) for word in words)}",

@@ -115,6 +115,7 @@ def test_timex_learns_from_series_that_the_model_cannot_take():
     [
         ["bench", "smok", "--out", "folder"],
         ["table", "x" * 400],
+        ["table", "table1", "--results", "x" * 400],
         ["explain", "--model", "worlds:Flat", "--data", "x" * 400],
         ["explain", "--model", "worlds:WORLDS", "--data", "series.npz"],
         ["explain", "--model", "..:x", "--data", "series.npz"],

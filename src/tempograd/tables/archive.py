@@ -17,6 +17,7 @@ from tempograd.errors import DataError, short_path
 from tempograd.files import check_output, writable, write_atomically
 from tempograd.kinds import Kind, end, start
 from tempograd.metrics import summarise
+from tempograd.models.opening import exists
 from tempograd.tables.score_file import COLUMNS, Scores, database, read_scores, write_scores
 
 CELLS, SCORES = "cells.json", "scores.parquet"
@@ -38,13 +39,14 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
         Records of other plans are left alone, and cells that were not run are not in the result.
     """
     folder, keys = Path(folder), [cell.key for cell in plan.cells()]
-    if (folder / CELLS).exists():
+    if exists(folder / CELLS):
         archived = _read_archive(folder)
         return {key: archived[key] for key in keys if key in archived}
-    if not (folder / "records").is_dir():
-        run = shlex.join(["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", str(folder)])
+    if not exists(folder / "records"):
+        run = ["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", short_path(folder, 60)]
         raise DataError(
-            f"{folder} holds no results, neither records/ of a run nor {CELLS} of an archive: run {run} first."
+            f"{short_path(folder, 60)} holds no results, neither records/ of a run nor {CELLS} of an archive: run "
+            f"{shlex.join(run)} first."
         )
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
     records = {key: Record.load(path) for key, path in paths.items() if path.exists()}
