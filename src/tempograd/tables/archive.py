@@ -43,11 +43,9 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
         archived = _read_archive(folder)
         return {key: archived[key] for key in keys if key in archived}
     if not exists(folder / "records"):
-        run = ["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", short_path(folder, 60)]
-        raise DataError(
-            f"{short_path(folder, 60)} holds no results, neither records/ of a run nor {CELLS} of an archive: run "
-            f"{shlex.join(run)} first."
-        )
+        run = shlex.join(["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", str(folder)])
+        what = f"holds no results, neither records/ of a run nor {CELLS} of an archive"
+        raise DataError(f"{short_path(folder)} {what}: run {run if len(run) < 150 else 'tempograd bench'} first.")
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
     records = {key: Record.load(path) for key, path in paths.items() if path.exists()}
     for key, record in records.items():
