@@ -37,7 +37,7 @@ def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -
         if (root / name).exists():
             return root / name
     others = f" ({', '.join(names[1:])} would do as well)" if len(names) > 1 else ""
-    place = short_path(root, 60)
+    place = short_path(root, 120)
     raise DataError(f"{dataset} is not in {place}: put it at {place}/{names[0]}{others}. Get it from {source}.")
 
 
