@@ -299,11 +299,14 @@ def test_a_fault_at_any_step_of_an_archive(tmp_path, monkeypatch):
     assert failed >= 5
 
 
+FACTS = {"chosen": {}, "warnings": [], "seconds": {}}
+
+
 def test_a_fault_at_any_step_of_what_a_cell_leaves(tmp_path, monkeypatch):
     """Where an explanation is, its facts are."""
     store, found = Store(tmp_path), explanation(0)
     faults = Faults(monkeypatch)
-    store.save_explanation(CELL, found, {"a": 1})
+    store.save_explanation(CELL, found, FACTS)
     store.note_failure(CELL, "why")
     steps = faults.step
     paths = store.explanation_path(CELL), store.explanation_path(CELL).with_suffix(".json")
@@ -311,12 +314,12 @@ def test_a_fault_at_any_step_of_what_a_cell_leaves(tmp_path, monkeypatch):
         for path in (*paths, store._failure_path(CELL)):
             path.unlink(missing_ok=True)
         faults.start(failing, NUMBERS[failing % 4])
-        said = attempt(lambda: (store.save_explanation(CELL, found, {"a": 1}), store.note_failure(CELL, "why")))
+        said = attempt(lambda: (store.save_explanation(CELL, found, FACTS), store.note_failure(CELL, "why")))
         faults.start(-1, 0)
         if paths[0].exists():
-            assert store.explanation(CELL)[1] == {"a": 1}
+            assert store.explanation(CELL)[1] == FACTS
         if paths[1].exists():
-            assert json.loads(paths[1].read_text()) == {"a": 1}
+            assert json.loads(paths[1].read_text()) == FACTS
         if not said:
             assert store._failure_path(CELL).read_text() == f"{CELL}\n\nwhy"
     store.sweep()

@@ -10,6 +10,7 @@ from small import contents
 from tempograd.benchmark import settings
 from tempograd.benchmark.runner import Outcome
 from tempograd.cli import main
+from tempograd.errors import short_path
 
 PLAN = """title = "A plan"
 datasets = ["toy"]
@@ -96,7 +97,7 @@ def test_a_missing_data_set_is_named_with_its_line(plan, tmp_path, monkeypatch, 
     monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy", "wafer": "Wafer"})
     plan.write_text(PLAN.replace('["toy"]', '[\n  "toy",\n  "wafer",\n]'))
     assert main(["bench", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 1
-    assert f"{plan}, line 4: wafer is read from files" in capsys.readouterr().err
+    assert f"{short_path(plan)}, line 4: wafer is read from files" in capsys.readouterr().err
     assert not (tmp_path / "out" / "models").exists()
 
 
@@ -104,7 +105,7 @@ def test_a_misspelt_method_stops_everything_before_it_starts(plan, tmp_path, cap
     plan.write_text(PLAN.replace("occlusion", "oclusion"))
     assert main(["bench", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 1
     error = capsys.readouterr().err
-    assert f"{plan}, line 7:" in error
+    assert f"{short_path(plan)}, line 7:" in error
     assert "Did you mean 'occlusion'?" in error
     assert not (tmp_path / "out").exists()
 
@@ -160,10 +161,10 @@ def asked(monkeypatch):
 
 
 def test_every_option_reaches_the_run(plan, asked):
-    options = ["--root", "there", "--workers", "3", "--device", "meta"]
+    options = ["--root", "there", "--workers", "3", "--device", "cpu:0"]
     assert main(["bench", str(plan), "--out", "here", *options]) == 0
     assert asked["prepared"] == [(6, Path("here"), Path("there"))]
-    assert asked["run"] == (6, Path("here"), {"root": Path("there"), "device": "meta", "workers": 3})
+    assert asked["run"] == (6, Path("here"), {"root": Path("there"), "device": "cpu:0", "workers": 3})
 
 
 def test_without_options_one_worker_runs_on_the_best_device(plan, asked, monkeypatch):
@@ -184,7 +185,7 @@ def test_some_data_sets_can_be_chosen(plan, asked, monkeypatch):
     ("options", "sentence"),
     [
         (["--workers", "0"], "--workers must be at least 1, got 0."),
-        (["--device", "abacus"], "There is no device 'abacus' here: use cpu, or cuda:0 with a GPU."),
+        (["--device", "abacus"], "There is no device 'abacus' here: use cpu"),
     ],
 )
 def test_impossible_options_start_nothing(plan, asked, capsys, options, sentence):

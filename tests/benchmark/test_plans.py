@@ -18,7 +18,7 @@ from tempograd.benchmark.labels import DATASET_LABELS, METHOD_LABELS, MODEL_LABE
 from tempograd.benchmark.reading import plan_line, where
 from tempograd.benchmark.settings import configured
 from tempograd.data import DATASETS, Loader
-from tempograd.errors import DataError, UnknownNameError
+from tempograd.errors import DataError, UnknownNameError, short_path
 
 GOOD = """\
 title = "Mine"
@@ -86,11 +86,11 @@ def plan(tmp_path):
 
 def complaint(plan, tmp_path, text, **options):
     """Load a plan that must be refused; return "line …: …"."""
-    with pytest.raises(DataError, match=re.escape(str(tmp_path / "mine.toml"))) as caught:
+    with pytest.raises(DataError, match=re.escape(short_path(tmp_path / "mine.toml"))) as caught:
         plan(text, **options)
     message = str(caught.value)
     assert "\n" not in message
-    return message.removeprefix(f"{tmp_path / 'mine.toml'}, ")
+    return message.removeprefix(f"{short_path(tmp_path / 'mine.toml')}, ")
 
 
 def test_a_plan_says_what_runs(plan):
@@ -446,9 +446,9 @@ def test_lines_can_be_asked_for(tmp_path):
     assert plan_line(path, ("datasets", 1)) == 4
     assert plan_line(path, ("datasets", 1, "variant")) == 4  # what is missing is missed there
     assert plan_line(path, ("folds", 0)) == 1
-    assert where(path, "datasets", 0) == f"{path}, line 3"
+    assert where(path, "datasets", 0) == f"{short_path(path)}, line 3"
     assert re.search(r"table3\.toml, line 6$", where(path, "folds", 2))
-    assert where(path, "seed") == f"{path}, line 1"
+    assert where(path, "seed") == f"{short_path(path)}, line 1"
 
 
 # Packaged plans

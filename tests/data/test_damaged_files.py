@@ -314,7 +314,7 @@ def test_every_order_of_bytes_and_axes_is_read(kind, order, tmp_path):
         (np.ones(X.shape, np.int64), "x must hold floating-point numbers, got torch.int64"),
         (np.ones((3, 4)), "x must be (batch, time, channel), got (3, 4)"),
         (np.ones((0, 4, 1)), "x is empty, its shape is (0, 4, 1)"),
-        (np.full(X.shape, np.nan), "x holds NaN or infinity"),
+        (np.full(X.shape, np.nan), "x holds NaN: pass missing='mask'"),
     ],
 )
 def test_arrays_that_are_no_series(array, words, tmp_path):

@@ -234,9 +234,9 @@ CASES = {
     "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),
     "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "winit needs predictions from"),
     "window": (lambda: tg.WinIT(window=0), InputError, "window must be at least 1"),
-    "distance": (lambda: tg.WinIT(distance="l2"), SettingError, "one of pd, kl, js, got 'l2'"),
-    "aggregation": (lambda: tg.WinIT(aggregation="sum"), SettingError, "mean, max, absmax"),
-    "sampler": (lambda: tg.WinIT(sampler="joint"), SettingError, "generator, marginal"),
+    "distance": (lambda: tg.WinIT(distance="l2"), SettingError, "must be 'pd', 'kl' or 'js', got 'l2'"),
+    "aggregation": (lambda: tg.WinIT(aggregation="sum"), SettingError, "must be 'mean', 'max' or 'absmax'"),
+    "sampler": (lambda: tg.WinIT(sampler="joint"), SettingError, "must be 'generator' or 'marginal'"),
     "one step": (lambda: tg.WinIT().fit(GRU, X[:, :1]), InputError, "two steps or more"),
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from tempograd.cli.arguments import command
 from tempograd.cli.cautions import compares, fitting_classes, warn_of_low_accuracy
 from tempograd.cli.facts import CELLS, summary
 from tempograd.cli.series import COLUMNS
+from tempograd.numerals import percent
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +39,7 @@ def show(
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     size = f"{facts['steps']} steps × {_count(facts['channels'], 'channel')}"
-    gaps = f", {100 * facts['missing']:.0f} % missing" if facts["missing"] else ""
+    gaps = f", {percent(facts['missing'])} missing" if facts["missing"] else ""
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
     print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}{against}.")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
