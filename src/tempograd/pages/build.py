@@ -84,7 +84,7 @@ def report(
     check_output(path, REPORT, force=force)
     named = labelled(explanations)
     first = next(iter(named.values()))
-    _check(model, first, split, scores, title)
+    _check(model, first, split, scores, title, removals)
     split = selection.aligned(first, split)
     x = selection.values(named, split)
     if model is not None:
@@ -121,13 +121,14 @@ def report(
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
 
 
-def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any) -> None:
+def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, removals: Any) -> None:
     """Refuse what is of another kind than a report needs."""
     if model is not None:
         checks.model(model)
     if not len(first):
         raise InputError("The explanation holds no series, so there is nothing to report.")
-    for value, kind, name in ((split, Split, "split"), (scores, Mapping, "scores"), (title, str, "title")):
+    kinds = ((split, Split, "split"), (scores, Mapping, "scores"), (title, str, "title"))
+    for value, kind, name in (*kinds, (removals, MutableMapping, "removals")):
         if value is not None and not isinstance(value, kind):
             raise InputError(f"{name} must be a {kind.__name__}, got {brief(value)}.")
     if title is None:
