@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
@@ -10,11 +11,15 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import safetensors
+import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 
-from tempograd import files, temporaries
+from tempograd import files, temporaries, tensor_files
 from tempograd.errors import OutputError, TempogradError
 from tempograd.files import check_output, made, writable, write_atomically
 from tempograd.kinds import Kind
@@ -493,3 +498,42 @@ def test_a_sweeper_that_is_faster_than_the_lock_does_no_harm(tmp_path, monkeypat
     with temporaries.scratch(tmp_path) as folder:
         assert folder.exists()
         assert len(times) == 4
+
+
+def test_a_signal_waits_until_a_file_is_read(tmp_path, monkeypatch):
+    """Interrupted, safetensors would take the file for damaged."""
+    path, read = tmp_path / "two.safetensors", []
+    save_file({"a": torch.ones(2), "b": torch.zeros(1)}, path)
+
+    class Slow:
+        def __init__(self, *given):
+            self.file = safetensors.safe_open(*given)
+
+        def __enter__(self):
+            self.file = self.file.__enter__()
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+        def metadata(self):
+            return {}
+
+        def keys(self):
+            return self.file.keys()
+
+        def get_tensor(self, name):
+            signal.raise_signal(signal.SIGINT)
+            read.append(name)
+            return self.file.get_tensor(name)
+
+    monkeypatch.setattr("tempograd.tensor_files.safetensors", SimpleNamespace(safe_open=Slow))
+    with pytest.raises(KeyboardInterrupt):
+        tensor_files.load(path)
+    assert sorted(read) == ["a", "b"]
+
+
+def test_a_name_that_is_no_unicode_is_refused(tmp_path):
+    with pytest.raises(OutputError, match="this is no name that a file can have"):
+        write_atomically(tmp_path / os.fsdecode(b"\xff.safetensors"), note())
+    assert names(tmp_path) == []

@@ -127,6 +127,7 @@ def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
     """Return the file that a path leads to; one sentence if it must not be written."""
     name = _shown(path)
     try:
+        str(path).encode()  # safetensors writes files with other names, but cannot read them
         target = _followed(path)
         status = _status(target)
     except OutputError:

@@ -97,6 +97,6 @@ def test_a_disk_that_takes_nothing_or_not_enough(folder, command, disk):
     kept = [Path(path) for path in (folder / "spare").glob("*/*")]
     if disk == "small":
         assert [path for path in kept if str(path) in said] == kept
-        assert kept or command == "bench"
+        assert kept or command in {"bench", "demo"}  # which go on where they were, or take a minute
     else:
         assert kept == []

@@ -7,12 +7,13 @@ from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.errors import DataError, short_path
 from tempograd.files import made, write_atomically
+from tempograd.tensor_files import load
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading JSON of any content and depth, and taking it apart, may raise."""
@@ -53,9 +54,7 @@ class Record:
     def load(cls, path: str | Path) -> "Record":
         """Read what :meth:`save` wrote."""
         try:
-            with safetensors.safe_open(path, "pt") as file:
-                header = file.metadata() or {}
-            tensors = load_file(path)
+            header, tensors = load(path)
             plain = json.loads(header["tempograd"])
             ids, cell = tensors.pop("ids"), cell_from(plain["cell"])
             scores = {name.removeprefix("score."): score for name, score in tensors.items()}

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd.data.base import Dataset, Split
 from tempograd.errors import DataError
 from tempograd.files import made, write_atomically
+from tempograd.tensor_files import load
 
 PARTS = ("train", "validation", "test")
 TENSORS = ("x", "y", "mask", "truth", "ids")
@@ -49,9 +50,7 @@ def save_prepared(data: Dataset, path: str | Path) -> Path:
 def load_prepared(path: str | Path) -> Dataset:
     """Read what :func:`save_prepared` wrote."""
     try:
-        with safetensors.safe_open(path, "pt") as file:
-            header = file.metadata() or {}
-        tensors = load_file(path)
+        header, tensors = load(path)
         plain = json.loads(header["tempograd"])
         parts: dict[str, Any] = {part: _split(tensors, part) for part in PARTS}
         for name in ("channels", "units"):

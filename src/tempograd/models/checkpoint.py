@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -16,6 +15,7 @@ from tempograd.kinds import MODEL
 from tempograd.models.base import MODELS, Classifier
 from tempograd.models.devices import find_device
 from tempograd.models.opening import begin, named
+from tempograd.tensor_files import load
 
 FORMAT = "tempograd-model-1"
 PICKLES = {".ckpt", ".pkl", ".pickle"}
@@ -83,9 +83,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             "module:callable, and its state_dict as weights."
         )
     try:
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+        header, weights = load(path)
+        return weights, header
     except Exception as error:  # safetensors and torch raise many kinds for damaged headers
         raise DataError(
             f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."

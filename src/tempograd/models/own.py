@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from tempograd.models.checkpoint import load_classifier
 from tempograd.models.devices import find_device
 from tempograd.models.opening import ARCHIVE, archive, begin, exists, named, require_whole
 from tempograd.models.programs import load_exported, load_scripted
+from tempograd.tensor_files import load
 
 SCRIPTED = {".pt", ".pth", ".torchscript", ".jit"}
 FILES = {".safetensors", ".pt2", *SCRIPTED}  # so that a path with a drive letter is no import
@@ -191,7 +191,7 @@ def _unsafe_torch() -> bool:
 
 def _state(path: Path) -> dict[Any, Any]:
     if path.suffix.lower() == ".safetensors":
-        return safetensors.torch.load_file(path)
+        return load(path)[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about files that are refused here
         found = dict(torch.load(path, map_location="cpu", weights_only=True))
