@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from tempograd import files, temporaries, tensor_files
 from tempograd.errors import OutputError, TempogradError
 from tempograd.files import check_output, made, writable, write_atomically
-from tempograd.kinds import Kind
+from tempograd.kinds import EXPLANATION, Kind
 
 NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
 
@@ -535,5 +535,5 @@ def test_a_signal_waits_until_a_file_is_read(tmp_path, monkeypatch):
 
 def test_a_name_that_is_no_unicode_is_refused(tmp_path):
     with pytest.raises(OutputError, match="this is no name that a file can have"):
-        write_atomically(tmp_path / os.fsdecode(b"\xff.safetensors"), note())
+        write_atomically(tmp_path / os.fsdecode(b"\xff.safetensors"), note(), kind=EXPLANATION)
     assert names(tmp_path) == []

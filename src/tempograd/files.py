@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from tempograd.errors import OutputError
-from tempograd.kinds import Kind
+from tempograd.kinds import EXPLANATION, MODEL, Kind
 from tempograd.paths import as_path
 from tempograd.temporaries import scratch
 
@@ -127,7 +127,8 @@ def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
     """Return the file that a path leads to; one sentence if it must not be written."""
     name = _shown(path)
     try:
-        str(path).encode()  # safetensors writes files with other names, but cannot read them
+        if kind in (EXPLANATION, MODEL):
+            str(path).encode()  # safetensors writes files with other names, but cannot read them
         target = _followed(path)
         status = _status(target)
     except OutputError:

@@ -313,7 +313,7 @@ MISTAKES = [
     ("hidden = 8", "hidden = -8", 33, "hidden must be a positive integer, got -8."),
     ("hidden = 8", "dropout = 7", 33, "dropout probability has to be between 0 and 1, but got 7"),
     ('["gru"]', '["gru", "transformer"]', 33, "No size of transformer is called 'hidden'."),
-    ("hidden = 8", "hidden = 99999999999", 32, "No gru can be that large: hidden = 99999999999."),
+    ("hidden = 8", "hidden = 99999999999", 33, "hidden must be at most 1000000, got 99999999999: no memory"),
     ("hidden = 8", "hidden = 9223372036854775808", 33, "hidden must be an integer of 64 bits, got 92233720"),
     ("hidden = 8", f"hidden = 0x{'f' * 6000}", 33, "hidden must be an integer of 64 bits, got something else."),
     ("learning_rate = 1", f"learning_rate = 1{'0' * 400}", 30, "learning_rate must be a finite number, got 1000"),

@@ -13,7 +13,7 @@ import torch
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
 from tempograd.benchmark.record import UNREADABLE, Record
-from tempograd.errors import DataError, short_path
+from tempograd.errors import LONGEST, DataError, short_path
 from tempograd.files import check_output, writable, write_atomically
 from tempograd.kinds import Kind, end, start
 from tempograd.metrics import summarise
@@ -45,7 +45,10 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
     if not exists(folder / "records"):
         run = shlex.join(["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", str(folder)])
         what = f"holds no results, neither records/ of a run nor {CELLS} of an archive"
-        raise DataError(f"{short_path(folder)} {what}: run {run if len(run) < 150 else 'tempograd bench'} first.")
+        start, end = f"{short_path(folder)} {what}: run", "first."
+        sentences = f"{start} {run} {end}", f"There are no results yet: run {run} {end}"
+        whole = (text for text in sentences if len(text) <= LONGEST)  # a command is printed whole or not at all
+        raise DataError(next(whole, f"{start} tempograd bench {end}"))
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
     records = {key: Record.load(path) for key, path in paths.items() if path.exists()}
     for key, record in records.items():
