@@ -84,7 +84,7 @@ def test_one_input_gets_the_scores_of_the_engine(recurrent, settings, size):
     found = explainer.attribute(x, 0.5, target, n_steps=30, internal_batch_size=size)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
     other = Timing(recurrent, **settings, seed=5).attribute(x, 0.5, target, n_steps=30)
-    assert (found - other).abs().max() > 1e-3  # the comparison sees the masks
+    assert (found - other).abs().max() > 0.01 * found.abs().max()  # the comparison sees the masks
 
 
 def test_series_of_equal_length_share_masks_as_channels_of_one():

@@ -83,7 +83,7 @@ def test_the_generator_learns_what_follows_from_the_past():
     noise = torch.randn(len(past), generator.latents, generator=torch.Generator().manual_seed(0))
     mean = generator.moments(past, noise)[0]
     new, all_of_it, left = (c.trace() for c in (FACTOR @ FACTOR.T, values.T.cov(), (values - mean).T.cov()))
-    assert new < left < new + 0.5 * (all_of_it - new)
+    assert new < left < new + 0.75 * (all_of_it - new)
 
 
 def weights(seed):

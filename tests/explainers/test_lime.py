@@ -198,7 +198,7 @@ def test_published_settings_keep_the_last_step_of_every_prefix(per_step, dataset
             part = x[i : i + 1, :end]
             targets.add(int(forward(part).argmax()))
             expected = by_captum(forward, part, int(forward(part).argmax()), masks[:, :end], 0.01)
-            torch.testing.assert_close(found[i, end - 1], expected[0, -1], rtol=1e-2, atol=2e-4)
+            torch.testing.assert_close(found[i, end - 1], expected[0, -1], rtol=5e-2, atol=2e-3)
     assert len(targets) > 1
     assert (found != 0).any()
 
