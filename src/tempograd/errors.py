@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from os import PathLike, fspath
 
-from tempograd.brief import brief as described
+from tempograd.brief import brief
 
 LONGEST = 300  # characters of a message, which people read in a terminal
 
@@ -26,12 +26,12 @@ SHORT = {  # what people call things, for hints only
 }
 
 
-def brief(text: str, most: int = 30) -> str:
+def one_line(text: str, most: int = 30) -> str:
     r"""Write a text of anybody's in a message: in one line, cut where it is long, nothing that steers a terminal.
 
     Examples
     --------
-    >>> brief("bed 7"), brief("a\x1b[31m\n"), brief("x" * 1000, most=6)
+    >>> one_line("bed 7"), one_line("a\x1b[31m\n"), one_line("x" * 1000, most=6)
     ('bed 7', 'a\\x1b[31m\\n', 'xxxxx…')
     """
     short = text[: most + 1]
@@ -48,7 +48,7 @@ def quote(text: object, most: int = 30) -> str:
     >>> print(quote("bed 7"), quote("x" * 1000, most=6), quote(None))
     'bed 7' 'xxxxx…' None
     """
-    return f"'{brief(text, most)}'" if isinstance(text, str) else brief(repr(text), most)
+    return f"'{one_line(text, most)}'" if isinstance(text, str) else one_line(repr(text), most)
 
 
 def short_path(path: "str | PathLike[str]", most: int = 80) -> str:
@@ -60,7 +60,7 @@ def short_path(path: "str | PathLike[str]", most: int = 80) -> str:
     ('data/ward.csv', '…nts/2026/ward.csv')
     """
     text = str(fspath(path))
-    return brief(text if len(text) <= most else f"…{text[len(text) - most + 1 :]}", most)
+    return one_line(text if len(text) <= most else f"…{text[len(text) - most + 1 :]}", most)
 
 
 def listed(names: Iterable[object], most: int = 90) -> str:
@@ -71,7 +71,7 @@ def listed(names: Iterable[object], most: int = 90) -> str:
     >>> listed(["a", "b"]), listed((f"t{step}" for step in range(5000)), most=14)
     ('a, b', 't0, t1, t2, t3, … (5000)')
     """
-    texts = [brief(str(name), 30) for name in names]
+    texts = [one_line(str(name), 30) for name in names]
     shown, size = 0, 0
     while shown < len(texts) and (size := size + len(texts[shown]) + 2) <= most + 2:
         shown += 1
@@ -90,7 +90,7 @@ class TempogradError(Exception):
     def __init__(self, message: object = "") -> None:
         text = str(message)
         super().__init__(
-            brief(text, 6 * len(text)) if not text.isprintable() else text
+            one_line(text, 6 * len(text)) if not text.isprintable() else text
         )  # an escaped letter is longer
 
 
@@ -128,7 +128,7 @@ class UnknownNameError(TempogradError, KeyError):
         known = sorted(known)
         meant = _meant(name, known) if isinstance(name, str) else None
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
-        start = f"No {kind} is called {quote(name) if isinstance(name, str) else described(name)}.{hint}"
+        start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
         names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
         super().__init__(f"{start} {names}")
 

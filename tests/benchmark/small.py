@@ -1,4 +1,4 @@
-"""A plan of a few quick cells on a toy data set, and what tests of the runner ask about its folder."""
+"""Plans of a few quick cells on a toy data set, and what tests of the runner ask about its folder."""
 
 import json
 from pathlib import Path
@@ -16,6 +16,23 @@ MEASURES = (
     Measure("accuracy", "accuracy", 0.2),
     Measure("aup", "aup"),
 )
+
+PLAN = """title = "A plan"
+datasets = ["toy"]
+models = ["gru"]
+folds = [0, 1]
+series = 3
+protocol = "fair"
+explainers = ["integrated_gradients", "occlusion"]
+metrics = [{ metric = "cpd", k = 0.1 }]
+
+[training]
+epochs = 1
+learning_rate = 0.01
+
+[sizes]
+hidden = 4
+"""
 
 if "toy" not in DATASETS:
 

@@ -5,29 +5,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from small import contents
+from small import PLAN, contents
 
 from tempograd.benchmark import settings
 from tempograd.benchmark.runner import Outcome
 from tempograd.cli import main
 from tempograd.errors import short_path
-
-PLAN = """title = "A plan"
-datasets = ["toy"]
-models = ["gru"]
-folds = [0, 1]
-series = 3
-protocol = "fair"
-explainers = ["integrated_gradients", "occlusion"]
-metrics = [{ metric = "cpd", k = 0.1 }]
-
-[training]
-epochs = 1
-learning_rate = 0.01
-
-[sizes]
-hidden = 4
-"""
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small import PLAN
 from small import plan as small_plan
 from toy_results import toy_plan, toy_records
 
@@ -36,20 +37,6 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return self.layer(x.mean(1))
 """
-PLAN = """title = "A plan"
-datasets = ["toy"]
-models = ["gru"]
-folds = [0]
-series = 3
-explainers = ["random"]
-metrics = [{ metric = "cpd", k = 0.1 }]
-
-[training]
-epochs = 1
-
-[sizes]
-hidden = 4
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +49,9 @@ def here(tmp_path, monkeypatch, tmp_path_factory):
     x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
     np.savez("d.npz", x=x.numpy())
     Path("mynet.py").write_text(NET)
-    Path("plan.toml").write_text(PLAN)
+    Path("plan.toml").write_text(
+        PLAN.replace("[0, 1]", "[0]").replace('"integrated_gradients", "occlusion"', '"random"')
+    )
     tg.save_model(build("gru", 2, 2, hidden=4), "m.safetensors")
     layer = torch.nn.Linear(2, 2)
     torch.save({"layer.weight": layer.weight, "layer.bias": layer.bias}, "w.pt")

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import safetensors
 import torch
-from small import contents
+from small import PLAN, contents
 
 from tempograd import __main__, cli, pages  # noqa: F401  # loaded once, for all children
 from tempograd.benchmark import reading, runner  # noqa: F401
@@ -26,22 +26,6 @@ from tempograd.explanation import Explanation
 from tempograd.models import build, load_model, save_model
 from tempograd.stopping import leave_at_once
 
-PLAN = """title = "A plan"
-datasets = ["toy"]
-models = ["gru"]
-folds = [0, 1]
-series = 3
-protocol = "fair"
-explainers = ["random", "integrated_gradients"]
-metrics = [{ metric = "cpd", k = 0.1 }]
-
-[training]
-epochs = 1
-learning_rate = 0.01
-
-[sizes]
-hidden = 4
-"""
 GOODBYE = "tempograd: terminated, nothing half-written was left behind.\n"
 SCRATCH = ".tempograd-"
 AGAIN = 5  # kills of a command, after which it is let run to its end
@@ -128,7 +112,7 @@ def prepare(folder):
     model = save_model(build("gru", 2, 2, hidden=8), folder / "model.safetensors")
     series, plan, stored = folder / "series.npz", folder / "plan.toml", folder / "stored.safetensors"
     np.savez(series, x=x.numpy())
-    plan.write_text(PLAN)
+    plan.write_text(PLAN.replace("occlusion", "random"))
     explain(load_model(model), x, "random").save(stored)
     reading.DATASET_LABELS = {"toy": "Toy"}
     on = ["--device", "cpu"]

@@ -9,24 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small import PLAN
 
 import tempograd as tg
 from tempograd.models import build
 
-PLAN = """title = "A plan"
-datasets = ["switch_feature"]
-models = ["gru"]
-folds = [0]
-series = 3
-explainers = ["random"]
-metrics = [{ metric = "cpd", k = 0.1 }]
-
-[training]
-epochs = 1
-
-[sizes]
-hidden = 4
-"""
 COMMANDS = {
     "explain": ("explain --model m.safetensors --data d.npz --method random --out", "E.safetensors"),
     "report": ("report stored.safetensors --model m.safetensors --out", "R.html"),
@@ -52,7 +39,7 @@ def folder(tmp_path_factory):
     model = build("gru", 2, 2, hidden=4)
     tg.save_model(model, path / "m.safetensors")
     tg.explain(model, x, "random").save(path / "stored.safetensors")
-    (path / "plan.toml").write_text(PLAN)
+    (path / "plan.toml").write_text(PLAN.replace("toy", "switch_feature"))
     return path
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 from tempograd.benchmark.lines import KeyPath, key_lines
 from tempograd.data._files import reading
-from tempograd.errors import LONGEST, DataError, UnknownNameError, brief, short_path
+from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
 
 LARGEST = 100_000  # bytes of a plan
 
@@ -51,7 +51,7 @@ class Entry:
 
     def wrong(self, sentence: object) -> DataError:
         """Return the error to raise."""
-        return DataError(f"{self.where}: {brief(str(sentence), LONGEST - len(self.where) - 2)}")
+        return DataError(f"{self.where}: {one_line(str(sentence), LONGEST - len(self.where) - 2)}")
 
     def must(self, expected: str) -> DataError:
         """Return the error to raise for a value of the wrong type or size."""
@@ -63,7 +63,7 @@ class Entry:
     def _shown(self) -> str:
         """Write the value as a plan has it, as far as there is room."""
         try:
-            return brief(json.dumps(self.value, default=str), 60)
+            return one_line(json.dumps(self.value, default=str), 60)
         except (ValueError, RecursionError):  # more digits, or a deeper table, than Python writes
             return "something else"
 
@@ -166,10 +166,12 @@ def read_document(path: Path) -> Entry:
         what, _, place = str(error).partition(" (at ")
         found = re.match(r"line (\d+)", place)
         line = int(found[1]) if found else len(text.rstrip().splitlines())  # the end of the file
-        raise DataError(f"{where}, line {line}: this is no TOML: {brief(what, 90)}.") from error
+        raise DataError(f"{where}, line {line}: this is no TOML: {one_line(what, 90)}.") from error
     except RecursionError:
         raise DataError(f"{where} is nested too deeply to be a plan.") from None
     except ValueError as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{where} holds a number or a date beyond all bounds: {brief(str(error), 90)}.") from error
+        raise DataError(
+            f"{where} holds a number or a date beyond all bounds: {one_line(str(error), 90)}."
+        ) from error

@@ -22,7 +22,7 @@ from tempograd.cli.report import add_report
 from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
 from tempograd.cli.words import as_typed
-from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, brief
+from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, one_line
 from tempograd.stopping import last_words, stoppable
 from tempograd.version import __version__
 
@@ -123,7 +123,9 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
         close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
         message = f"{message}; did you mean {close[0]}?" if close else message
-        super().error(brief(message, LONGEST - len(self.prog) - 9))  # a word of a user's can be as long as a book
+        super().error(
+            one_line(message, LONGEST - len(self.prog) - 9)
+        )  # a word of a user's can be as long as a book
 
     @property
     def commands(self) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError, InputError, MissingExtraError, brief, quote, short_path
+from tempograd.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 from tempograd.progress import PERIOD, progress
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _in_one_sentence(memory: str) -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise DataError(
             f"Memory or disk ran out with memory={memory!r}: give more (memory= or TEMPOGRAD_MEMORY) or make room "
-            f"where the cache is ({brief(str(error).splitlines()[0], 90)})."
+            f"where the cache is ({one_line(str(error).splitlines()[0], 90)})."
         ) from error
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):
         raise  # of a query written here
@@ -130,7 +130,7 @@ def explain(message: str) -> str:
     line, file = re.search(r"on Line: (\d+)", message), re.search(r"^ *file ?= ?(.+)$", message, re.MULTILINE)
     where = f"{short_path(file[1])}, line {line[1]}" if line and file else ""
     if where and (found := re.search(r'column "(.+)"\. Could not convert string "(.*)" to \'(\w+)\'', message)):
-        return f"{where}: {brief(found[1])} is {quote(found[2])}, which is no {NOUNS.get(found[3], found[3])}."
+        return f"{where}: {one_line(found[1])} is {quote(found[2])}, which is no {NOUNS.get(found[3], found[3])}."
     if where and (found := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)):
         how = "fewer" if int(found[2]) < int(found[1]) else "more"
         return f"{where} has {how} columns than its header, which has {found[1]}."
@@ -138,4 +138,4 @@ def explain(message: str) -> str:
         return f"{where}: a quotation mark is opened and never closed."
     if found := re.search(r"GZIP stream: (.+)", message):
         return f"{short_path(found[1])} is damaged and cannot be unpacked: fetch it again."
-    return f"{where or 'DuckDB stopped'}: {brief(message.splitlines()[0], 200).removesuffix('.')}."
+    return f"{where or 'DuckDB stopped'}: {one_line(message.splitlines()[0], 200).removesuffix('.')}."

@@ -13,7 +13,7 @@ from typing import IO, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError, brief, quote, short_path
+from tempograd.errors import DataError, one_line, quote, short_path
 
 HEADER = b"Time,Parameter,Value\n"
 RECORD = re.compile(r"(?:^|/)([0-9]{1,9})\.txt$")
@@ -86,7 +86,7 @@ def _texts(path: Path) -> Iterator[tuple[int, bytes]]:
         raise
     except Exception as error:  # zip, tar, gzip and xz fail in a dozen ways
         raise DataError(
-            f"{short_path(path)} is damaged and cannot be unpacked ({brief(str(error), 90)}): fetch it again."
+            f"{short_path(path)} is damaged and cannot be unpacked ({one_line(str(error), 90)}): fetch it again."
         ) from error
 
 

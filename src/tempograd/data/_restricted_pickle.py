@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError, brief, short_path
+from tempograd.errors import DataError, one_line, short_path
 
 PLAIN_TYPE = re.compile(r"[iuf][1248]|b1|O8?")  # the types that an array in such a file may have
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -41,7 +41,7 @@ def read_npy(path: Path) -> NDArray[Any]:
         raise
     except Exception as error:  # a damaged pickle can make the unpickler raise anything
         raise DataError(
-            f"{short_path(path)} is no array that can be read ({brief(str(error), 90)}): fetch it again."
+            f"{short_path(path)} is no array that can be read ({one_line(str(error), 90)}): fetch it again."
         ) from error
 
 
@@ -62,7 +62,7 @@ class _Rebuilder(Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         stand_in = STAND_INS.get((module.replace("numpy._core", "numpy.core"), name))
         if stand_in is None:
-            wanted = brief(f"{module}.{name}", 60)
+            wanted = one_line(f"{module}.{name}", 60)
             raise DataError(
                 f"{short_path(self.path)} asks for {wanted}, but only plain numpy arrays are read from it: "
                 "nothing was run, and the file is not to be trusted."

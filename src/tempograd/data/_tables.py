@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.data._files import open_text
-from tempograd.errors import DataError, brief, quote, short_path
+from tempograd.errors import DataError, one_line, quote, short_path
 
 Floats = NDArray[np.float64]
 
@@ -79,8 +79,8 @@ def _first_fault(rows: Rows, separator: str | None, names: Sequence[str], texts:
             return rows.fault(row, f"{len(cells)} cells instead of {len(names)}")
         for name, cell in list(zip(names, cells, strict=True))[texts:]:
             if not _is_finite(cell):
-                return rows.fault(row, f"{brief(name)} is {quote(cell.strip())}, which is no finite number")
-    reason = brief(otherwise, 90)
+                return rows.fault(row, f"{one_line(name)} is {quote(cell.strip())}, which is no finite number")
+    reason = one_line(otherwise, 90)
     return DataError(f"{short_path(rows.path)} cannot be read as numbers ({reason}): fetch it again.")
 
 

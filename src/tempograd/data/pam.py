@@ -13,7 +13,7 @@ from tempograd.data._restricted_pickle import read_npy
 from tempograd.data.base import Dataset, Split
 from tempograd.data.folds import FOLDS
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, InputError, brief, short_path
+from tempograd.errors import DataError, InputError, one_line, short_path
 
 CLASSES = 8
 SMALL = 1e-5
@@ -129,7 +129,7 @@ def _numbers(found: NDArray[Any], path: Path) -> NDArray[Any]:
             return np.stack([np.asarray(cell, dtype=np.float64) for cell in found])
         return found.astype(np.float64)
     except (TypeError, ValueError) as error:
-        reason = brief(str(error), 90)
+        reason = one_line(str(error), 90)
         raise DataError(f"{short_path(path)} holds objects that make no array of numbers ({reason}).") from error
 
 
@@ -170,7 +170,9 @@ def _archived_split(path: Path, number: int, y: Rows) -> list[NDArray[Any]]:
             labels = archive["y"]
             parts = [archive[f"split{number}_{part}"] for part in ("train", "val", "test")]
     except Exception as error:  # zip, header and contents fail in their own ways
-        raise DataError(f"{short_path(path)} cannot be read ({brief(str(error), 90)}): fetch it again.") from error
+        raise DataError(
+            f"{short_path(path)} cannot be read ({one_line(str(error), 90)}): fetch it again."
+        ) from error
     if not np.array_equal(labels, y):
         raise DataError(f"The labels in {path} are not those in {LABELS}, so its splits belong to other series.")
     return parts

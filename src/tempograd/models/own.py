@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd.errors import DataError, InputError, ModelError, brief
+from tempograd.errors import DataError, InputError, ModelError, one_line
 from tempograd.models.checkpoint import load_classifier
 from tempograd.models.devices import find_device
 from tempograd.models.opening import ARCHIVE, archive, begin, exists, named, require_whole
@@ -156,8 +156,8 @@ def _called(found: Any, source: str) -> Any:
         inspect.signature(found).bind()
     except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
         raise InputError(
-            f"{named(source)} is called without arguments to get a model, but {brief(str(error), LONG)}: write a "
-            "function that needs none."
+            f"{named(source)} is called without arguments to get a model, but {one_line(str(error), LONG)}: write "
+            "a function that needs none."
         ) from error
     return found()
 

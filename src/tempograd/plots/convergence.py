@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import InputError, brief
+from tempograd.errors import InputError, one_line
 from tempograd.numerals import percent
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading
@@ -79,7 +79,7 @@ def convergence_record(explanations: Explanations) -> ConvergenceRecord:
         found = curve(explanation)
         if found is None:
             raise InputError(
-                f"Nobody looked at the error of {brief(label)} on the way: explain with a tolerance, as in "
+                f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "
                 "tolerance=0.05, or with more points."
             )
         courses.append(Course(label, found.points, found.middle, found.low, found.high))

@@ -23,7 +23,7 @@ from tempograd.data.own.labels import as_numbers
 from tempograd.data.own.roles import Asked
 from tempograd.data.own.series import Series
 from tempograd.data.own.table import Coder
-from tempograd.errors import DataError, InputError, TempogradError, brief, listed, short_path, warn
+from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
 KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
@@ -37,7 +37,7 @@ def from_arrays(path: Path, asked: Asked) -> Series:
     try:
         return _series(arrays, asked, short_path(path))
     except InputError as error:
-        raise DataError(f"{short_path(path)}: {brief(str(error), 210)}") from error
+        raise DataError(f"{short_path(path)}: {one_line(str(error), 210)}") from error
 
 
 def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
@@ -87,7 +87,7 @@ def _foreign(path: Path) -> Iterator[None]:
     except (TempogradError, MemoryError, Warning):  # ours, which somebody may have made an error
         raise
     except Exception as error:
-        reason = brief(next(iter(str(error).splitlines()), type(error).__name__), 90)
+        reason = one_line(next(iter(str(error).splitlines()), type(error).__name__), 90)
         raise DataError(
             f"{short_path(path)} is damaged or no array file: write or fetch it again ({reason})."
         ) from error
@@ -98,7 +98,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         if name in members:
-            raise DataError(f"{short_path(path)} holds the array {brief(name)} twice: leave one of the two.")
+            raise DataError(f"{short_path(path)} holds the array {one_line(name)} twice: leave one of the two.")
         members[name] = info
     if "x" not in members:
         raise DataError(
@@ -140,7 +140,7 @@ def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
     if dtype.hasobject:
         raise DataError(f"{short_path(path)}: {name} holds Python objects, which are never loaded: save numbers.")
     if dtype.kind not in KINDS.get(name, "fiub") or (dtype.kind == "f" and dtype.itemsize > 8):
-        what = brief(str(dtype))
+        what = one_line(str(dtype))
         raise DataError(f"{short_path(path)}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
 
 

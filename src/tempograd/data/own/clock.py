@@ -7,7 +7,7 @@ import numpy as np
 
 from tempograd.data.own.numbers import BEYOND, number, whole
 from tempograd.data.own.table import Codes, Floats, Table, Text, missing
-from tempograd.errors import DataError, InputError, brief, quote, short_path
+from tempograd.errors import DataError, InputError, one_line, quote, short_path
 
 
 class Steps(NamedTuple):
@@ -41,7 +41,7 @@ def place_steps(table: Table, series: Text, time: Text | None, align: str | None
     gap = int(np.flatnonzero(ranks != filled)[0])
     whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
     raise InputError(
-        f"{short_path(table.path)}: {whose} has no row for time {brief(labels[first[ranks[gap]]], 20)}, which "
+        f"{short_path(table.path)}: {whose} has no row for time {one_line(labels[first[ranks[gap]]], 20)}, which "
         "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
         "if the k-th row of each series is its step k."
     )

@@ -14,7 +14,7 @@ from tempograd.data._files import lines, open_text
 from tempograd.data._memory import refuse_beyond_memory
 from tempograd.data.own.numbers import number, numbers
 from tempograd.data.own.table import NO_CHANNEL, Coder, Floats, Table, Text, missing, refuse_large
-from tempograd.errors import DataError, brief, quote, short_path
+from tempograd.errors import DataError, one_line, quote, short_path
 from tempograd.progress import progress
 
 BLOCK = 500  # rows held as text at once; with more of them Python looks for garbage all the time
@@ -159,7 +159,7 @@ class CsvTable(Table):
         if found is None:
             wrong = next(place for place, cell in enumerate(cells) if not missing(cell) and number(cell) is None)
             row, column = divmod(wrong, len(places))
-            name = brief(self.columns[places[column]])
+            name = one_line(self.columns[places[column]])
             raise self.fault(first + row, f"{name} is {quote(cells[wrong], 24)}, which is no number: {NO_CHANNEL}")
         return found.reshape(len(rows), len(places))
 

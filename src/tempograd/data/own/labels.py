@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tempograd.data.own.clock import Steps
 from tempograd.data.own.numbers import BEYOND, number, resembles_number, whole
 from tempograd.data.own.table import Table, Text, missing
-from tempograd.errors import DataError, brief, listed, quote, short_path, warn
+from tempograd.errors import DataError, listed, one_line, quote, short_path, warn
 
 Numbers = NDArray[Any]  # int64 or float64
 Fault = Callable[[int, str], DataError]
@@ -83,7 +83,7 @@ def as_numbers(
 def _real(texts: Sequence[str], fault: Fault) -> NDArray[np.float64]:
     values = np.array([number(text) for text in texts], np.float64)
     for code in np.flatnonzero(~np.isfinite(values)):
-        raise fault(int(code), f"the label is {brief(texts[int(code)])}, which is no finite number")
+        raise fault(int(code), f"the label is {one_line(texts[int(code)])}, which is no finite number")
     return values
 
 
@@ -95,7 +95,7 @@ def _whole(
         code = found.index(BEYOND)
         raise fault(
             code,
-            f"the label is {brief(texts[code])}: labels that are all whole numbers are classes, which end at "
+            f"the label is {one_line(texts[code])}: labels that are all whole numbers are classes, which end at "
             f"{BEYOND - 1}; divide values of a regression by a constant, or name classes with classes=",
         )
     distinct = sorted(set(found))

@@ -12,7 +12,7 @@ from tempograd.data._duckdb import connect
 from tempograd.data._files import reading
 from tempograd.data._memory import refuse_beyond_memory
 from tempograd.data.own.table import NO_CHANNEL, Coder, Floats, Table, Text, refuse_large
-from tempograd.errors import DataError, brief, quote, short_path
+from tempograd.errors import DataError, one_line, quote, short_path
 
 MEMORY = "4GB"
 NUMBER = re.compile(r"DOUBLE|FLOAT|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
@@ -37,7 +37,7 @@ class ParquetTable(Table):
         for name in numbers:
             if not NUMBER.fullmatch(self._kinds[name]):
                 raise DataError(
-                    f"{short_path(self.path)}: column {quote(name)} holds {brief(self._kinds[name])}, not "
+                    f"{short_path(self.path)}: column {quote(name)} holds {one_line(self._kinds[name])}, not "
                     f"numbers: {NO_CHANNEL}."
                 )
         wanted = [f"CAST({_quoted(name)} AS VARCHAR) AS text{place}" for place, name in enumerate(texts)]
@@ -81,7 +81,7 @@ def _unreadable(path: Path, error: Exception) -> DataError:
         return DataError(
             f"{short_path(path)} needs more memory than {MEMORY}, or is damaged: cut it into several files."
         )
-    reason = brief(str(error).strip().splitlines()[0], 90)
+    reason = one_line(str(error).strip().splitlines()[0], 90)
     return DataError(f"{short_path(path)} is damaged or no Parquet file: write or fetch it again ({reason}).")
 
 

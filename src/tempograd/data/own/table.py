@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError, brief
+from tempograd.errors import DataError, one_line
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -71,5 +71,5 @@ def refuse_large(table: Table, values: Floats, names: Sequence[str]) -> None:
     for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
         raise table.fault(
             int(row),
-            f"{brief(names[column])} is {values[row, column]:g}, which is no finite number in single precision",
+            f"{one_line(names[column])} is {values[row, column]:g}, which is no finite number in single precision",
         )
