@@ -8,7 +8,7 @@ FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
@@ -18,6 +18,9 @@ test: .venv/test
 
 fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/many.py --calls $(FUZZ)
+
+lock: .venv/test  # scores and tables of the commit before the new layout and of this tree, bit for bit
+	$(BIN)/python tests/lock/compare.py --tables
 
 test-draws: .venv/test  # what is learnt or drawn, with other seeds and other rounding, with one thread and with two
 	TEMPOGRAD_TEST_SEED=2 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(DRAWN)
