@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tempograd.draws import Purpose, keys
+from tempograd._utils.rng import Purpose, keys
 from tempograd.engine import Block, Question, gradients, quiet
 from tempograd.explainers import Timing
-from tempograd.explainers._segments import Law
+from tempograd.explainers.timing.segments import Law
 
 
 class Points(NamedTuple):

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from sampling_case import Case, Points
 from sampling_estimates import ratio
-from tempograd.draws import FAR, per_point, split, words
-from tempograd.explainers._segments import moving
+from tempograd._utils.rng import FAR, per_point, split, words
+from tempograd.explainers.timing.segments import moving
 
 FULL = 1 << 32
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import speed_picture
 from speed_picture import METHODS, MODELS
-from tempograd.markdown import table
+from tempograd._utils.formatting import table
 
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS, PICTURES = ROOT / "docs/speed.md", ROOT / "benchmarks/results", ROOT / "docs/pictures"

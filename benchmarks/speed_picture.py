@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tempograd.numerals import number
+from tempograd._utils.formatting import number
 from tempograd.plots import style
 from tempograd.plots.parts import heading
 

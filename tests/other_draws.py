@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from tempograd import draws
+from tempograd._utils import rng
 
 OFFSET = int(os.environ.get("TEMPOGRAD_TEST_SEED", "0"))
 
@@ -21,7 +21,7 @@ OFFSET = int(os.environ.get("TEMPOGRAD_TEST_SEED", "0"))
 def change() -> None:
     """Change everything, once, before any test is imported."""
     torch.set_num_threads(1 + OFFSET % 2)
-    draws._LANES = tuple(lane ^ (OFFSET * 0x9E3779B1 & 0xFFFFFFFF) for lane in draws._LANES)
+    rng._LANES = tuple(lane ^ (OFFSET * 0x9E3779B1 & 0xFFFFFFFF) for lane in rng._LANES)
     plain, default = torch.Generator, torch.default_generator
 
     class Generator(plain):

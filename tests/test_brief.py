@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd.brief import brief
+from tempograd.errors import brief
 
 
 class Loud:

@@ -13,7 +13,7 @@ import tempograd as tg
 from conftest import Recurrent, series, smooth
 from tempograd.captum import Timing
 from tempograd.errors import InputError, MissingExtraError, ModelError, SettingError
-from tempograd.explainers._retention import complete
+from tempograd.explainers.timing.segments import complete
 
 
 class Mixed(nn.Module):
@@ -292,6 +292,6 @@ def test_a_setting_that_starves_cells_warns():
 
 def test_captum_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    monkeypatch.delitem(sys.modules, "tempograd.captum.timing")
+    monkeypatch.delitem(sys.modules, "tempograd.captum")
     with pytest.raises(MissingExtraError, match=r"tempograd\[captum\]"):
-        importlib.import_module("tempograd.captum.timing")
+        importlib.import_module("tempograd.captum")

@@ -11,8 +11,8 @@ from scipy import stats
 import tempograd as tg
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import DataError, InputError
-from tempograd.explanation import Top
-from tempograd.explanation_file import checksum
+from tempograd.explanation.core import Top
+from tempograd.explanation.files import checksum
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_failed_save_leaves_the_old_file(explanation, tmp_path, monkeypatch):
     path = explanation.save(tmp_path / "e")
     before = path.read_bytes()
     monkeypatch.setattr(
-        "tempograd.explanation_file.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        "tempograd.explanation.files.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
     )
     with pytest.raises(OSError, match="disk full"):
         explanation.save(path)

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 import tempograd as tg
 from conftest import Recurrent, linear, series
 from tempograd.errors import DataError, InputError
-from tempograd.explanation import CELLS, ROWS
-from tempograd.explanation_file import SCHEMA, checksum
+from tempograd.explanation.core import CELLS, ROWS
+from tempograd.explanation.files import SCHEMA, checksum
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)

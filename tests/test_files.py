@@ -19,10 +19,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from tempograd import files, temporaries, tensor_files
+from tempograd._utils import io
+from tempograd._utils.io import EXPLANATION, Kind, check_output, made, writable, write_atomically
 from tempograd.errors import OutputError, TempogradError
-from tempograd.files import check_output, made, writable, write_atomically
-from tempograd.kinds import EXPLANATION, Kind
 
 NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
 
@@ -115,7 +114,7 @@ def test_owner_and_group_are_handed_down_where_that_is_allowed(tmp_path, monkeyp
     theirs = os.stat_result((*mine[:4], mine.st_uid + 1, mine.st_gid + 1, *mine[6:]))
     asked = []
     monkeypatch.setattr(os, "chown", lambda path, owner, group: asked.append((path, owner, group)))
-    files._give(new, theirs)
+    io._give(new, theirs)
     assert asked[0] == (new, mine.st_uid + 1, mine.st_gid + 1)
 
 
@@ -123,7 +122,7 @@ def test_rights_of_a_group_do_not_go_to_another_one(tmp_path, monkeypatch):
     target = tmp_path / "note"
     target.write_text("old")
     target.chmod(0o660)
-    monkeypatch.setattr(files, "_give", lambda new, old: False)
+    monkeypatch.setattr(io, "_give", lambda new, old: False)
     write_atomically(target, note())
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
@@ -208,13 +207,13 @@ def test_pipes_and_sockets_are_refused_and_stay(tmp_path, make, linked, monkeypa
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/new", "link"])
 def test_what_the_system_opened_is_refused(tmp_path, path, monkeypatch):
     """Only the check is called, and it may not try anything out: a fault here must not harm the machine."""
-    monkeypatch.setattr(files, "_try_out", None)
+    monkeypatch.setattr(io, "_try_out", None)
     (tmp_path / "link").symlink_to("/dev/stdout")  # which may lead to a file that is open
     assert "is a device or a pipe" in refused(check_output, tmp_path / "link" if path == "link" else path)
 
 
 def test_the_last_word_on_a_device_is_that_of_the_writer_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_put", None)
+    monkeypatch.setattr(io, "_put", None)
     assert "is a device or a pipe" in refused(write_atomically, "/dev/stdout", note())
 
 
@@ -270,9 +269,7 @@ def test_a_disk_that_takes_nothing_is_known_beforehand(tmp_path, monkeypatch, nu
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, step, fail)
-    assert (
-        refused(check_output, tmp_path / "note") == f"{files._shown(tmp_path / 'note')} cannot be written: {said}."
-    )
+    assert refused(check_output, tmp_path / "note") == f"{io._shown(tmp_path / 'note')} cannot be written: {said}."
     assert f"is no folder that can be written to: {said}." in refused(writable, tmp_path)
     monkeypatch.undo()
     assert names(tmp_path) == []
@@ -407,7 +404,7 @@ def test_messages_stay_short_and_in_one_line(tmp_path):
 
 HOLD = """
 import sys
-from tempograd.temporaries import scratch
+from tempograd._utils.io import scratch
 with scratch(sys.argv[1]) as folder:
     (folder / "part").write_text("half")
     print(folder.name, flush=True)
@@ -439,9 +436,9 @@ def test_scratch_of_a_living_process_stays_and_that_of_a_killed_one_goes(tmp_pat
 
 
 def test_threads_do_not_sweep_each_other_however_long_they_take(tmp_path):
-    with temporaries.scratch(tmp_path) as folder:
+    with io.scratch(tmp_path) as folder:
         os.utime(folder, (0, 0))
-        thread = threading.Thread(target=temporaries.sweep, args=[tmp_path])
+        thread = threading.Thread(target=io.sweep, args=[tmp_path])
         thread.start()
         thread.join()
         assert folder.exists()
@@ -457,7 +454,7 @@ def test_only_what_the_library_left_is_swept(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / ".tempograd-aaaaaaaa").write_text("a file")
     (tmp_path / ".tempograd-bbbbbbbb").symlink_to(tmp_path / ".tempograd")
-    temporaries.sweep(tmp_path)
+    io.sweep(tmp_path)
     assert names(tmp_path) == sorted([*mine, ".tempograd-aaaaaaaa", ".tempograd-bbbbbbbb"])
 
 
@@ -467,13 +464,13 @@ def test_where_folders_cannot_be_locked_only_old_ones_are_swept(tmp_path, monkey
         raise OSError(errno.ENOLCK, "no locks")
 
     if without == "flock":
-        monkeypatch.setattr(temporaries.fcntl, "flock", unsupported)
+        monkeypatch.setattr(io.fcntl, "flock", unsupported)
     else:
-        monkeypatch.setattr(temporaries, "fcntl", None)
+        monkeypatch.setattr(io, "fcntl", None)
     young, old = tmp_path / ".tempograd-aaaaaaaa", tmp_path / ".tempograd-bbbbbbbb"
     for folder in (young, old):
         folder.mkdir()
-    long_ago = old.stat().st_mtime - temporaries.OLD - 60
+    long_ago = old.stat().st_mtime - io.OLD - 60
     os.utime(old, (long_ago, long_ago))
     write_atomically(tmp_path / "note", note())
     assert names(tmp_path) == [young.name, "note"]
@@ -481,7 +478,7 @@ def test_where_folders_cannot_be_locked_only_old_ones_are_swept(tmp_path, monkey
 
 def test_a_sweeper_that_is_faster_than_the_lock_does_no_harm(tmp_path, monkeypatch):
     """It removes the new folder before its maker has locked it; the maker takes another."""
-    locked, times = temporaries._locked, []
+    locked, times = io._locked, []
 
     def slow(folder):
         times.append(folder)
@@ -494,8 +491,8 @@ def test_a_sweeper_that_is_faster_than_the_lock_does_no_harm(tmp_path, monkeypat
             folder.rmdir()
         return handle
 
-    monkeypatch.setattr(temporaries, "_locked", slow)
-    with temporaries.scratch(tmp_path) as folder:
+    monkeypatch.setattr(io, "_locked", slow)
+    with io.scratch(tmp_path) as folder:
         assert folder.exists()
         assert len(times) == 4
 
@@ -527,9 +524,9 @@ def test_a_signal_waits_until_a_file_is_read(tmp_path, monkeypatch):
             read.append(name)
             return self.file.get_tensor(name)
 
-    monkeypatch.setattr("tempograd.tensor_files.safetensors", SimpleNamespace(safe_open=Slow))
+    monkeypatch.setattr("tempograd._utils.io.safetensors", SimpleNamespace(safe_open=Slow))
     with pytest.raises(KeyboardInterrupt):
-        tensor_files.load(path)
+        io.load(path)
     assert sorted(read) == ["a", "b"]
 
 

@@ -12,7 +12,7 @@ from conftest import linear, series, smooth
 from tempograd.engine import Found, GradientCheck, hidden
 from tempograd.errors import InputError
 from tempograd.explainers import MaskingIG
-from tempograd.verdict import poor, sentence
+from tempograd.explanation.messages import poor, sentence
 
 TIME, CHANNELS = 24, 3
 METHODS = ("timing", "integrated_gradients", "rand_ig", "gradient_shap")

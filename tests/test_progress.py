@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from tempograd import progress as module
-from tempograd.progress import muted, part, progress, render, say
+from tempograd._utils import progress as module
+from tempograd._utils.progress import muted, part, progress, render, say
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tempograd as tg
-from tempograd.pages.build import SCRIPTS
+from tempograd.html_report.build import SCRIPTS
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

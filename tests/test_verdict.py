@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from conftest import linear, series, smooth
 from tempograd.errors import InputError
-from tempograd.verdict import Errors, completeness_gap, curve, needed, needs, poor, sentence
+from tempograd.explanation.messages import Errors, completeness_gap, curve, needed, needs, poor, sentence
 
 SIZE = math.sqrt(2 / math.pi)
 

@@ -22,11 +22,11 @@ from toy_results import toy_plan, toy_records
 
 import tempograd as tg
 from tempograd import plots
+from tempograd._utils.io import write_atomically
 from tempograd.benchmark.store import Store
 from tempograd.data import save_prepared
 from tempograd.data.prepared import load_prepared
 from tempograd.errors import OutputError
-from tempograd.files import write_atomically
 from tempograd.models import build, load_model
 from tempograd.tables import archive
 from tempograd.tables.rendering import TABLE, render

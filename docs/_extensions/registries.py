@@ -11,9 +11,9 @@ from unittest import mock
 
 import tempograd
 from tempograd import cli
+from tempograd._utils.registry import Registry
 from tempograd.cli.listing import describe, first_sentence
 from tempograd.data import DATASETS
-from tempograd.registry import Registry
 
 if TYPE_CHECKING:  # the tests read the pages without Sphinx
     from docutils import nodes

@@ -39,10 +39,10 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     )
     from tempograd.explainers.explain import explain
     from tempograd.explanation import Explanation
+    from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, removal_curve, summarise
     from tempograd.metrics.evaluate import evaluate
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
-    from tempograd.pages import report
 
 __all__ = [
     "DATASETS",
@@ -92,7 +92,17 @@ __all__ = [
     "wrap",
 ]
 
-_HOMES = ("errors", "data", "engine", "models", "explainers", "explanation", "metrics", "pages")  # of these names
+# Where these names live.
+_HOMES = (
+    "errors",
+    "data",
+    "engine",
+    "models",
+    "explainers",
+    "explanation",
+    "metrics",
+    "html_report",
+)
 
 if not TYPE_CHECKING:  # or type checkers would believe that any name is there
 

@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.brief import brief
 from tempograd.engine import Model, asked, one_logit, place, quiet
-from tempograd.errors import InputError
-from tempograd.explanation import Explanation, require
+from tempograd.errors import InputError, brief
+from tempograd.explanation.core import Explanation, require
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 FULL = 0.98  # share of the observed cells that stay below the full colour

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small import plan
 
-from tempograd import progress
+from tempograd._utils import progress
 from tempograd.benchmark import run_cells, runner
 from tempograd.benchmark.store import Store
 from tempograd.errors import TempogradError

@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr
 import pytest
 
 import tempograd as tg
-from tempograd import progress
+from tempograd._utils import progress
 from tempograd.cli import main
 from tempograd.models import build
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from unpacking import Page
 
+from tempograd._utils.formatting import with_error
 from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.cli import main
 from tempograd.data import load_dataset
@@ -15,7 +16,6 @@ from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
-from tempograd.numerals import with_error
 
 SERIES = 6
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
+from tempograd._utils.formatting import with_error
+from tempograd._utils.signals import uninterrupted
 from tempograd.cli import demo, demo_results, main
 from tempograd.explainers import EXPLAINERS
 from tempograd.models import accuracy
-from tempograd.numerals import with_error
-from tempograd.stopping import uninterrupted
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
 FILES = {"model.safetensors", "report.html", "table.md", "timing.safetensors"}

@@ -17,7 +17,7 @@ from small import plan as small_plan
 from toy_results import toy_plan, toy_records
 
 import tempograd as tg
-from tempograd import files
+from tempograd._utils import io
 from tempograd.cli import main
 from tempograd.cli.demo_results import claim_folder
 from tempograd.errors import OutputError
@@ -182,8 +182,8 @@ def test_files_of_others_are_overwritten_only_with_force(capsys, command):
 
 def test_kinds_do_not_take_each_other_for_themselves():
     """A trained model is lost as much under an explanation as under anything else."""
-    from tempograd.kinds import EXPLANATION, MODEL
-    from tempograd.kinds import REPORT as PAGE
+    from tempograd._utils.io import EXPLANATION, MODEL
+    from tempograd._utils.io import REPORT as PAGE
 
     tg.report("R.html", None, [tg.Explanation.load("E.safetensors")])
     right = {"E.safetensors": EXPLANATION, "m.safetensors": MODEL, "R.html": PAGE}
@@ -265,10 +265,10 @@ def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, no_work, monk
     def full(*_):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(files, "_try_out", full)
+    monkeypatch.setattr(io, "_try_out", full)
     argv = {**WORK, "bench": BENCH, "demo": ["demo"], "table": ["table", "plan.toml", "--results", "."]}[command]
     said = fails(capsys, *argv, "--out", "new")
-    assert files.REASONS[number] in said
+    assert io.REASONS[number] in said
     assert re.search(r"cannot be written:|is no folder that can be written to:", said)
     assert not Path("new").is_file()
 
@@ -282,14 +282,14 @@ def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, no_work, monk
     ],
 )
 def test_a_disk_that_is_full_in_the_end_loses_nothing(capsys, monkeypatch, command, read):
-    put = files._put
+    put = io._put
 
     def full(target, write):
         if target.name == "out":
             raise OSError(errno.ENOSPC, "x")
         put(target, write)
 
-    monkeypatch.setattr(files, "_put", full)
+    monkeypatch.setattr(io, "_put", full)
     said = fails(capsys, *WORK[command], "--out", "out")
     assert "out cannot be written: the disk is full." in said
     assert read(Path(re.search(r"The result is in (.*)\.$", said)[1]))
@@ -310,7 +310,7 @@ def test_a_file_that_appears_during_the_work_is_not_overwritten_and_the_result_k
 
 
 def test_a_full_disk_stops_a_run_with_one_sentence_and_it_goes_on_later(capsys, monkeypatch):
-    put = files._put
+    put = io._put
 
     def full(target, write):
         if target.parent.name in {"explanations", "failures"}:
@@ -318,7 +318,7 @@ def test_a_full_disk_stops_a_run_with_one_sentence_and_it_goes_on_later(capsys, 
         put(target, write)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_put", full)
+        patch.setattr(io, "_put", full)
         assert "cannot be written: the disk is full." in fails(capsys, *BENCH, "--out", "run")
     assert main([*BENCH, "--out", "run"]) == 0
     assert "1 cell: 0 there before, 1 done, 0 failed." in capsys.readouterr().out

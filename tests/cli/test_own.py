@@ -13,7 +13,7 @@ from torch import nn
 import tempograd as tg
 from conftest import series
 from tempograd.cli import main
-from tempograd.verdict import sentence
+from tempograd.explanation.messages import sentence
 
 CODE = """
 import torch
@@ -159,7 +159,7 @@ def test_report_shows_the_users_own_units(folder, monkeypatch):
     argv = ["explain", "--model", "m.safetensors", "--data", "scaled.npz", "--method", "random", "--device", "cpu"]
     assert main([*argv, "--limit", "2"]) == 0
     asked = {}
-    monkeypatch.setattr("tempograd.pages.report", lambda *_, **named: asked.update(named))
+    monkeypatch.setattr("tempograd.html_report.report", lambda *_, **named: asked.update(named))
     argv = ["report", "explanation.safetensors", "--data", "scaled.npz", "--raw", "measured.npz"]
     assert main([*argv, "--units", "mmol/L,bpm", "--title", "My ward"]) == 0
     assert torch.equal(asked["raw"], 100 * x[:2])
@@ -234,7 +234,7 @@ def test_report_shows_a_data_set_in_its_units(folder, monkeypatch):
     assert main(argv) == 0
     assert (folder / "report.html").stat().st_size > 10_000
     asked = {}
-    monkeypatch.setattr("tempograd.pages.report", lambda *_, **named: asked.update(named))
+    monkeypatch.setattr("tempograd.html_report.report", lambda *_, **named: asked.update(named))
     assert main(argv) == 0
     expected = chosen.x.double() * torch.tensor([0.5, 10.0]) + torch.tensor([37.0, 100.0])
     torch.testing.assert_close(asked["raw"][0], expected[0])

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tempograd._utils.signals import Terminated, stoppable, uninterrupted
 from tempograd.benchmark.runner import _hands
 from tempograd.cli import main
-from tempograd.stopping import Terminated, stoppable, uninterrupted
 
 ROOT = Path(__file__).parents[2]
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}

@@ -14,8 +14,8 @@ import tempograd as tg
 from conftest import linear, series
 from tempograd.cli import main
 from tempograd.cli.facts import change, sign_certain
+from tempograd.explanation.messages import completeness_gap, sentence
 from tempograd.models import accuracy
-from tempograd.verdict import completeness_gap, sentence
 
 CODE = """
 import torch

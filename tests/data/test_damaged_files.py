@@ -11,9 +11,9 @@ import torch
 
 import tempograd as tg
 from fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
-from tempograd.data import _files, _memory
-from tempograd.data._duckdb import connect
-from tempograd.data.own import assemble, csv_table
+from tempograd.data import files
+from tempograd.data.readers import csv_file, pivot
+from tempograd.data.readers.parquet_file import connect
 from tempograd.errors import short_path
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_changes_while_it_is_read(kind, change, tmp_path, monkeypatc
         return series(*args, **named)
 
     for module in ("reading", "array_file"):
-        monkeypatch.setattr(f"tempograd.data.own.{module}.Series", meanwhile)
+        monkeypatch.setattr(f"tempograd.data.readers.{module}.Series", meanwhile)
     wanted = (
         "does not exist." if change == "goes" else "changed while it was read: read it again when it is complete."
     )
@@ -164,7 +164,7 @@ def test_other_line_ends_and_marks_are_read(write, tmp_path):
 
 
 def test_a_line_that_never_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
     for name, first in (("a.csv.gz", b"id,t0,t1\n"), ("a.ts.gz", b"@data\n")):
         (tmp_path / name).write_bytes(gzip.compress(first + b"1," * 10**6))
         assert refusal(tmp_path / name).endswith(", line 2 never ends: this is no file of series.")
@@ -428,7 +428,7 @@ def test_numbers_of_every_type(tmp_path):
 @pytest.fixture
 def little(monkeypatch):
     """Let a megabyte be free."""
-    monkeypatch.setattr(_memory, "free_memory", lambda: 2**20)
+    monkeypatch.setattr(files, "free_memory", lambda: 2**20)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_built(little, tmp_path, monkeypatch):
@@ -440,7 +440,7 @@ def test_what_does_not_fit_is_refused_before_it_is_built(little, tmp_path, monke
     assert refusal(tmp_path / "a.npy").endswith(f"a.npy: the array x takes 0.0037 GiB of memory, {free}")
     path = parquet(tmp_path / "a.parquet", "SELECT 1 AS id, i AS time, 1 AS a FROM range(100000) AS r(i)")
     assert refusal(path).endswith(f"a.parquet: its content takes 0.014 GiB of memory, {free}")
-    monkeypatch.setattr(csv_table, "UNASKED", 1)
+    monkeypatch.setattr(csv_file, "UNASKED", 1)
     text = "id,time,a\n" + "".join(f"1,{step},1\n" for step in range(100_000))
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
     assert "a.csv.gz: its content takes 0.00" in refusal(tmp_path / "a.csv.gz")
@@ -459,29 +459,29 @@ def test_a_table_that_explodes_is_refused_before_it_is_built(write, monkeypatch)
     assert refusal(write("c.ts", lines)).endswith(
         "for 50000 values: put very long series into a file of their own."
     )
-    monkeypatch.setattr(assemble, "MANY", 10**9)
-    monkeypatch.setattr(_memory, "free_memory", lambda: 2**29)
+    monkeypatch.setattr(pivot, "MANY", 10**9)
+    monkeypatch.setattr(files, "free_memory", lambda: 2**29)
     assert "takes 0.7 GiB of memory, and 0.5 GiB are free" in refusal(write("b.csv", rows), align="time")
 
 
 def test_how_much_memory_is_free(tmp_path, monkeypatch):
     for name, place in (("MEMINFO", "meminfo"), ("GROUP", "group")):
-        monkeypatch.setattr(_memory, name, tmp_path / place)
-    assert _memory.free_memory() is None  # of another system: nothing is refused
+        monkeypatch.setattr(files, name, tmp_path / place)
+    assert files.free_memory() is None  # of another system: nothing is refused
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:    4000 kB\nHugePages_Free: 0\n")
-    assert _memory.free_memory() == 4000 * 1024
+    assert files.free_memory() == 4000 * 1024
     (tmp_path / "group").mkdir()
     (tmp_path / "group" / "memory.max").write_text("max\n")
-    assert _memory.free_memory() == 4000 * 1024
+    assert files.free_memory() == 4000 * 1024
     (tmp_path / "group" / "memory.max").write_text("3000000\n")
     (tmp_path / "group" / "memory.stat").write_text("anon 1000000\nfile 5\n")
-    assert _memory.free_memory() == 2_000_000
+    assert files.free_memory() == 2_000_000
 
 
 def test_memory_that_runs_out_all_the_same(tmp_path, monkeypatch):
     def full(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("tempograd.data.own.reading.from_ts", full)
+    monkeypatch.setattr("tempograd.data.readers.reading.from_ts", full)
     (tmp_path / "a.ts").write_text("@data\n1\n")
     assert refusal(tmp_path / "a.ts").endswith("a.ts needs more memory than there is: cut it into several files.")

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from tempograd.data import fold_indices
-from tempograd.data.folds import TEST, TRAIN, VALIDATION, stratified_parts
+from tempograd.data.base import TEST, TRAIN, VALIDATION, stratified_parts
 from tempograd.errors import DataError, InputError
 
 

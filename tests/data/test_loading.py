@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
-from tempograd.data._files import locate, open_text
+from tempograd.data.files import locate, open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, UnknownNameError, short_path
 

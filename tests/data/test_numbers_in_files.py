@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data._duckdb import connect
+from tempograd.data.readers.parquet_file import connect
 
 NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+", "high", "\x1f.625")
 

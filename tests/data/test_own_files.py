@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data._duckdb import connect
-from tempograd.data.own import csv_table, parquet_table
+from tempograd.data.readers import csv_file, parquet_file
+from tempograd.data.readers.parquet_file import connect
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
@@ -153,7 +153,7 @@ def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
             connection.execute("SET threads = 8")
             yield connection
 
-    monkeypatch.setattr(parquet_table, "connect", many_threads)
+    monkeypatch.setattr(parquet_file, "connect", many_threads)
     path, rows = tmp_path / "large.parquet", 300_000
     columns = f"SELECT i AS id, i % 1000 AS t0, i % 7 AS t1 FROM range({rows}) AS rows(i)"
     duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 20000)")
@@ -165,7 +165,7 @@ def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
 def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     rows = long_rows()
     shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
-    monkeypatch.setattr(csv_table, "BLOCK", 2)
+    monkeypatch.setattr(csv_file, "BLOCK", 2)
     found = tg.read_series(write("ward.csv", shuffled), **WARD)
     x, mask = tensors()
     order = [NAMES.index(name) for name in found.names]
@@ -176,7 +176,7 @@ def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
 
 
 def test_lines_are_counted_over_all_blocks(write, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK", 2)
+    monkeypatch.setattr(csv_file, "BLOCK", 2)
     rows = ["id,time,a", *(f"1,{t},1" for t in range(4)), "1,4,high"]
     with pytest.raises(tg.TempogradError, match="line 6: a is 'high'"):
         tg.read_series(write("f.csv", rows))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd.data import load_dataset, state
+from tempograd.data import load_dataset, synthetic
 
 Z = 4.5
 STATE = [("state", variant) for variant in ("released", "paper")]
@@ -108,9 +108,9 @@ def test_released_state_ages_by_one_per_step_and_is_young_again_after_a_change()
         staying = [value - 1e-6 for value in chances[:length]]
         for side, expected in ((-1e-6, 1), (1e-6, 0)):
             from_start = Scripted(*staying, chance + side)
-            assert state.ageing_states(from_start, 1, length + 1)[0, -1] == expected
+            assert synthetic.ageing_states(from_start, 1, length + 1)[0, -1] == expected
             after_change = Scripted(0.99, 0.05 + 1e-6, 0.05 - 1e-6, *staying, chance + side)
-            assert state.ageing_states(after_change, 1, length + 4)[0].tolist() == [
+            assert synthetic.ageing_states(after_change, 1, length + 4)[0].tolist() == [
                 0,
                 0,
                 1,
@@ -120,7 +120,7 @@ def test_released_state_ages_by_one_per_step_and_is_young_again_after_a_change()
 
 
 def test_released_state_starts_by_one_transition_from_a_fair_coin():
-    states = state.ageing_states(np.random.RandomState(1), 400_000, 2)
+    states = synthetic.ageing_states(np.random.RandomState(1), 400_000, 2)
     assert abs(z_score(states[:, 0], np.full(400_000, 0.5))) < Z
     # half the mass of each first state: stayed (age 1) with chance .95, came over (age 0) with chance .05
     first_one = states[:, 0] == 1
@@ -179,11 +179,11 @@ def test_state_emits_its_gaussians(variant, covariances):
     x, _, states = arrays("state", variant)
     rng = np.random.RandomState(3)
     # 0.801 against 0.8 is beyond any sample of this size
-    np.testing.assert_array_equal(state.VARIANTS[variant].covariances(), covariances)
+    np.testing.assert_array_equal(synthetic.VARIANTS[variant].covariances(), covariances)
     for hidden in (0, 1):
         assert_gaussian(x[states == hidden], means[hidden], covariances[hidden])
         # a covariance of 0.01 shows only in many more draws than the set holds
-        many = state.emit(rng, np.full((1000, 1000), hidden), state.VARIANTS[variant].covariances())
+        many = synthetic.emit(rng, np.full((1000, 1000), hidden), synthetic.VARIANTS[variant].covariances())
         assert_gaussian(many.reshape(-1, 3), means[hidden], covariances[hidden])
 
 

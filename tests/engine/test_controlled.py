@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.engine.controlled import NOISE, RIDGE, WIDER, ControlledMean
+from tempograd.engine.estimators import NOISE, RIDGE, WIDER, ControlledMean
 
 SHAPE = (2, 12, 3, 2)  # series, points, time, channel
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tempograd.draws import below, keys, split, uniform, words
+from tempograd._utils.rng import below, keys, split, uniform, words
 
 
 def stream(seed: int, ids: list[int], purpose: int = 0) -> torch.Tensor:

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from conftest import series
-from tempograd.engine.precision import rounding
+from tempograd.engine.model import rounding
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
 

@@ -10,7 +10,7 @@ from tempograd.engine import answered, resumes, spans
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tempograd.models import MODELS, build
-from tempograd.models.recurrent import GRUClassifier
+from tempograd.models.networks import GRUClassifier
 
 TIME = 60  # two spans and a part of one
 

@@ -9,8 +9,7 @@ import torch
 import tempograd as tg
 from conftest import Recurrent, series
 from tempograd.engine import computing
-from tempograd.engine.holding import Hold
-from tempograd.engine.precision import exact, rounding
+from tempograd.engine.model import Hold, exact, rounding
 
 
 @pytest.fixture

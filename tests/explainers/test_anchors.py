@@ -3,10 +3,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tempograd.draws import keys
-from tempograd.explainers._anchors import draw, repaired
-from tempograd.explainers._retention import Segments
-from tempograd.explainers._segments import Law
+from tempograd._utils.rng import keys
+from tempograd.explainers.timing.anchors import draw, repaired
+from tempograd.explainers.timing.segments import Law, Segments
 
 STARVED = Segments(60, 1, 5, 4, 60)
 

@@ -6,7 +6,7 @@ import torch
 
 import tempograd as tg
 from conftest import linear, series
-from tempograd.explainers.masking_ig import MaskingIG
+from tempograd.explainers.path.masking_ig import MaskingIG
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)

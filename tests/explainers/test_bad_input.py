@@ -11,7 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from conftest import Recurrent, linear, series
-from tempograd import checks
+from tempograd._utils import validation
 from tempograd.errors import (
     InputError,
     ModelError,
@@ -450,7 +450,7 @@ def test_occlusion_says_what_it_replaced_values_by():
 
 def test_large_numbers_are_finite_even_if_their_sum_is_not():
     x = torch.full((2, 3, 1), 3e38)
-    assert checks.series(x) is not None
+    assert validation.series(x) is not None
     x[1, 2, 0] = torch.inf
     with pytest.raises(InputError, match="x holds infinity"):
-        checks.series(x)
+        validation.series(x)

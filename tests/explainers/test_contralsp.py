@@ -9,14 +9,13 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from conftest import Recurrent, series, smooth
-from tempograd.draws import Purpose, keys, normal, split
+from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.explainers import ContraLSP
-from tempograd.explainers._contrast import contrast, two_means
-from tempograd.explainers._mask_training import read
-from tempograd.explainers._replacement import Replacement, Trend, seeded
-from tempograd.explainers.contralsp import _Gates
+from tempograd.explainers.masks.contralsp import _Gates, contrast, two_means
+from tempograd.explainers.masks.replacement import Replacement, Trend, seeded
+from tempograd.explainers.masks.training import read
 
 DOUBLE = torch.float64
 

@@ -10,10 +10,11 @@ from torch.nn.functional import cross_entropy, kl_div
 from conftest import Recurrent, linear, series, smooth
 from tempograd.engine import Block
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
-from tempograd.explainers import Dynamask, dynamask
-from tempograd.explainers._areas import area_term, misread, time_term
-from tempograd.explainers._mask_training import distance
-from tempograd.explainers._perturb import PERTURBATIONS, perturbation
+from tempograd.explainers import Dynamask
+from tempograd.explainers.masks import dynamask
+from tempograd.explainers.masks.dynamask import area_term, misread, time_term
+from tempograd.explainers.masks.replacement import PERTURBATIONS, perturbation
+from tempograd.explainers.masks.training import distance
 
 DOUBLE = torch.float64
 EVERY = torch.rand(2, 9, 3, generator=torch.Generator().manual_seed(4), dtype=DOUBLE) < 0.7

@@ -9,8 +9,8 @@ from conftest import Recurrent, series, smooth
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.explainers import ExtremalMask
-from tempograd.explainers._mask_training import read
-from tempograd.explainers._replacement import Replacement, seeded
+from tempograd.explainers.masks.replacement import Replacement, seeded
+from tempograd.explainers.masks.training import read
 
 DOUBLE = torch.float64
 

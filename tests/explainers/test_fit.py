@@ -11,7 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from conftest import Recurrent, linear, series
-from tempograd.draws import Purpose, keys, normal, per_point
+from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 
 DOUBLE = torch.float64

@@ -8,8 +8,8 @@ from torch import nn
 
 import tempograd as tg
 from conftest import series
-from tempograd.explainers._generator import Generator, nearest_past
-from tempograd.explainers._learning import Plan, Task, learn
+from tempograd.explainers.prefix.fit import Generator, nearest_past
+from tempograd.explainers.training import Plan, Task, learn
 
 DOUBLE = torch.float64
 

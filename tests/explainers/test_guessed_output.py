@@ -9,7 +9,7 @@ from torch import nn
 
 import tempograd as tg
 from conftest import Recurrent, linear, series
-from tempograd.engine.guess import objection
+from tempograd.engine.guesses import objection
 from tempograd.models import build
 
 X = series(12, 10, 2)

@@ -13,8 +13,8 @@ from sklearn.linear_model import Lasso
 
 from conftest import Recurrent, first_seed, linear, series, smooth
 from tempograd.errors import TempogradWarning
-from tempograd.explainers import Lime, _lasso
-from tempograd.explainers._lasso import lasso
+from tempograd.explainers import Lime, lime
+from tempograd.explainers.lime import lasso
 
 
 def problems(count: int, samples: int, cells: int, questions: int = 1):
@@ -76,16 +76,16 @@ def test_few_samples_need_no_iterations(monkeypatch):
     """The path ends at the solution by itself; the iterations are for what it leaves."""
     z, y, weight = problems(30, 25, 60)
     expected = lasso(z, y, weight, 0.02, relative=True)
-    monkeypatch.setattr(_lasso, "_descend", None)
+    monkeypatch.setattr(lime, "_descend", None)
     torch.testing.assert_close(lasso(z, y, weight, 0.02, relative=True), expected, rtol=0, atol=0)
 
 
 def test_without_its_start_the_iteration_arrives_at_the_same_place(monkeypatch):
     z, y, weight = problems(3, 25, 40)
     expected = lasso(z, y, weight, 0.05, relative=True)
-    monkeypatch.setattr(_lasso, "FEW", 0)
+    monkeypatch.setattr(lime, "FEW", 0)
     torch.testing.assert_close(lasso(z, y, weight, 0.05, relative=True), expected, rtol=1e-6, atol=1e-7)
-    monkeypatch.setattr(_lasso, "PATIENCE", 20)
+    monkeypatch.setattr(lime, "PATIENCE", 20)
     with pytest.warns(TempogradWarning, match="did not converge in 20 iterations"):
         lasso(z, y, weight, 0.05, relative=True)
 

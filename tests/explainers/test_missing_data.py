@@ -6,7 +6,7 @@ from settings import Filled, explained, filled, fitted, quick, run
 from torch import nn
 
 from conftest import linear, series, smooth
-from tempograd import checks
+from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing
 
@@ -103,7 +103,7 @@ def test_averages_leave_missing_values_out():
 
 def test_a_step_with_one_observed_channel_is_no_padding():
     mask = torch.tensor([[[1, 1], [0, 1], [0, 0]], [[0, 0], [0, 0], [0, 1]], [[0, 0], [0, 0], [0, 0]]])
-    assert checks.lengths(mask.bool(), torch.zeros(3, 3, 2)).tolist() == [2, 3, 0]
+    assert validation.lengths(mask.bool(), torch.zeros(3, 3, 2)).tolist() == [2, 3, 0]
 
 
 def test_averages_are_taken_per_channel_and_are_zero_where_nothing_was_observed():
@@ -159,12 +159,12 @@ def test_counts_of_half_precision_models_are_exact():
 @pytest.mark.parametrize("kind", [torch.bool, torch.float64, torch.uint8])
 def test_a_mask_becomes_boolean_and_lies_beside_the_series(kind):
     x, mask = series(1, 3, 2), torch.tensor([[[1, 0], [0, 0], [1, 1]]], dtype=kind)
-    found = checks.observed(mask, x)
+    found = validation.observed(mask, x)
     assert found.dtype == torch.bool
     assert found.tolist() == [[[True, False], [False, False], [True, True]]]
-    assert checks.observed(mask, x.to("meta")).device.type == "meta"
-    assert checks.observed(mask.numpy(), x).tolist() == found.tolist()
-    assert checks.observed(None, x) is None
+    assert validation.observed(mask, x.to("meta")).device.type == "meta"
+    assert validation.observed(mask.numpy(), x).tolist() == found.tolist()
+    assert validation.observed(None, x) is None
 
 
 def test_a_mask_with_one_wrong_number_or_another_shape_is_refused():
@@ -172,6 +172,6 @@ def test_a_mask_with_one_wrong_number_or_another_shape_is_refused():
     mask = torch.ones_like(x)
     mask[1, 2, 0] = 0.5
     with pytest.raises(InputError, match=r"^mask must hold 1 \(observed\) and 0 \(missing\) only\.$"):
-        checks.observed(mask, x)
+        validation.observed(mask, x)
     with pytest.raises(InputError, match=r"^mask must have the shape of x, \(2, 3, 2\), got \(1, 3, 2\)\.$"):
-        checks.observed(torch.ones(1, 3, 2), x)
+        validation.observed(torch.ones(1, 3, 2), x)

@@ -188,7 +188,7 @@ def test_a_realisation_is_a_function_of_the_series_alone(kind):
 
 def test_the_error_is_that_of_the_mean_over_realisations():
     """By hand: one seeded realisation after the other, one call for each series."""
-    from tempograd.engine.realisation import Realisation  # the numbers of each draw
+    from tempograd.engine.second_look import Realisation  # the numbers of each draw
 
     model, maps = Noisy(), []
     with torch.no_grad():

@@ -6,9 +6,9 @@ import torch
 from captum.attr import FeatureAblation
 from captum.attr import Occlusion as Captum
 
-import tempograd.explainers._single_cells as single_cells
+import tempograd.explainers.occlusion as single_cells
 from conftest import Recurrent, linear, series, smooth
-from tempograd.draws import Purpose, below, keys, per_point
+from tempograd._utils.rng import Purpose, below, keys, per_point
 from tempograd.engine import Prefixes
 from tempograd.errors import ModelError, UnknownNameError
 from tempograd.explainers import AugmentedOcclusion, Occlusion

@@ -7,10 +7,9 @@ import pytest
 import torch
 from settings import PAPER
 
-from tempograd.draws import keys, per_point
+from tempograd._utils.rng import keys, per_point
 from tempograd.errors import SettingError
-from tempograd.explainers._retention import Segments, complete
-from tempograd.explainers._segments import Law, moving
+from tempograd.explainers.timing.segments import Law, Segments, complete, moving
 
 
 def draw(

@@ -6,7 +6,7 @@ import torch
 from conftest import Recurrent, series, smooth
 from tempograd.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
-from tempograd.explainers._stages import changed, doubling
+from tempograd.explainers.integration import changed, doubling
 
 SETTING = (6, 2, 6)
 

@@ -13,9 +13,8 @@ from torch import nn
 import tempograd as tg
 from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
-from tempograd.explainers import _timex_training
-from tempograd.explainers._embedding import copied, find_embedding
-from tempograd.explainers._timex_nets import Conditioner, MaskGenerator, gate, time_code
+from tempograd.explainers.timex import training
+from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, time_code
 
 TRAIN = series(24, 9, 3, seed=50)
 X = series(7, 9, 3)
@@ -175,13 +174,13 @@ def test_a_model_inside_a_function_gets_no_gradients():
 def test_the_best_epoch_is_kept(kind, monkeypatch):
     """Every epoch's generator is caught as it is judged; the one with the lowest loss must come out."""
     seen = []
-    judge = _timex_training._judge
+    judge = training._judge
 
     def catch(objective, *rest):
         seen.append(torch.cat([part.flatten().clone() for part in objective.generator.state_dict().values()]))
         return judge(objective, *rest)
 
-    monkeypatch.setattr(_timex_training, "_judge", catch)
+    monkeypatch.setattr(training, "_judge", catch)
     fitted = quick(kind, epochs=5, learning_rate=0.05).fit(smooth(9, 3), TRAIN)
     losses = fitted.network.losses
     assert losses.index(min(losses)) == fitted.network.epoch

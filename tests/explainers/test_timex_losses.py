@@ -7,7 +7,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from conftest import series
-from tempograd.explainers._timex_losses import (
+from tempograd.explainers.timex.training import (
     connect,
     gaussian_kl,
     geometry,

@@ -9,12 +9,11 @@ import torch
 from settings import PAPER
 
 from conftest import Recurrent, linear, series, smooth
-from tempograd.draws import keys, per_point
+from tempograd._utils.rng import keys, per_point
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
-from tempograd.explainers._anchors import draw, repaired
-from tempograd.explainers._retention import complete
-from tempograd.explainers._segments import Law, moving
+from tempograd.explainers.timing.anchors import draw, repaired
+from tempograd.explainers.timing.segments import Law, complete, moving
 
 
 @pytest.mark.parametrize("setting", PAPER)

@@ -8,10 +8,10 @@ from torch import nn
 
 import tempograd as tg
 from conftest import Recurrent, linear, series
-from tempograd.draws import Purpose, below, keys, normal, per_point
+from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
-from tempograd.explainers._learning import Plan, learn
-from tempograd.explainers._window_generator import WindowGenerator, next_values, windows_of
+from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
+from tempograd.explainers.training import Plan, learn
 
 DOUBLE = torch.float64
 TIME, CHANNELS = 9, 3

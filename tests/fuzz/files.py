@@ -18,7 +18,7 @@ from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
 from tempograd.explanation import Explanation
-from tempograd.explanation_file import checksum
+from tempograd.explanation.files import checksum
 
 
 def file(rng: random.Random, folder: Path) -> Case:

@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from trials import sentence
 
 import tempograd as tg
-from tempograd.data._duckdb import connect
+from tempograd.data.readers.parquet_file import connect
 
 SERIES, STEPS = 3, 4
 NAMES = ("bed 7", "bed 3", "bed 12")

@@ -11,7 +11,7 @@ from odd_arrays import numbers
 from odd_settings import VALUES, settings_of
 
 import tempograd as tg
-from tempograd.settings import rules
+from tempograd._utils.settings import rules
 
 X = numbers(np.random.default_rng(14), 2, STEPS, CHANNELS)
 SERIES = torch.from_numpy(X).float()

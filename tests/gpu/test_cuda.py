@@ -13,11 +13,10 @@ from torch import nn
 import tempograd as tg
 from conftest import Recurrent, linear, series
 from tempograd import captum
-from tempograd.draws import keys, split, words
+from tempograd._utils.rng import keys, split, words
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
-from tempograd.explainers._anchors import draw, repaired
-from tempograd.explainers._retention import complete
-from tempograd.explainers._segments import Law
+from tempograd.explainers.timing.anchors import draw, repaired
+from tempograd.explainers.timing.segments import Law, complete
 from tempograd.models import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from conftest import Recurrent, linear, series
-from tempograd.engine import replay
+from tempograd.engine import cuda
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
 
@@ -17,21 +17,21 @@ METHOD = Timing(20)
 
 @pytest.fixture(autouse=True)
 def _nothing_recorded():
-    replay.forget()
+    cuda.forget()
 
 
 def recordings(model: nn.Module) -> int:
     """Passes that are recorded, without the sums over their points and what they tell of the gradient."""
-    known = replay._known.get(model, {})
+    known = cuda._known.get(model, {})
     passes = [found for key, found in known.items() if key[0][0] not in ("controlled", "evidence")]
-    return sum(isinstance(found, replay._Recording) for found in passes)
+    return sum(isinstance(found, cuda._Recording) for found in passes)
 
 
 def expected(model, x, **call):
     """What a model of which nothing is known says."""
-    replay.forget()
+    cuda.forget()
     values = METHOD(model, x, **call).values
-    replay.forget()
+    cuda.forget()
     return values
 
 
@@ -211,11 +211,11 @@ def test_series_on_the_host_give_the_same_in_any_number_of_blocks():
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_lower_precision_is_close_and_leaves_the_settings(precision):
     model, x = Recurrent().cuda(), series(20, 12, 3).cuda()
-    before = replay.rounding()
+    before = cuda.rounding()
     full = METHOD(model, x).values
     found = METHOD(model, x, precision=precision).values
     assert (found - full).norm() / full.norm() < 0.05
-    assert replay.rounding() == before
+    assert cuda.rounding() == before
 
 
 class Detached(nn.Module):
@@ -241,7 +241,7 @@ def test_a_recorded_pass_tells_the_same_of_the_gradient(detach, batch):
     model.cuda()
     first, second, third = (Timing(50)(model, x, output="raw").gradient_check for _ in range(3))
     assert recordings(model) == 1
-    assert any(key[0][0] == "evidence" and found for key, found in replay._known[model].items())
+    assert any(key[0][0] == "evidence" and found for key, found in cuda._known[model].items())
     for check in (first, second, third):
         assert bool(check.failed.all()) == detach
         assert bool(check.failed.any()) == detach

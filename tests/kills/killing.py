@@ -19,12 +19,15 @@ import safetensors
 import torch
 from small import PLAN, contents
 
-from tempograd import __main__, cli, pages  # noqa: F401  # loaded once, for all children
+from tempograd import (
+    __main__,
+    html_report,  # noqa: F401  # loaded once, for all children
+)
+from tempograd._utils.signals import leave_at_once
 from tempograd.benchmark import reading, runner  # noqa: F401
 from tempograd.explainers import explain
 from tempograd.explanation import Explanation
 from tempograd.models import build, load_model, save_model
-from tempograd.stopping import leave_at_once
 
 GOODBYE = "tempograd: terminated, nothing half-written was left behind.\n"
 SCRATCH = ".tempograd-"

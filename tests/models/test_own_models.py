@@ -13,7 +13,7 @@ from torch import nn
 
 import tempograd as tg
 from conftest import Recurrent, series
-from tempograd.engine.quiet import _recurs
+from tempograd.engine.model import _recurs
 
 BATCH = ({0: torch.export.Dim("batch")},)
 CODE = """

@@ -12,7 +12,7 @@ from tempograd.data import Dataset, Split
 from tempograd.errors import InputError, ModelError, UnknownNameError
 from tempograd.models import RECIPES, Recipe, accuracy, build, train
 from tempograd.models import training as training_file
-from tempograd.models.evaluation import mean_loss, predictions
+from tempograd.models.training import mean_loss, predictions
 
 SMALL = {"hidden": 6, "dropout": 0.0}
 

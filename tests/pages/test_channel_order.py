@@ -15,8 +15,8 @@ import tempograd as tg
 from tempograd import plots
 from tempograd.cli.facts import summary
 from tempograd.data import Series
-from tempograd.pages import records, report, selection
-from tempograd.pages.summary import summaries
+from tempograd.html_report import records, report, selection
+from tempograd.html_report.summary import summaries
 from tempograd.shown import sizes
 
 COUNT, TIME = 5, 6

@@ -19,8 +19,8 @@ from matplotlib.image import imread
 
 import tempograd as tg
 from conftest import Recurrent, series
+from tempograd._utils.formatting import alike
 from tempograd.errors import InputError
-from tempograd.numerals import alike
 
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b</td></table>")
 TAGS = {

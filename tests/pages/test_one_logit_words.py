@@ -18,7 +18,7 @@ from tempograd import plots
 from tempograd.cli import main
 from tempograd.data import Split
 from tempograd.errors import InputError
-from tempograd.pages import notebook
+from tempograd.html_report import notebook
 
 CLASSES = ["survived", "died"]
 CODE = """

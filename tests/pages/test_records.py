@@ -9,9 +9,9 @@ from tempograd import shown
 from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explainers import explain
+from tempograd.html_report import predictions, records, selection, summary
+from tempograd.html_report.packing import Pack, bits, coded, quantised
 from tempograd.metrics import evaluate
-from tempograd.pages import predictions, records, selection, summary
-from tempograd.pages.packing import Pack, bits, coded, quantised
 
 
 @pytest.fixture(scope="module")

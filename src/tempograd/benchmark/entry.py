@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from tempograd.benchmark.lines import KeyPath, key_lines
-from tempograd.data._files import reading
+from tempograd.data.files import reading
 from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
 
 LARGEST = 100_000  # bytes of a plan

@@ -19,7 +19,7 @@ from tempograd.explainers import Explainer
 from tempograd.metrics import METRICS, summarise
 from tempograd.metrics.evaluate import measure
 from tempograd.models import train
-from tempograd.models.base import Classifier
+from tempograd.models.networks import Classifier
 
 LEARNING_RATES = (5e-4, 2e-3, 8e-3)
 VALIDATION = 100  # series that settings are chosen on

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.data import Split
-from tempograd.models.evaluation import predictions
+from tempograd.models.training import predictions
 
 CERTAIN = 1.96  # standard errors above one half that an AUROC must lie to be better than chance
 

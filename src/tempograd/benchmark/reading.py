@@ -15,10 +15,10 @@ from tempograd.benchmark.labels import DATASET_LABELS
 from tempograd.benchmark.plan import PROTOCOLS, Plan
 from tempograd.benchmark.rows import read_measures, read_rows
 from tempograd.data import DATASETS
-from tempograd.data.folds import FOLDS
+from tempograd.data.base import FOLDS
 from tempograd.errors import LONGEST, DataError, TempogradError, UnknownNameError, listed
 from tempograd.models import MODELS
-from tempograd.models.recipes import Recipe, choose_recipe
+from tempograd.models.training import Recipe, choose_recipe
 
 PLANS = Path(str(files("tempograd.benchmark") / "plans"))
 TABLES = (*"12345678", "Fig.efficiency")

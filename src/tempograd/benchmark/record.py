@@ -10,10 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tempograd._utils.io import load, made, write_atomically
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.errors import DataError, short_path
-from tempograd.files import made, write_atomically
-from tempograd.tensor_files import load
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading JSON of any content and depth, and taking it apart, may raise."""

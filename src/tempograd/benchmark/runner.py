@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tempograd._utils.io import writable
+from tempograd._utils.progress import muted, progress
+from tempograd._utils.signals import STOPS
 from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.execute import run_cell, train_model
 from tempograd.benchmark.store import Store
 from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
-from tempograd.files import writable
-from tempograd.progress import muted, progress
-from tempograd.stopping import STOPS
 
 Job = Callable[[Cell, Store, str], None]
 

@@ -7,14 +7,13 @@ from typing import Any
 
 from torch import nn
 
+from tempograd._utils.io import made, sweep, write_atomically
 from tempograd.benchmark.cell import Cell
 from tempograd.benchmark.record import UNREADABLE, Record
 from tempograd.data import DATASETS, Dataset, load_dataset, load_prepared, save_prepared
 from tempograd.errors import DataError, TempogradError, short_path, warn
 from tempograd.explanation import Explanation
-from tempograd.files import made, write_atomically
 from tempograd.models import Classifier, load_classifier, save_model
-from tempograd.temporaries import sweep
 
 FOLDERS = ("", "data", "models", "explanations", "records", "failures")
 

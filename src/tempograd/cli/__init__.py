@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from tempograd._utils.signals import last_words, stoppable
 from tempograd.cli.bench import add_bench
 from tempograd.cli.completion import add_completion
 from tempograd.cli.demo import add_demo
@@ -23,7 +24,6 @@ from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
 from tempograd.cli.words import as_typed
 from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, one_line
-from tempograd.stopping import last_words, stoppable
 from tempograd.version import __version__
 
 __all__ = ["main"]
@@ -95,7 +95,7 @@ def _printing() -> Iterator[None]:
 def _was_printing(error: OSError) -> bool:
     """Tell whether an error comes from a line that prints, which only lines of these modules do."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).startswith(("tempograd.cli", "tempograd.progress"))
+    return str(frame.f_globals.get("__name__")).startswith(("tempograd.cli", "tempograd._utils.progress"))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tempograd.brief import brief
+from tempograd.errors import brief
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 
@@ -51,7 +51,7 @@ def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
     import torch
 
-    from tempograd.models.devices import find_device
+    from tempograd.engine.model import find_device
 
     if name is None:
         return "cuda" if torch.cuda.is_available() else "cpu"

@@ -41,9 +41,9 @@ def add_bench(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from tempograd._utils.validation import whole
     from tempograd.benchmark import load_plan, prepare, run_cells
     from tempograd.benchmark.reading import where
-    from tempograd.checks import whole
     from tempograd.cli.arguments import device
     from tempograd.errors import DataError, TempogradError
 

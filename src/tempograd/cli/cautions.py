@@ -95,7 +95,7 @@ def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> No
 
 def warn_of_another_zero(named: "Mapping[str, Explanation]", x: "Tensor | None") -> None:
     """Warn where scores compare with another baseline than the 0 that replaces removed values."""
-    from tempograd.checks import filled_with
+    from tempograd._utils.validation import filled_with
 
     kinds = {
         label: filled_with(found.baseline, found.x if x is None else x, found.mask)

@@ -14,10 +14,10 @@ from tempograd.cli.demo_results import Finished, Results, claim_folder
 from tempograd.cli.outputs import add_force
 
 if TYPE_CHECKING:
+    from tempograd._utils.progress import Advance
     from tempograd.data import Dataset, Split
     from tempograd.explanation import Explanation
     from tempograd.models import Classifier
-    from tempograd.progress import Advance
 
 
 class Setting(NamedTuple):
@@ -75,15 +75,15 @@ def add_demo(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd import checks
+    from tempograd._utils import validation
+    from tempograd._utils.progress import progress
     from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
-    from tempograd.progress import progress
 
     start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
-    checks.seed(args.seed)  # what can be known to be wrong is said before a folder is made
+    validation.seed(args.seed)  # what can be known to be wrong is said before a folder is made
     if args.epochs is not None:
-        checks.whole(args.epochs, "--epochs", 1)
+        validation.whole(args.epochs, "--epochs", 1)
     data = load_dataset("state")
     split = _first(data.test, args.series)
     claim_folder(args.out, force=args.force)
@@ -99,7 +99,7 @@ def _work(
     data: "Dataset", split: "Split", methods: list[str], args: argparse.Namespace, advance: "Advance"
 ) -> Results:
     """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
-    from tempograd.progress import part
+    from tempograd._utils.progress import part
 
     results = Results(args.out, split, args.force)
     try:
@@ -133,8 +133,8 @@ def _wanted(chosen: list[str] | None) -> list[str]:
 
 
 def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
+    from tempograd._utils.progress import say
     from tempograd.models import accuracy, train
-    from tempograd.progress import say
 
     _, steps, channels = data.train.x.shape
     say(f"data     state: {len(data.train)} series to learn from, {steps} steps × {channels} channels;")
@@ -148,8 +148,8 @@ def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
 
 def _add(results: Results, method: str, data: "Dataset", seed: int) -> None:
     """Explain and score with one method, and let it join report and table."""
+    from tempograd._utils.progress import say
     from tempograd.metrics import evaluate
-    from tempograd.progress import say
 
     split = results.split.take(slice(METHODS[method].most))
     if not results.done:
@@ -177,8 +177,8 @@ def _explain(model: "Classifier", data: "Dataset", split: "Split", method: str, 
 
 def _draw(results: Results) -> None:
     """Draw; pictures need an extra, so the demo goes on without."""
+    from tempograd._utils.progress import say
     from tempograd.errors import MissingExtraError
-    from tempograd.progress import say
 
     try:
         results.draw()

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from tempograd.data import Split
     from tempograd.explanation import Explanation
+    from tempograd.html_report.predictions import Removal
     from tempograd.models import Classifier
-    from tempograd.pages.predictions import Removal
 
 SHOWN = ("timing", "random", "integrated_gradients", "occlusion", "extremal_mask")  # as maps in the report
 PICTURES = ("series.png", "removal.png", "cost.png")
@@ -19,8 +19,7 @@ GAP = "CPD minus TIMING's, 95 % interval"  # the last column of the table
 
 def claim_folder(folder: Path, *, force: bool) -> None:
     """Make the folder, and make sure that nobody else's files lie where the demo's will."""
-    from tempograd.files import check_output, writable
-    from tempograd.kinds import EXPLANATION, MODEL, REPORT, Kind, start
+    from tempograd._utils.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable
 
     picture = Kind("picture", lambda path: "Software\0tempograd" in start(path))
     files = {
@@ -58,10 +57,10 @@ class Results:
 
     def join(self, method: str, finished: Finished) -> None:
         """Add a method and write the files anew; an interruption waits until they are whole."""
-        from tempograd.files import write_atomically
+        from tempograd._utils.io import write_atomically
+        from tempograd._utils.signals import uninterrupted
+        from tempograd.html_report import report
         from tempograd.models import save_model
-        from tempograd.pages import report
-        from tempograd.stopping import uninterrupted
 
         with uninterrupted():
             if not self.done:
@@ -101,8 +100,8 @@ class Results:
     @property
     def table(self) -> str:
         """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
+        from tempograd._utils.formatting import table
         from tempograd.cli.scores import score_rows
-        from tempograd.markdown import table
         from tempograd.metrics import compare
 
         scores = self.padded_scores

@@ -45,13 +45,13 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from tempograd._utils.formatting import table
     from tempograd.cli.cautions import warn_of_another_zero
     from tempograd.cli.scores import difference_rows, score_rows, verdicts
     from tempograd.cli.stored import load
-    from tempograd.markdown import table
+    from tempograd.explanation.messages import poor, sentence
+    from tempograd.html_report.selection import aligned
     from tempograd.metrics import compare, evaluate
-    from tempograd.pages.selection import aligned
-    from tempograd.verdict import poor, sentence
 
     named = load(args.explanations)
     model, first = read_model(args), next(iter(named.values()))

@@ -98,11 +98,11 @@ def _add_method(group: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.checks import whole
+    from tempograd._utils.io import EXPLANATION
+    from tempograd._utils.validation import whole
     from tempograd.cli.cautions import compares, warn_of_far_zero, warn_of_fresh_weights
     from tempograd.cli.summary import show
     from tempograd.explainers import explain
-    from tempograd.kinds import EXPLANATION
 
     _settings(args)  # a mistake there is told before anything is read
     claim(args, EXPLANATION)

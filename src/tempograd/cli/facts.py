@@ -21,9 +21,9 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
     A channel's share is its part of the sum of all sizes of scores, :math:`\sum_{n,t} |A_{ntd}|`; scores below
     0 of methods without a sign count as 0.
     """
-    from tempograd.checks import filled_with
+    from tempograd._utils.validation import filled_with
+    from tempograd.explanation.messages import completeness_gap, sentence
     from tempograd.shown import sizes
-    from tempograd.verdict import completeness_gap, sentence
 
     size = sizes(explanation).sum((0, 1)).double()
     share = size / size.sum() if float(size.sum()) else size
@@ -87,7 +87,7 @@ def accuracy(answers: "Tensor", explanation: "Explanation", series: "Series") ->
     """Return the share of labels that the model predicts; None without labels that are classes."""
     import torch
 
-    from tempograd.checks import lengths
+    from tempograd._utils.validation import lengths
 
     values = series.y.is_floating_point() or answers.shape[-1] == 1  # one raw output says no class
     if not series.labelled or values or answers.shape[:-1] != series.y.shape:

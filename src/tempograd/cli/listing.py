@@ -64,11 +64,11 @@ def describe(kind: str) -> list[dict[str, Any]]:
     """Return one entry per name of a registry, or per plan of the package."""
     if kind == "plans":
         return _plans()
+    from tempograd._utils.registry import Registry
     from tempograd.data import DATASETS
     from tempograd.explainers import EXPLAINERS
     from tempograd.metrics import METRICS
     from tempograd.models import MODELS
-    from tempograd.registry import Registry
 
     registries: dict[str, Registry[Any]] = {
         "explainers": EXPLAINERS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tempograd.cli.arguments import Container
 
 if TYPE_CHECKING:
-    from tempograd.kinds import Kind
+    from tempograd._utils.io import Kind
 
 OUTPUTS = {"out", "archive"}
 
@@ -20,7 +20,7 @@ def add_force(parser: Container) -> None:
 
 def claim(args: argparse.Namespace, kind: "Kind") -> None:
     """Make sure that ``--out`` can be written, that it is no input, and nobody else's file without ``--force``."""
-    from tempograd.files import check_output
+    from tempograd._utils.io import check_output
 
     check_output(args.out, kind, inputs=inputs(args), force=args.force)
 

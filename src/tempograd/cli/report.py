@@ -44,10 +44,10 @@ def add_report(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from tempograd._utils.io import REPORT
     from tempograd.cli.cautions import fitting_classes
     from tempograd.cli.stored import load
-    from tempograd.kinds import REPORT
-    from tempograd.pages import report
+    from tempograd.html_report import report
 
     claim(args, REPORT)
     explanations = load(args.explanations)
@@ -77,7 +77,7 @@ def _measured(
 ) -> "Tensor | None":
     """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
     from tempograd.errors import InputError
-    from tempograd.pages.selection import aligned
+    from tempograd.html_report.selection import aligned
 
     if args.raw is None:
         split = None if data is None or data.centre is None else aligned(explanation, found)

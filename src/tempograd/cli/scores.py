@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tempograd.numerals import alike, with_error
+from tempograd._utils.formatting import alike, with_error
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -65,9 +65,9 @@ def find(
 ) -> "tuple[Series, Dataset | None]":
     """Read the same, and return the data set as well where it is one."""
     from tempograd.data import DATASETS, Series, load_dataset, read_series
-    from tempograd.data.own import ENDINGS
+    from tempograd.data.readers import ENDINGS
     from tempograd.errors import DataError, quote, short_path
-    from tempograd.models.opening import exists
+    from tempograd.models.checkpoint import exists
 
     path = Path(source)
     if source in DATASETS or not (path.suffix or exists(path)):

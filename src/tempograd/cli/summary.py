@@ -5,11 +5,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tempograd._utils.formatting import percent
 from tempograd.cli.arguments import command
 from tempograd.cli.cautions import compares, fitting_classes, warn_of_low_accuracy
 from tempograd.cli.facts import CELLS, summary
 from tempograd.cli.series import COLUMNS
-from tempograd.numerals import percent
 
 if TYPE_CHECKING:
     from torch import nn

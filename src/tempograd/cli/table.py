@@ -41,7 +41,7 @@ def add_table(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd.files import write_atomically
+    from tempograd._utils.io import write_atomically
     from tempograd.tables.rendering import TABLE, render
 
     if args.out is not None:

@@ -36,9 +36,9 @@ def add_train(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from tempograd._utils.io import MODEL
     from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
-    from tempograd.kinds import MODEL
     from tempograd.models import accuracy, save_model, train
 
     claim(args, MODEL)

@@ -1,18 +1,16 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
 from tempograd.data._mimic3_tables import PreparedMimic3, prepare_mimic3
-from tempograd.data.base import Dataset, Split
+from tempograd.data.base import Dataset, Split, fold_indices
 from tempograd.data.boiler import load_boiler
 from tempograd.data.epilepsy import load_epilepsy
-from tempograd.data.folds import fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
 from tempograd.data.mimic3 import load_mimic3
-from tempograd.data.own import Series, read_series
 from tempograd.data.pam import load_pam
 from tempograd.data.physionet2012 import load_physionet2012
 from tempograd.data.prepared import load_prepared, save_prepared
-from tempograd.data.state import load_state
-from tempograd.data.switch_feature import load_switch_feature
+from tempograd.data.readers import Series, read_series
+from tempograd.data.synthetic import load_state, load_switch_feature
 from tempograd.data.ucr import load_freezer, load_wafer
 
 __all__ = [

@@ -14,11 +14,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tempograd.data._duckdb import connect, read_parquet, run_script, show_csv, write_parquet
-from tempograd.data._files import locate, open_text
+from tempograd._utils.io import scratch, writable, write_atomically
+from tempograd.data.files import locate, open_text
+from tempograd.data.readers.parquet_file import connect, read_parquet, run_script, show_csv, write_parquet
 from tempograd.errors import DataError, OutputError
-from tempograd.files import writable, write_atomically
-from tempograd.temporaries import scratch
 
 CACHE_VARIABLE = "TEMPOGRAD_CACHE"
 MEMORY_VARIABLE = "TEMPOGRAD_MEMORY"

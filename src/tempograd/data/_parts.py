@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.data.base import Dataset, Split
-from tempograd.data.folds import SEED, TEST, TRAIN, VALIDATION
+from tempograd.data.base import SEED, TEST, TRAIN, VALIDATION, Dataset, Split
 
 Parts = NDArray[np.int8]
 Real = NDArray[np.floating[Any]]

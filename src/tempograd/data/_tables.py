@@ -9,7 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.data._files import open_text
+from tempograd.data.files import open_text
 from tempograd.errors import DataError, one_line, quote, short_path
 
 Floats = NDArray[np.float64]

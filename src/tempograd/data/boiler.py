@@ -9,11 +9,10 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from tempograd.data._files import locate
 from tempograd.data._parts import Parts, Real, divide, is_training, standardise
 from tempograd.data._tables import Floats, Rows, numbers, read_csv
-from tempograd.data.base import Dataset, Split
-from tempograd.data.folds import stratified_parts
+from tempograd.data.base import Dataset, Split, stratified_parts
+from tempograd.data.files import locate
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
 

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data._files import locate
 from tempograd.data._parts import divide, is_training, standardise
 from tempograd.data._tables import Floats, Rows, numbers, read_csv
-from tempograd.data.base import Dataset, Split
-from tempograd.data.folds import stratified_parts
+from tempograd.data.base import Dataset, Split, stratified_parts
+from tempograd.data.files import locate
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
 

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data._files import locate
 from tempograd.data._restricted_pickle import read_npy
-from tempograd.data.base import Dataset, Split
-from tempograd.data.folds import FOLDS
+from tempograd.data.base import FOLDS, Dataset, Split
+from tempograd.data.files import locate
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, InputError, one_line, short_path
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data._files import locate, open_text
 from tempograd.data._physionet_records import HOURS, Records, read_records
 from tempograd.data.base import Dataset, Split
+from tempograd.data.files import locate, open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, quote, short_path
 

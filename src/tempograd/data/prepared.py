@@ -8,10 +8,9 @@ import safetensors
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tempograd._utils.io import load, made, write_atomically
 from tempograd.data.base import Dataset, Split
 from tempograd.errors import DataError
-from tempograd.files import made, write_atomically
-from tempograd.tensor_files import load
 
 PARTS = ("train", "validation", "test")
 TENSORS = ("x", "y", "mask", "truth", "ids")

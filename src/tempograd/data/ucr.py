@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data._files import locate
 from tempograd.data._tables import Floats, Rows, numbers, read_rows
 from tempograd.data.base import Dataset, Split
+from tempograd.data.files import locate
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
 

@@ -1,28 +1,32 @@
 """One engine for all methods: series × path points, or series × perturbations, in pieces that fit."""
 
-from tempograd.engine.ahead import Ahead, Landing
-from tempograd.engine.asking import asked
-from tempograd.engine.average import Estimate, WeightedMean
-from tempograd.engine.change import change
-from tempograd.engine.chunks import Chunks, pieces
-from tempograd.engine.controlled import ControlledMean
-from tempograd.engine.differentiate import (
+from tempograd.engine.batching import Chunks, pieces
+from tempograd.engine.cuda import Ahead, Landing, Later
+from tempograd.engine.estimators import ControlledMean, Estimate, WeightedMean, relative_error
+from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge
+from tempograd.engine.gradients import (
+    Gradients,
     accumulate,
     differentiate,
     differentiate_each,
+    gradients,
     require_graph,
     require_path,
 )
-from tempograd.engine.error import relative_error
-from tempograd.engine.evidence import Evidence, hidden
-from tempograd.engine.fingerprint import fingerprint
-from tempograd.engine.gradient_check import Found, GradientCheck, judge
-from tempograd.engine.gradients import Gradients, gradients
-from tempograd.engine.later import Later
-from tempograd.engine.modules import Model, modules_of, owner, place
-from tempograd.engine.mutation import mutable_if_needed
-from tempograd.engine.precision import computing, resolution
-from tempograd.engine.prediction import (
+from tempograd.engine.model import (
+    Model,
+    computing,
+    fingerprint,
+    modules_of,
+    mutable_if_needed,
+    owner,
+    place,
+    quiet,
+    resolution,
+    spare,
+    wrap,
+)
+from tempograd.engine.outputs import (
     LAST_STEP,
     WHERE_PER_STEP,
     Target,
@@ -36,10 +40,8 @@ from tempograd.engine.prediction import (
     predict,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.question import Block, Question
-from tempograd.engine.quiet import quiet, spare
+from tempograd.engine.request import Block, Question, asked, change
 from tempograd.engine.resuming import answered, nested, resumes, spans, wider
-from tempograd.engine.wrapping import wrap
 
 __all__ = [
     "LAST_STEP",

@@ -1,15 +1,150 @@
-"""The gradient of the explained score at path points, from the model or from a recording of it."""
+"""Gradients of the explained score with respect to a series, from the model or from a recording of it."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from tempograd.engine.differentiate import NO_GRAPH, differentiate, own_steps, require_graph
-from tempograd.engine.passes import played
-from tempograd.engine.prediction import raw
-from tempograd.engine.question import Block, Question
+from tempograd.engine.cuda import CELLS, Tensors, UnrecordableError, replay
+from tempograd.engine.model import Model
+from tempograd.engine.outputs import by_class, class_count, default_class, pick, raw
+from tempograd.engine.request import Block, Question
 from tempograd.errors import ModelError
+
+# Gradients of a score with respect to a series, and one sentence where there is none.
+
+NO_GRAPH = (
+    "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "
+    "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
+)
+
+
+def require_graph(score: Tensor) -> None:
+    """Refuse a score that autograd cannot follow back to anything."""
+    if not score.requires_grad:
+        raise ModelError(NO_GRAPH)
+
+
+def require_path(score: Tensor, z: Tensor) -> None:
+    """Refuse a score that autograd cannot follow back to ``z``, though perhaps to the weights of a model."""
+    require_graph(score)
+    seen, waiting = set(), [score.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if getattr(node, "variable", None) is z or (z.grad_fn is not None and node == z.grad_fn):
+            return
+        seen.add(node)
+        waiting += [before for before, _ in node.next_functions]
+    if score is not z:
+        raise ModelError(NO_GRAPH)
+
+
+def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
+    """Return the gradient, None if the score does not depend on ``z``; ``again`` keeps the graph."""
+    with _one_sentence():
+        return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
+
+
+def differentiate_each(score: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradient with respect to each of several inputs, zeros where it ignores one but not all."""
+    with _one_sentence():
+        found = torch.autograd.grad(score, inputs, allow_unused=True)
+    if all(gradient is None for gradient in found):
+        raise ModelError(NO_GRAPH)
+    pairs = zip(found, inputs, strict=True)
+    return [torch.zeros_like(part) if gradient is None else gradient for gradient, part in pairs]
+
+
+def accumulate(loss: Tensor, leaves: Sequence[Tensor]) -> None:
+    """Add the gradient of a loss to the ``grad`` of the given leaves, and of no other tensor."""
+    with _one_sentence():
+        torch.autograd.backward(loss, inputs=leaves)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if "RNN backward can only be called in training mode" not in str(error):
+            raise
+        raise ModelError(
+            "cuDNN cannot differentiate a recurrent layer of this model, which could not be prepared: pass the "
+            "nn.Module itself, or tempograd.wrap(module, call=function)."
+        ) from error
+
+
+def own_steps(score: Tensor, z: Tensor) -> Tensor:
+    """Each cell's effect on the score of its own step: one backward pass per step."""
+    own = torch.zeros_like(z)
+    unseen = 0
+    for t in range(z.shape[1]):
+        gradient = differentiate(score[:, t].sum(), z, again=True)
+        if gradient is None:
+            unseen += 1
+        else:
+            own[:, t] = gradient[:, t]
+    if unseen == z.shape[1]:
+        raise ModelError(NO_GRAPH)
+    return own
+
+
+# The plainest pass of all, one output per series and a known target, in a form that can be recorded.
+
+
+def played(
+    model: Model, output: str, z: Tensor, clean: Tensor | None, target: Tensor | None
+) -> tuple[Tensor | None, Tensor, Tensor] | None:
+    """Return the answers to the clean rows, the scores and the gradients from a recording; None if there is none.
+
+    Parameters
+    ----------
+    model : Model
+    output : str
+    z : Tensor of shape (series, points, time, channel)
+    clean : Tensor of shape (series or more, time, channel), optional
+        What is answered too: the clean series and, behind them, others.
+    target : LongTensor of shape (series,), optional
+        By default what the model predicts for the series themselves. One that is out of range is cut, so the
+        caller must refuse it when the answer is there.
+    """
+    if z.numel() > CELLS or not z.is_cuda:
+        return None
+    points, inputs = z.shape[1], tuple(part for part in (clean, target) if part is not None)
+    work = _pass(model, output, points, clean=clean is not None)
+    found = replay(model, (output, points, clean is None, target is None), work, (z.flatten(0, 1), *inputs))
+    if found is None:
+        return None
+    answer, score, gradient = found
+    return None if clean is None else answer, score.view(z.shape[:2]), gradient.view(z.shape)
+
+
+def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
+    def work(z: Tensor, *given: Tensor) -> Tensors:
+        z = z.detach().requires_grad_()
+        answer = raw(model, torch.cat([given[0], z]) if clean else z)
+        if answer.ndim != 2 or not answer.requires_grad:
+            raise UnrecordableError
+        first, answer = answer.tensor_split([len(answer) - len(z)])
+        asked = len(given) > clean
+        if asked:
+            target = given[-1].clamp(max=class_count(answer.shape[1], output) - 1)
+        else:
+            target = default_class(first[: len(z) // points].detach(), output)
+        score = pick(by_class(answer, output), target.repeat_interleave(points))
+        gradient = differentiate(score.sum(), z)
+        if gradient is None:
+            raise UnrecordableError
+        return first.detach(), score.detach(), gradient
+
+    return work
+
+
+# The gradient of the explained score at path points, from the model or from a recording of it.
 
 
 class Gradients(NamedTuple):

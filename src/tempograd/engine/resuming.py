@@ -14,10 +14,9 @@ from typing import Protocol, TypeGuard, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine.chunks import Chunks
-from tempograd.engine.modules import Model
-from tempograd.engine.prediction import raw
-from tempograd.engine.quiet import undisturbed_by_others
+from tempograd.engine.batching import Chunks
+from tempograd.engine.model import Model, undisturbed_by_others
+from tempograd.engine.outputs import raw
 
 SPAN = 25  # steps that go through the model at once
 WIDER = 4  # times as many series at once as of a model that needs all their steps

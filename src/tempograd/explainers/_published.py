@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import LAST_STEP, WHERE_PER_STEP, Question
-from tempograd.explainers._path import Attribution
+from tempograd.explainers.integration import Attribution
 
 REAL = ("mimic3", "pam", "boiler", "epilepsy", "wafer", "freezer")
 SYNTHETIC = ("switch_feature", "state")

@@ -1,35 +1,201 @@
 """What every explainer shares: hyper-parameters as fields, one call, one kind of result."""
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from tempograd import checks, settings
-from tempograd.brief import brief
+from tempograd._utils import settings, validation
+from tempograd._utils.registry import Registry
 from tempograd.engine import (
     Model,
     Question,
     change,
     computing,
     fingerprint,
+    link,
     mutable_if_needed,
     one_logit,
     quiet,
 )
-from tempograd.engine.guess import PROBABILITY
-from tempograd.engine.realisation import generators_kept
-from tempograd.engine.second_look import FEW, asked_twice, second_look, trusted
-from tempograd.errors import InputError, SettingError, UnknownNameError, warn
-from tempograd.explainers._doubts import varied, warn_of_doubts, warn_of_noise
-from tempograd.explainers._far_scale import at_any_scale
-from tempograd.explainers._over_draws import over_draws
-from tempograd.explainers._path import Attribution
+from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.second_look import (
+    FEW,
+    SecondLook,
+    answers_differ,
+    asked_twice,
+    generators_kept,
+    realisation,
+    second_look,
+    trust,
+    trusted,
+)
+from tempograd.errors import InputError, SettingError, UnknownNameError, brief, warn
 from tempograd.explainers._published import as_published
+from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation
-from tempograd.registry import Registry
+
+# What speaks against an explanation that was just made, said in a sentence each.
+
+
+def warn_of_doubts(question: Question, look: SecondLook | None) -> None:
+    """Warn of a guess that the values deny, and of axes that changed places."""
+    answers = question.answered()
+    if answers is not None and question.guessed and question.output == "probability":
+        message = objection(answers, question.x[: len(answers)], sigmoid=look is not None and look.sigmoid)
+        if message is not None:
+            warn(message)
+    touch = None if look is None else across(look.touched, look.x)
+    if touch is not None and look is not None:
+        warn(caution(touch, look.x))
+
+
+def varied(question: Question, look: SecondLook | None) -> bool:
+    """Tell whether the model answers the same series differently."""
+    answers = question.answered()
+    if answers is None or look is None:
+        return False
+    differ = answers_differ(question.model, answers, look)
+    if not differ:
+        trust(question.model, look)
+    return differ
+
+
+def warn_of_noise() -> None:
+    """Warn of a model that draws."""
+    warn(
+        "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
+        "draws=32 to average over its random numbers, with an error."
+    )
+
+
+# Scores of any size have errors: squares of very large or very small ones leave the range of single precision.
+
+LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
+
+
+def at_any_scale(question: Question, attribute: Callable[[Question], Attribution]) -> Attribution:
+    """Explain; where scores turn out very large or small, explain the output in units of about their size.
+
+    The unit is a power of two, which leaves every digit as it is. Only raw outputs can have such scores, and a
+    function that picks the score need not be linear.
+    """
+    found = attribute(question)
+    if question.output != "raw" or found.standard_error is None or callable(question.asked_target):
+        return found
+    size = float(found.values.abs().amax())
+    if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
+        return found
+    unit = 2.0 ** round(math.log2(size))
+    part = attribute(question.but(model=_in_units(question.model, unit)))
+    check = part.gradient_check
+    return part._replace(
+        gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
+        values=part.values * unit,
+        standard_error=None if part.standard_error is None else part.standard_error * unit,
+        change=None if part.change is None else part.change * unit,
+    )
+
+
+def _in_units(model: Model, unit: float) -> Model:
+    def scaled(z: Tensor) -> Tensor:
+        return model(z) / unit
+
+    return scaled
+
+
+# The mean map over the realisations of a model that draws, and its error.
+#
+# With the map :math:`A_j` of realisation :math:`j` of :math:`J`, all of the same masks, and the Monte-Carlo error
+# :math:`s_j` that the method itself has,
+#
+# .. math:: \bar A = \frac1J \sum_j A_j, \qquad
+#     s^2 = \frac{1}{J (J - 1)} \sum_j (A_j - \bar A)^2 + \Bigl(\frac1J \sum_j s_j\Bigr)^2.
+#
+# Masks that all realisations share leave errors that do not average out, so the second part is not divided by
+# :math:`J`. The degrees of freedom are those of Welch and Satterthwaite.
+
+
+class Averaged(NamedTuple):
+    """The mean over realisations, and the question to the last of them, which knows target and steps."""
+
+    attribution: Attribution
+    question: Question
+
+
+def over_draws(question: Question, attribute: Callable[[Question], Attribution], draws: int) -> Averaged:
+    """Explain ``draws`` realisations of the model in question, and average."""
+    take = realisation(question.model, question.seed)
+    target, parts = question.asked_target, []
+    if target is None:
+        target = _predicted(question, [take(j) for j in range(draws)])
+    asked = question
+    for j in range(draws):
+        asked = question.but(model=take(j), asked_target=target, shortcuts={})
+        part = attribute(asked)
+        asked.verify(part.values)
+        parts.append(part)
+    return Averaged(_mean(parts, question.mask), asked)
+
+
+def _predicted(question: Question, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
+    """Return the class that the mean output predicts; None where there is one output only."""
+    parts: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def work(rows: slice, _: int) -> None:
+        x = question.block(rows).x
+        asked = [question.but(model=model) for model in models]
+        parts[rows.start] = sum(link(each.call(x), each.output).double() for each in asked)  # type: ignore[assignment]
+
+    question.chunks.run(len(question.x), 1, work, "read the predictions")
+    mean = torch.cat([parts[start] for start in sorted(parts)])
+    return None if mean.shape[-1] == 1 else mean.argmax(-1)
+
+
+def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
+    first, count = parts[0], len(parts)
+    maps = torch.stack([part.values for part in parts]).double()
+    between = maps.std(0) / count**0.5
+    own = torch.zeros_like(between)
+    freedom = torch.full_like(between, count - 1)
+    if first.standard_error is not None:
+        own = _stacked([part.standard_error for part in parts]).double().mean(0)
+        effective = first.effective_points
+        inner = (
+            torch.full_like(between, torch.inf) if effective is None else (effective.double() - 1).clamp(min=0.5)
+        )
+        whole = between.square() + own.square()
+        freedom = whole.square() / (between**4 / (count - 1) + own**4 / inner).clamp(
+            min=torch.finfo(whole.dtype).tiny
+        )
+        freedom = torch.where(own.isinf(), 0.0, freedom)
+    effective_points, error = freedom + 1, torch.hypot(between, own)
+    draws = torch.full_like(first.values, count, dtype=torch.int32)
+    free = draws if first.free_points is None else first.free_points
+    if mask is not None:
+        error, effective_points, free = (each.where(mask, 0) for each in (error, effective_points, free))
+    change = None if first.change is None else _stacked([part.change for part in parts]).mean(0)
+    return Attribution(
+        maps.mean(0).to(first.values),
+        error.to(first.values),
+        free,
+        effective_points.to(first.values),
+        signed=first.signed,
+        passes=first.passes,
+        change=change,
+        gradient_check=first.gradient_check,
+    )
+
+
+def _stacked(parts: list[Tensor | None]) -> Tensor:
+    return torch.stack([part for part in parts if part is not None])
+
 
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
@@ -179,8 +345,8 @@ class Explainer(ABC):
             passes a series; see ``Explanation.gradient_check``.
         """
         self._check_call(model, target, chunk, gradient_check)
-        x = checks.as_tensor(x, "x")  # before torch is asked for anything
-        draws = checks.whole(draws, "draws", 1, settings.LARGEST)
+        x = validation.as_tensor(x, "x")  # before torch is asked for anything
+        draws = validation.whole(draws, "draws", 1, settings.LARGEST)
         with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
@@ -250,10 +416,10 @@ class Explainer(ABC):
         return found._replace(change=change(question))  # which a map of zeros may have to explain
 
     def _check_call(self, model: Any, target: Any, chunk: Any, gradient_check: Any) -> None:
-        checks.model(model)
-        checks.flag(gradient_check, "gradient_check")
+        validation.model(model)
+        validation.flag(gradient_check, "gradient_check")
         if chunk is not None:
-            checks.whole(chunk, "chunk", 1)
+            validation.whole(chunk, "chunk", 1)
         if self.needs_fit and self.learnt is None:
             raise InputError(
                 f"{self.name} learns from training series: write explainer = explainer.fit(model, train), which "

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
-from tempograd.engine.prediction import raw
+from tempograd.engine.outputs import raw
 from tempograd.errors import MissingExtraError, ModelError, UnknownNameError, warn
-from tempograd.explainers._path import Attribution
 from tempograd.explainers._published import REAL, SYNTHETIC
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integrated_gradients import nodes
+from tempograd.explainers.integration import Attribution
+from tempograd.explainers.path.integrated_gradients import nodes
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
 TOO_FAR = 0.05  # share of the change of the prediction that may be left over without a word

@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from tempograd import checks
-from tempograd.brief import brief
+from tempograd._utils import validation
 from tempograd.engine import Model
-from tempograd.errors import InputError, UnknownNameError
+from tempograd.errors import InputError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation
 
@@ -57,11 +56,11 @@ def explain(
     """
     names = {key: options.pop(key) for key in ("channels", "times", "names") if key in options}
     settings, call = _split(method, options)
-    checks.model(model)
+    validation.model(model)
     explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
     if train is not None:
         layout = call.get("layout", "BTD")
-        train = checks.series(train, layout, "train")
+        train = validation.series(train, layout, "train")
         _check_width(train, x, layout)
         explainer = explainer.fit(model, train, seed=call.get("seed", 0))
     return explainer(model, x, **call).named(**names)
@@ -69,7 +68,7 @@ def explain(
 
 def _check_width(train: Tensor, x: Any, layout: str) -> None:
     """Refuse training series of another width before anything is learnt from them."""
-    shape = tuple(checks.as_tensor(x, "x").shape)
+    shape = tuple(validation.as_tensor(x, "x").shape)
     channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else train.shape[2]
     if train.shape[2] != channels:
         raise InputError(

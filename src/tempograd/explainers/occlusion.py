@@ -1,18 +1,183 @@
-"""Feature occlusion: what the prediction loses when a single value is replaced."""
+"""Occlusion: how far the prediction moves when one value is replaced, by a baseline or by other series."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from tempograd import checks, settings
-from tempograd.engine import Block, Model, Question
-from tempograd.errors import UnknownNameError
-from tempograd.explainers._path import Attribution
-from tempograd.explainers._published import SYNTHETIC
-from tempograd.explainers._single_cells import check_training, replace_cells
+from tempograd._utils import settings, validation
+from tempograd._utils.rng import Purpose, below, keys, per_point
+from tempograd.engine import Block, Model, Prefixes, Question, one_logit, pieces, spans, wider
+from tempograd.engine.batching import CELLS
+from tempograd.errors import InputError, ModelError, UnknownNameError
+from tempograd.explainers._published import REAL, SYNTHETIC
 from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.integration import Attribution
+
+# The one place that replaces single cells: how far predictions fall when one value is another.
+
+EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
+Replacement = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
+Finish = Callable[[Block, Tensor], None]  # takes the falls, (series, time, channel, draws, outputs)
+
+
+def replace_cells(
+    question: Question,
+    draws: int,
+    replacement: Replacement,
+    finish: Finish,
+    *,
+    label: str,
+    prefixes: bool = False,
+    every: bool = False,
+) -> None:
+    """Replace each observed cell alone, and hand over by how much the prediction falls.
+
+    Parameters
+    ----------
+    question : Question
+    draws : int
+        Replacements per cell; each costs one pass of the model.
+    replacement : function
+        Makes the new values of a block of series.
+    finish : function
+        Takes what the prediction of the clean series is above that of the changed one; 0 where nothing was
+        observed.
+    label : str
+        Shown with the progress.
+    prefixes : bool, default=False
+        Whether a cell is judged by the class predicted from the series up to its step (B8), and not by the
+        prediction the question is about.
+    every : bool, default=False
+        Whether all outputs are read, and not only the target.
+    """
+    question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
+    own = prefixes or isinstance(question.steps, str)
+    precision = torch.promote_types(question.dtype, torch.float32)
+
+    def work(rows: slice, size: int) -> None:
+        question.verify_once()
+        block = question.settled(question.block(rows))
+        falls = (_at_own_steps if own else _in_whole_series)(question, block, size, replacement(block), every)
+        if not bool(falls.isfinite().all()):
+            raise ModelError(
+                "The model returned NaN or infinity when one value of a series was replaced: replace by values "
+                "within the range of the data."
+            )
+        finish(block, falls.to(precision))
+
+    cells = question.x.shape[2] if own else _most_observed(question)
+    chunks = question.chunks if own else wider(question.chunks, question.model)
+    chunks.run(len(question.x), cells * draws + 1, work, label)
+
+
+def check_training(rows: Tensor, question: Question) -> None:
+    """Refuse training series that are not like the explained ones."""
+    if rows.shape[-2:] != question.x.shape[1:]:
+        raise InputError(
+            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
+            "fit with series of the same length and channels."
+        )
+
+
+def _most_observed(question: Question) -> int:
+    if question.mask is None:
+        return question.x[0].numel()
+    return max(1, int(question.mask.sum((1, 2)).max()))
+
+
+def _in_whole_series(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+    """Run the series once for each observed cell and draw, beside the clean series.
+
+    Clean and changed series go through the model together, in an even number of rows, so that a cell the model
+    ignores scores exactly 0 and not the difference of two roundings. Up to the cell they are alike.
+    """
+    series, draws, width = len(values), values.shape[-1], block.x[0].numel()
+    places = block.observed.flatten().nonzero()[:, 0]
+    new = values.flatten(0, 2)[places].flatten()
+    clean = torch.arange(series, device=places.device)
+    even = EVEN if size >= EVEN else 1
+    falls = []
+    for piece in pieces(len(new), max(1, size - size % even - series)):
+        place = places[torch.arange(piece.start, piece.stop, device=places.device) // draws]
+        more = place.new_zeros(-(series + len(place)) % even)
+        owner = torch.cat([clean, place // width, more])
+        z, changed = block.x[owner], slice(series, series + len(place))
+        row = torch.arange(len(z), device=z.device)[changed]
+        when = place % width // z.shape[2]
+        z[row, when, place % z.shape[2]] = new[piece]
+        alike = _alike(owner, changed, when, z.shape[1])
+        parts = [
+            _read(question, z[part], _of(block, owner[part]), alike[part], every) for part in pieces(len(z), size)
+        ]
+        score = torch.cat(parts)
+        falls.append(score[owner[changed]] - score[changed])
+    found = torch.cat(falls) if falls else new.new_zeros(0, 1)
+    whole = found.new_zeros(block.x.numel(), draws, found.shape[-1])
+    whole[places] = found.view(len(places), draws, whole.shape[-1])
+    return whole.view(*values.shape, -1)
+
+
+def _of(block: Block, index: Tensor) -> Block:
+    """Give every row the target and steps of its series."""
+    target = block.target[index] if isinstance(block.target, Tensor) else block.target
+    steps = block.steps[index] if isinstance(block.steps, Tensor) else block.steps
+    return block._replace(target=target, steps=steps)
+
+
+def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
+    """Return the same number for rows that are alike up to the end of a span, as all are until the change."""
+    ends = torch.tensor([span.stop for span in spans(time)], device=owner.device)
+    alike = owner[:, None].repeat(1, len(ends))
+    own = len(owner) + torch.arange(len(when), device=owner.device)[:, None]
+    alike[changed] = torch.where(when[:, None] < ends, own, alike[changed])
+    return alike
+
+
+def _own_target(question: Question, block: Block, prefixes: Prefixes) -> Tensor:
+    """Return the class that each step is judged by, (series, time)."""
+    target, single = block.target, one_logit(prefixes.columns, question.output)
+    if not isinstance(target, Tensor) or not (single or isinstance(block.steps, str)):
+        return prefixes.default
+    return target if target.ndim == 2 else target[:, None].expand(prefixes.default.shape)
+
+
+@torch.no_grad()
+def _read(question: Question, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
+    """Return the explained score of each row, or all its outputs, (rows, outputs)."""
+    answer = question.linked(question.call(z, alike))
+    if not every:
+        return question.score(answer, block, 1)[:, None]
+    if isinstance(block.steps, Tensor):
+        answer = (answer * block.steps[..., None]).sum(1)
+    return answer.flatten(1)
+
+
+def _at_own_steps(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+    """Read the prediction at each cell's own step, from the series up to it."""
+    series, time, channels, draws = values.shape
+    prefixes = Prefixes(question, block, size)
+    target = _own_target(question, block, prefixes)
+    values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
+    channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
+    falls = prefixes.outputs.new_zeros(series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1)
+    for piece in pieces(channels * draws, max(1, size // series - 1)):
+        changed = piece.stop - piece.start
+        for starts in prefixes.starts(changed + 1, 1):
+            windows = block.x[:, starts, None, None].repeat(1, 1, changed + 1, 1, 1)  # the first stays clean
+            new = values[:, starts, piece, None, None]
+            windows[:, :, 1:].scatter_(-1, channel[piece, None, None].expand_as(new), new)
+            answer = prefixes.replaced(starts, windows)[:, :, :, 0]
+            if not every:
+                answer = answer.gather(-1, target[:, starts, None, None].expand(*answer.shape[:3], 1))
+            falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
+    falls = falls.view(series, time, channels, draws, -1)
+    return falls.where(block.observed[..., None, None], 0)
+
+
+# Feature occlusion: what the prediction loses when a single value is replaced.
 
 PUBLISHED = ("mimic3", *SYNTHETIC)
 
@@ -75,7 +240,7 @@ class Occlusion(Explainer):
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
-        return replace(self, means=checks.series(x, name="the training series").mean(0, dtype=torch.float64))
+        return replace(self, means=validation.series(x, name="the training series").mean(0, dtype=torch.float64))
 
     def attribute(self, question: Question) -> Attribution:
         means: Tensor | None = self.means
@@ -105,3 +270,113 @@ class Occlusion(Explainer):
         if "B1" in self.quirks and question.mask is not None:
             values *= question.mask
         return Attribution(values.abs_() if self.absolute else values, signed=not self.absolute)
+
+
+# Augmented feature occlusion: how far the prediction moves when a value is swapped for those of other series.
+
+MARGINALS, OVER = ("per_time", "pooled"), ("target", "all")
+
+
+@EXPLAINERS.register("augmented_occlusion")
+@dataclass(frozen=True)
+class AugmentedOcclusion(Explainer):
+    r"""Augmented feature occlusion.
+
+    .. math:: A_{t,d} = \frac{1}{S} \sum_{s=1}^{S} \big| F_{\hat y}(x)
+        - F_{\hat y}\big(x \text{ with } x_{t,d} \leftarrow X_{r_s,t,d}\big) \big|,
+
+    where the rows :math:`r_s` are drawn from the training series :math:`X`, anew for every value.
+
+    Parameters
+    ----------
+    samples : int, default=10
+        Draws per value; each costs one pass of the model.
+    marginal : {"per_time", "pooled"}
+        Whether replacements come from the same step of other series, or from any step.
+    over : {"target", "all"}
+        Whether the move is that of the target's score, or the mean over all outputs.
+
+    Notes
+    -----
+    Scores are magnitudes: they do not tell the direction. ``steps="own"`` judges a value by the prediction at
+    its own step; a recurrent model then runs one step from its remembered state instead of the whole series.
+
+    References
+    ----------
+    .. [1] S. Tonekaboni et al., "What went wrong and when? Instance-wise Feature Importance for Time-series
+       Models", NeurIPS 2020. https://arxiv.org/abs/2003.02821
+
+    Examples
+    --------
+    >>> model, train = lambda x: x.sum(1), torch.full((5, 2, 1), 1.0)
+    >>> explainer = AugmentedOcclusion().fit(model, train)
+    >>> explainer(model, torch.tensor([[[3.0], [-2.0]]]), output="raw").values.flatten()
+    tensor([2., 3.])
+    """
+
+    signed: ClassVar[bool] = False
+    needs_fit: ClassVar[bool] = True
+    needs_gradient: ClassVar[bool] = False
+    zero_if_ignored: ClassVar[bool] = True
+    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7", "B8"})
+
+    samples: int = settings.whole(10)
+    marginal: str = settings.choice("per_time", MARGINALS)
+    over: str = settings.choice("target", OVER)
+    rows: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's setting: 10 draws from the same step of the training series.
+
+        Real data: a value is judged by the class predicted from the series up to its step, though the task has
+        one label per series (B8). Synthetic data: the raw output is measured (A6) at each value's own step
+        only (B7).
+        """
+        if dataset not in REAL + SYNTHETIC:
+            raise UnknownNameError("published setting of augmented occlusion", dataset, REAL + SYNTHETIC)
+        return cls(quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"}))
+
+    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+        """Return a new explainer that draws from these training series."""
+        return replace(self, rows=validation.series(x, name="the training series"))
+
+    def attribute(self, question: Question) -> Attribution:
+        check_training(self.rows, question)
+        pool: Tensor = self.rows
+        if pool.numel() <= CELLS:  # a larger one stays where it is
+            pool = pool.to(question.device)
+        like = torch.zeros(question.x.shape, device=question.x.device)
+        values, error = like, torch.zeros_like(like)
+        seen = torch.ones_like(like) if question.mask is None else question.mask.to(like)
+
+        def finish(block: Block, falls: Tensor) -> None:
+            moves = falls.abs().mean(-1)
+            values[block.rows] = moves.mean(-1).to(values)
+            if self.samples > 1:
+                error[block.rows] = (moves.std(-1) / self.samples**0.5).to(error)
+
+        replace_cells(
+            question,
+            self.samples,
+            lambda block: self._drawn(block, pool, question.seed),
+            finish,
+            label=f"explain with {self.name}",
+            prefixes="B8" in self.quirks,
+            every=self.over == "all",
+        )
+        if self.samples == 1:
+            error.masked_fill_(seen > 0, torch.inf)
+        count = seen * self.samples
+        return Attribution(values, error, count.to(torch.int32), count)
+
+    def _drawn(self, block: Block, pool: Tensor, seed: int) -> Tensor:
+        """Draw a training value for each cell and sample, (series, time, channel, samples)."""
+        cell = torch.arange(block.x[0].numel(), device=block.x.device)
+        table, column = pool.flatten(1), cell
+        if self.marginal == "pooled":
+            table, column = pool.flatten(0, 1), cell % pool.shape[2]
+        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.samples)[..., None]
+        row = below(streams, cell, len(table)).to(pool.device)
+        drawn = table[row, column.to(pool.device)].to(block.x)  # (series, samples, cells)
+        return drawn.transpose(1, 2).reshape(*block.x.shape, self.samples)

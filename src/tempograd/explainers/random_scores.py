@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import torch
 
-from tempograd.draws import Purpose, keys, uniform
+from tempograd._utils.rng import Purpose, keys, uniform
 from tempograd.engine import Question
-from tempograd.explainers._path import Attribution
 from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.integration import Attribution
 
 
 @EXPLAINERS.register("random")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from tempograd import settings
-from tempograd.registry import Registry
+from tempograd._utils import settings
+from tempograd._utils.registry import Registry
 
 METRICS: Registry[type["Metric"]] = Registry("metric")
 RANKS = ("absolute", "signed")

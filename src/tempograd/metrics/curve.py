@@ -5,14 +5,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd import checks
+from tempograd._utils import validation
 from tempograd.engine import Model, quiet
 from tempograd.errors import SettingError
-from tempograd.explanation import Explanation, require, warn_of_another_model
-from tempograd.metrics._reading import Reading
-from tempograd.metrics._removal import Route, amounts, walk
-from tempograd.metrics._subject import Subject
+from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.metrics.base import RANKS
+from tempograd.metrics.removal import Reading, Route, Subject, amounts, walk
 
 
 class RemovalCurve(NamedTuple):
@@ -79,10 +77,10 @@ def removal_curve(
     >>> curve.score, curve.change
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
-    checks.model(model)
+    validation.model(model)
     require(explanation)
-    checks.one_of(rank, "rank", RANKS, SettingError)
-    descending = checks.flag(descending, "descending")
+    validation.one_of(rank, "rank", RANKS, SettingError)
+    descending = validation.flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
     subject = Subject.of(model, explanation, x, substitute, chunk)
     limit = amounts(k, subject.observed, subject.x[0].numel())

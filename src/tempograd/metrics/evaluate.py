@@ -8,20 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd import checks
-from tempograd.brief import brief
+from tempograd._utils import validation
 from tempograd.engine import Model, place, quiet
-from tempograd.engine.findings import is_probability
-from tempograd.engine.realisation import generators_kept, random_state
-from tempograd.engine.second_look import FEW, asked_twice
-from tempograd.errors import InputError, warn
-from tempograd.explanation import Explanation, require, warn_of_another_model
-from tempograd.metrics._reading import Reading
-from tempograd.metrics._removal import walk
-from tempograd.metrics._subject import Subject, given_series
+from tempograd.engine.guesses import is_probability
+from tempograd.engine.second_look import FEW, asked_twice, generators_kept, random_state
+from tempograd.errors import InputError, brief, warn
+from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
+from tempograd.metrics.removal import Reading, Subject, given_series, walk
 
 
 def evaluate(
@@ -78,7 +74,7 @@ def evaluate(
     chosen = _metrics(metrics)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:  # the others never ask the model
-        checks.model(model)
+        validation.model(model)
         warn_of_another_model(model, {explanation.method: explanation})
     with generators_kept(model) if removing else nullcontext():
         seen = Seen()

@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tempograd import settings
+from tempograd._utils import settings
 from tempograd.errors import InputError
-from tempograd.metrics._reading import Reading
-from tempograd.metrics._removal import Route, amounts
 from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.removal import Reading, Route, amounts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,23 +1,223 @@
-"""Training a model on a data set: one readable loop."""
+"""Training a model on a data set: how, as data; one readable loop; and how good it is."""
 
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from tempograd import checks
-from tempograd.brief import brief
+from tempograd._utils import validation
+from tempograd._utils.progress import Advance, progress
 from tempograd.data.base import Dataset, Split
-from tempograd.errors import InputError, ModelError
-from tempograd.models.base import Classifier, build
-from tempograd.models.devices import find_device
-from tempograd.models.evaluation import cross_entropy, mean_loss, place
-from tempograd.models.recipes import Recipe, choose_recipe
-from tempograd.progress import Advance, progress
+from tempograd.engine.model import find_device
+from tempograd.engine.outputs import numbers_of
+from tempograd.errors import InputError, ModelError, UnknownNameError, brief
+from tempograd.models.networks import Classifier, build
+
+# How a model is trained, as data.
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of one training: Adam on the mean cross-entropy.
+
+    Parameters
+    ----------
+    epochs : int
+        Passes over the training series, at most.
+    learning_rate, weight_decay : float
+        Of Adam; the decay is added to the gradient (L2).
+    batch_size : int
+        Series per step, at least two because batch normalisation needs them.
+    shuffle : bool
+        Whether every epoch sees the series in a new order.
+    patience : int or None
+        Epochs without a notably lower validation loss before the training ends and the best weights come
+        back; None trains to the last epoch and keeps its weights.
+    random_prefix : bool
+        For labels per step only: each batch is cut at one random step, whose label alone counts. Otherwise
+        all steps count at once.
+    minimum_steps : int, default=0
+        Optimiser steps before patience may end the training: a small data set takes few of them per epoch.
+    """
+
+    epochs: int
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    shuffle: bool
+    patience: int | None
+    random_prefix: bool
+    minimum_steps: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"epochs": 1, "batch_size": 2, "minimum_steps": 0} | (
+            {} if self.patience is None else {"patience": 1}
+        )
+        for name, bound in least.items():
+            validation.whole(getattr(self, name), name, bound)
+        for name in ("shuffle", "random_prefix"):
+            validation.flag(getattr(self, name), name)
+        rate, decay = (validation.real(getattr(self, name), name) for name in ("learning_rate", "weight_decay"))
+        if not (0 < rate < math.inf and 0 <= decay < math.inf):
+            raise InputError(
+                f"learning_rate must be positive and weight_decay not negative, got {rate} and {decay}."
+            )
+
+
+_DEFAULT = Recipe(
+    epochs=200,
+    learning_rate=2e-3,
+    weight_decay=0.0,
+    batch_size=32,
+    shuffle=True,
+    patience=5,
+    random_prefix=False,
+    minimum_steps=200,
+)
+_PUBLISHED = Recipe(
+    epochs=100,
+    learning_rate=1e-4,
+    weight_decay=1e-3,
+    batch_size=32,
+    shuffle=False,
+    patience=None,
+    random_prefix=False,
+)
+
+RECIPES: Mapping[str, Recipe] = {
+    "default": _DEFAULT,
+    "published": _PUBLISHED,
+    "published_per_step": replace(_PUBLISHED, epochs=50, random_prefix=True),
+}
+
+
+def choose_recipe(recipe: str | Recipe, per_step: bool, overrides: Mapping[str, Any]) -> Recipe:
+    """Look a recipe up and change single settings of it.
+
+    Parameters
+    ----------
+    recipe : str or Recipe
+        A key of ``RECIPES``, or settings of one's own. ``"published"`` means ``"published_per_step"`` where
+        the data has labels per step, as in the published experiments.
+    per_step : bool
+        Whether the data has labels per step.
+    overrides : mapping
+        Fields of :class:`Recipe` to change.
+
+    Examples
+    --------
+    >>> choose_recipe("published", True, {"batch_size": 16}).epochs
+    50
+    """
+    if isinstance(recipe, str):
+        name = "published_per_step" if recipe == "published" and per_step else recipe
+        if name not in RECIPES:
+            raise UnknownNameError("recipe", name, RECIPES)
+        recipe = RECIPES[name]
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"recipe must be a name or a Recipe, got {brief(recipe)}.")
+    known = [field.name for field in fields(Recipe)]
+    for override in overrides:
+        if override not in known:
+            raise UnknownNameError("training setting", override, known)
+    return replace(recipe, **overrides)
+
+
+# Running a model as it will be used: evaluation mode, no gradients, batch by batch.
+
+BATCH = 256
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Run the block with ``model`` in evaluation mode and put every submodule back as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    for module, _ in modes:  # exported modules have no eval() to call
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def place(model: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Return the device and the floating-point type that a model expects its input in."""
+    for tensor in chain(model.parameters(), model.buffers()):
+        if tensor.is_floating_point():
+            return tensor.device, tensor.dtype
+    return torch.device("cpu"), torch.get_default_dtype()
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, split: Split) -> float:
+    """Share of right predictions: over the series, or over all steps where every step has a label.
+
+    Examples
+    --------
+    >>> always_one = nn.Sequential(nn.Flatten(), nn.Linear(8, 2))
+    >>> with torch.no_grad():
+    ...     _ = always_one[1].weight.zero_(), always_one[1].bias.copy_(torch.tensor([0.0, 1.0]))
+    >>> accuracy(always_one, Split(torch.randn(4, 4, 2), torch.tensor([1, 1, 0, 1])))
+    0.75
+    """
+    with evaluation_mode(model):
+        right = sum(int((logits.argmax(-1) == y).sum()) for logits, y in _predictions(model, split))
+    return right / split.y.numel()
+
+
+@torch.no_grad()
+def mean_loss(model: nn.Module, split: Split) -> float:
+    """Mean cross-entropy, over the series or over all steps where every step has a label."""
+    with evaluation_mode(model):
+        total = sum(float(cross_entropy(logits, y, "sum")) for logits, y in _predictions(model, split))
+    return total / split.y.numel()
+
+
+@torch.no_grad()
+def predictions(model: nn.Module, split: Split) -> tuple[Tensor, Tensor]:
+    """Return logits (M, C) and labels (M,) on the CPU, of all series or of all their steps."""
+    with evaluation_mode(model):
+        parts = [(logits.flatten(0, -2).cpu(), y.flatten().cpu()) for logits, y in _predictions(model, split)]
+    return torch.cat([logits for logits, _ in parts]), torch.cat([y for _, y in parts])
+
+
+def cross_entropy(logits: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross-entropy of logits (…, C) and labels (…)."""
+    return functional.cross_entropy(one_per_class(logits, y).flatten(0, -2), y.flatten(), reduction=reduction)
+
+
+def one_per_class(logits: Tensor, y: Tensor) -> Tensor:
+    """Return logits (…, C) for labels (…): a single logit l, with or without an axis of its own, means (0, l).
+
+    Examples
+    --------
+    >>> one_per_class(torch.tensor([2.0, -1.0]), torch.tensor([1, 1]))
+    tensor([[ 0.,  2.],
+            [ 0., -1.]])
+    """
+    logits = logits[..., None] if logits.ndim == y.ndim else logits
+    return torch.cat([torch.zeros_like(logits), logits], -1) if logits.shape[-1] == 1 else logits
+
+
+def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
+    if not len(split):
+        raise InputError("There is no series to predict: the split is empty.")
+    if split.y.is_floating_point():
+        raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
+    device, dtype = place(model)
+    for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
+        z = x.to(device, dtype)
+        yield one_per_class(numbers_of(model(z), z), y), y.to(device)
+
+
+# Training a model on a data set: one readable loop.
 
 RESIDENT = 1 << 30  # bytes of series that are kept where the model is, so that no step waits for a copy
 NOTABLE = 5e-4  # a validation loss that falls by less does not restart patience: the last digits take for ever
@@ -76,7 +276,7 @@ def train(
     (False, 'toy', 2)
     """
     _check(model, data, options)
-    seed = checks.seed(seed)
+    seed = validation.seed(seed)
     if data.train.y.is_floating_point():
         raise InputError(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
@@ -87,10 +287,10 @@ def train(
     target = _target(device, None if isinstance(model, str) else model)
     network.to(target)
     generator = torch.Generator().manual_seed(seed)
-    train_part, validation = _parts(data, settings, generator)
+    train_part, watched = _parts(data, settings, generator)
     label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
     with _own_randomness(seed, target), progress(settings.epochs, label) as advance:
-        outcome = _fit(network, train_part, validation, settings, generator, advance)
+        outcome = _fit(network, train_part, watched, settings, generator, advance)
     if isinstance(network, Classifier):
         origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(settings)}
         network.facts = origin | outcome
@@ -129,17 +329,17 @@ def _target(device: str | torch.device | None, module: nn.Module | None) -> torc
 
 def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Split, Split | None]:
     """Training and validation series; a fifth is held out where a recipe needs one and the data has none."""
-    train_part, validation = data.train, data.validation
-    if validation is None and recipe.patience is not None:
+    train_part, watched = data.train, data.validation
+    if watched is None and recipe.patience is not None:
         order = torch.randperm(len(train_part), generator=generator)
         held_out = max(1, len(train_part) // 5)
-        validation, train_part = (
+        watched, train_part = (
             train_part.take(order[:held_out]),
             train_part.take(order[held_out:].sort().values),
         )
     if len(train_part) < 2:
         raise InputError(f"Training needs at least two series, {data.name} leaves {len(train_part)}.")
-    return train_part, validation
+    return train_part, watched
 
 
 @contextmanager
@@ -175,21 +375,21 @@ class _Watch:
 def _fit(
     network: nn.Module,
     train_part: Split,
-    validation: Split | None,
+    watched: Split | None,
     recipe: Recipe,
     generator: torch.Generator,
     advance: Advance,
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
     device, _ = place(network)
-    train_part, validation = _near(train_part, device), None if validation is None else _near(validation, device)
+    train_part, watched = _near(train_part, device), None if watched is None else _near(watched, device)
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
     for epoch in range(1, recipe.epochs + 1):
         steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
-        if validation is None or (recipe.patience is None and epoch < recipe.epochs):
+        if watched is None or (recipe.patience is None and epoch < recipe.epochs):
             continue  # nothing depends on the loss before the end
-        loss = _finite(mean_loss(network, validation), "validation")
+        loss = _finite(mean_loss(network, watched), "validation")
         note = f"validation loss {loss:.4f}"
         if recipe.patience is not None:
             best.offer(network, loss, epoch)
@@ -198,7 +398,7 @@ def _fit(
     if recipe.patience is not None:
         network.load_state_dict(best.weights)
         return {"epochs": epoch, "kept_epoch": best.epoch, "validation_loss": best.loss}
-    return {"epochs": epoch, "kept_epoch": epoch} | ({} if validation is None else {"validation_loss": loss})
+    return {"epochs": epoch, "kept_epoch": epoch} | ({} if watched is None else {"validation_loss": loss})
 
 
 def _near(split: Split, device: torch.device) -> Split:

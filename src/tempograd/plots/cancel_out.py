@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tempograd._utils.formatting import number
 from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
-from tempograd.metrics._removal import rankings
-from tempograd.numerals import number
+from tempograd.metrics.removal import rankings
 from tempograd.plots import style, wording
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
 from tempograd.plots.subject import Floats, position

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tempograd._utils.formatting import percent
 from tempograd.errors import InputError, one_line
-from tempograd.numerals import percent
+from tempograd.explanation.messages import curve
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading
 from tempograd.plots.subject import Floats
 from tempograd.shown import Explanations, labelled
-from tempograd.verdict import curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

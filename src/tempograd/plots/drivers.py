@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd import checks, student
+from tempograd._utils import stats, validation
 from tempograd.errors import InputError
-from tempograd.explanation import Explanation, require
+from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.plots.subject import Floats, chosen_channels
@@ -63,7 +63,7 @@ class DriversRecord:
     def factor(self) -> Floats:
         """How many standard errors make the 95 % interval of each channel, by Student's t."""
         count = self.series * (self.present if self.per == "value" else np.ones(len(self.channels)))
-        return np.asarray(student.quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
+        return np.asarray(stats.quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
 
 
 def drivers(
@@ -125,8 +125,8 @@ def drivers_record(
     values for ``per="value"``; means and standard errors are over the series.
     """
     require(explanation)
-    checks.one_of(per, "per", tuple(PER))
-    checks.one_of(by, "by", ("absolute", "signed"))
+    validation.one_of(per, "per", tuple(PER))
+    validation.one_of(by, "by", ("absolute", "signed"))
     check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
     size = sizes(explanation)[index].cpu().double()
@@ -158,9 +158,9 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     """Return the positions of the series that count."""
     index = torch.arange(len(explanation))
     if rows is not None:
-        index = checks.positions(rows, "rows", len(index))
+        index = validation.positions(rows, "rows", len(index))
     if target is not None:
-        checks.whole(target, "target", 0)
+        validation.whole(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
                 "target= needs an explanation of one class per series: choose series by rows= instead."

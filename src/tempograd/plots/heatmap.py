@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd import checks
+from tempograd._utils import validation
 from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
@@ -128,7 +128,7 @@ def heatmap_record(
     classes: Sequence[str] | None = None,
 ) -> HeatmapRecord:
     """Collect what :func:`heatmap` draws; the arguments are the same."""
-    checks.one_of(order, "order", ORDERS)
+    validation.one_of(order, "order", ORDERS)
     several = i if isinstance(i, Sequence) and not isinstance(i, str) else [i]
     rows = [position(explanation, row) for row in several]
     if not rows:

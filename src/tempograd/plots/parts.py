@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd.numerals import number
+from tempograd._utils.formatting import number
 from tempograd.plots import style, wording
 from tempograd.plots.subject import Flags, Floats, Scores
 

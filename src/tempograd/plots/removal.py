@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd import student
+from tempograd._utils import stats
 from tempograd.engine import Model
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style, wording
@@ -53,7 +53,7 @@ class RemovalRecord:
     @property
     def factor(self) -> float:
         """How many standard errors make the 95 % interval of a mean, by Student's t."""
-        return float(student.quantile(0.95, torch.tensor([float(self.series - 1)])))
+        return float(stats.quantile(0.95, torch.tensor([float(self.series - 1)])))
 
 
 def removal(

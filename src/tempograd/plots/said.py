@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd import checks
-from tempograd.brief import brief
+from tempograd._utils import validation
+from tempograd._utils.formatting import number, probability
 from tempograd.engine import Model, asked, by_class, place, quiet
-from tempograd.errors import InputError
+from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
-from tempograd.numerals import number, probability
 from tempograd.plots.subject import Flags, Floats
 from tempograd.plots.wording import class_name
 from tempograd.shown import check_classes, completed, plain, tells_class
@@ -52,7 +51,7 @@ def said(
     """Tell what was explained of a series: the class, the model's output, the true label, if known."""
     answer = None
     if model is not None and x is not None:
-        checks.model(model)
+        validation.model(model)
         explanation = completed(explanation, model, x)
         answer = _answer(model, x[i : i + 1], explanation.output)
     check_classes(explanation, classes)
@@ -125,7 +124,7 @@ def _answer(model: Model, x: Tensor, output: str) -> Tensor:
 
 
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
-    labels = checks.numbers(y, "y")
+    labels = validation.numbers(y, "y")
     if labels.ndim not in {1, 2} or len(labels) != len(explanation):
         raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
     return labels[i].cpu()

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd import checks
-from tempograd.brief import brief
-from tempograd.errors import InputError, listed
-from tempograd.explanation import Explanation, require
+from tempograd._utils import validation
+from tempograd.errors import InputError, brief, listed
+from tempograd.explanation.core import Explanation, require
 from tempograd.shown import plain
 
 Floats = NDArray[np.floating[Any]]
@@ -65,7 +64,7 @@ def position(explanation: Explanation, i: Any) -> int:
                 f"a position in 0 … {len(explanation) - 1}."
             )
         return explanation.names.index(i)
-    index = checks.whole(i, "i", 0)
+    index = validation.whole(i, "i", 0)
     if index >= len(explanation):
         raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
     return index
@@ -80,7 +79,7 @@ def whole_series(explanation: Explanation, x: Any) -> Tensor:
 
 def cells_like(given: Any, explanation: Explanation, what: str) -> Tensor:
     """Check that there is one number per cell."""
-    tensor = checks.as_tensor(given, what)
+    tensor = validation.as_tensor(given, what)
     if tensor.shape != explanation.values.shape:
         raise InputError(
             f"{what} must have the shape of the explanation, {tuple(explanation.values.shape)}, got "
@@ -139,7 +138,7 @@ def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int
     if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
         wanted = wanted.tolist()
     if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
-        return strongest[: checks.whole(wanted, "channels", 1)]
+        return strongest[: validation.whole(wanted, "channels", 1)]
     places = {label: d for d, label in enumerate(names)}
     found = [places.get(label) if isinstance(label, str) else label for label in wanted]
     for label, d in zip(wanted, found, strict=True):

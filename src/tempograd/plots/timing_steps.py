@@ -7,16 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd import checks
-from tempograd.brief import brief
+from tempograd._utils import validation
+from tempograd._utils.settings import rules
 from tempograd.engine import Model, Question, WeightedMean, gradients, pieces, quiet
-from tempograd.errors import InputError
+from tempograd.errors import InputError, brief
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
 from tempograd.plots import style, wording
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.plots.subject import Flags, Floats, chosen_channels, position, time_names, whole_series
-from tempograd.settings import rules
 from tempograd.shown import channel_names, completed, plain
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def timing_steps_record(
     effect = np.abs(plain(explanation.values[i])).sum(0)
     (d,) = chosen_channels(1 if channel is None else [channel], names, effect, 1, ordered=True)
     first = timing.plan.stages[0]  # later stages begin at the start of the path again
-    count = min(checks.whole(shown, "shown", 1), first)
+    count = min(validation.whole(shown, "shown", 1), first)
     chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
     whole = whole_series(explanation, x)
     explanation = completed(explanation, model, whole)

@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 
+from tempograd._utils.io import Kind, check_output, end, start, writable, write_atomically
 from tempograd.benchmark.cell import Cell, cell_from
 from tempograd.benchmark.plan import Plan
 from tempograd.benchmark.record import UNREADABLE, Record
 from tempograd.errors import LONGEST, DataError, short_path
-from tempograd.files import check_output, writable, write_atomically
-from tempograd.kinds import Kind, end, start
 from tempograd.metrics import summarise
-from tempograd.models.opening import exists
+from tempograd.models.checkpoint import exists
 from tempograd.tables.score_file import COLUMNS, Scores, database, read_scores, write_scores
 
 CELLS, SCORES = "cells.json", "scores.parquet"

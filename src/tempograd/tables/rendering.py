@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tempograd.kinds import Kind, start
+from tempograd._utils.io import Kind, start
 from tempograd.tables.captions import notes
 from tempograd.tables.long_table import FIELDS, lines, records
 from tempograd.tables.sheets import Sheet, Text, sheets

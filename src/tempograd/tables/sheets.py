@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tempograd._utils.formatting import table as aligned
 from tempograd.benchmark.cell import Measure
-from tempograd.markdown import table as aligned
 from tempograd.metrics import METRICS
 from tempograd.tables.captions import ABSENT, INCOMPLETE, about_panel, panel_label
 from tempograd.tables.entries import Entry

@@ -1,0 +1,1 @@
+"""What every room uses: random numbers, checks, files, words and progress. Private."""

@@ -1,0 +1,509 @@
+"""Input checks at the door, one function each: what came, what was expected, what to do.
+
+:func:`as_tensor` is the one door for arrays, and :func:`numbers` the same for numbers and lists too: everything
+that has cells passes through one of them, and what comes out is an ordinary tensor of real numbers. Settings have
+their door in :mod:`tempograd._utils.settings`.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd.errors import InputError, SettingError, brief
+
+ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
+DEEPEST = 4  # lists within lists
+PLAIN = frozenset(
+    {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+    | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+)
+UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+KINDS = {  # of numpy arrays that hold no numbers
+    "O": "Python objects",
+    "U": "text",
+    "S": "text",
+    "T": "text",
+    "V": "records",
+    "M": "dates",
+    "m": "durations",
+}
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """Return an array as an ordinary tensor of real numbers, without copying it where that can be.
+
+    numpy arrays in the other byte order or with steps backwards are copied; so are 8-bit floats, which become
+    float32, and long doubles that lose nothing as float64. A read-only memory map is fine, since nothing writes
+    to it. Anything with ``to_numpy`` or ``__array__``, as frames and arrays of other libraries have, is an array.
+
+    Examples
+    --------
+    >>> as_tensor(np.arange(3.0, dtype=">f8")[::-1], "x")
+    tensor([2., 1., 0.], dtype=torch.float64)
+    >>> as_tensor(np.array(["a"]), "x")
+    Traceback (most recent call last):
+    ...
+    tempograd.errors.InputError: x must hold numbers, got text (<U1).
+    """
+    refuse_masked(value, name)
+    if isinstance(value, Tensor):
+        return _plain(value, name)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _from_numpy(np.asarray(value), name)
+    convert = getattr(value, "to_numpy", None) or getattr(value, "__array__", None)
+    if isinstance(value, type) or not callable(convert):
+        raise InputError(f"{name} must be a tensor or a numpy array, got {brief(value)}.")
+    try:
+        array = convert()
+    except Exception as error:  # foreign code
+        raise InputError(
+            f"{name}, {brief(value)}, cannot be turned into a numpy array: {brief(error)}."
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{name}, {brief(value)}, turned into {brief(array)}: pass a tensor or a numpy array.")
+    refuse_masked(array, name)
+    return _from_numpy(np.asarray(array), name)
+
+
+def _plain(tensor: Tensor, name: str) -> Tensor:
+    """Return a tensor of any kind as an ordinary one, or say what kind it is and what to pass."""
+    advice = _unusual(tensor)
+    if advice:
+        raise InputError(f"{name} is {advice}.")
+    if tensor.is_complex():
+        raise InputError(f"{name} must hold real numbers, got {_dtype(tensor)}: pass its real part, or its size.")
+    if type(tensor) is not Tensor:
+        tensor = tensor.as_subclass(Tensor)
+    tensor = tensor.detach()
+    if tensor.dtype in PLAIN:
+        return tensor
+    if tensor.dtype in UNSIGNED:
+        return with_sign(tensor, name)
+    try:
+        return tensor.to(torch.float32)  # 8-bit floats lose nothing
+    except (RuntimeError, TypeError):
+        raise InputError(f"{name} must hold numbers, got {_dtype(tensor)}: pass float32.") from None
+
+
+def _unusual(tensor: Tensor) -> str:
+    """Say what is unusual about a tensor and what to pass instead; nothing where it holds its numbers as usual."""
+    kind = type(tensor).__name__
+    found: tuple[tuple[Any, str], ...] = (
+        (tensor.is_nested, "a nested tensor: pad it with its method to_padded_tensor(0.0), and pass mask="),
+        (tensor.is_quantized, "quantised: pass what its method dequantize() returns"),
+        (tensor.layout != torch.strided, "sparse: pass what its method to_dense() returns"),
+        (tensor.is_meta, "on the meta device, where tensors hold no numbers: pass it on a device that does"),
+        (
+            type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__,
+            f"a {kind}, which keeps its numbers elsewhere: pass an ordinary tensor",
+        ),
+        (
+            torch._C._functorch.is_functorch_wrapped_tensor(tensor),
+            "inside torch.func or vmap: explain outside, with ordinary tensors",
+        ),
+    )
+    return next((advice for holds, advice in found if holds), "")
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype)
+
+
+def _from_numpy(array: "np.ndarray[Any, Any]", name: str) -> Tensor:
+    if array.dtype.kind in KINDS or array.dtype.names is not None:
+        found = "records" if array.dtype.names is not None else KINDS[array.dtype.kind]
+        raise InputError(f"{name} must hold numbers, got {found} ({str(array.dtype)[:40]}).")
+    if array.dtype.kind == "c":
+        raise InputError(f"{name} must hold real numbers, got {array.dtype}: pass its real part, or its size.")
+    if array.dtype.type is np.longdouble and array.dtype.itemsize > 8:
+        array = _double(array, name)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(step < 0 or step % array.itemsize for step in array.strides):
+        array = array.copy()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+            return with_sign(torch.from_numpy(array), name)
+    except TypeError:  # a kind of number that another library added to numpy
+        raise InputError(f"{name} must hold numbers, got {array.dtype}: pass float32 or float64.") from None
+
+
+def _double(array: "np.ndarray[Any, Any]", name: str) -> "np.ndarray[Any, Any]":
+    """Return long doubles as float64 if that loses nothing."""
+    with np.errstate(over="ignore"):
+        found = array.astype(np.float64)
+    if not np.array_equal(found.astype(array.dtype), array, equal_nan=True):
+        raise InputError(
+            f"{name} holds {array.dtype} numbers that float64 cannot hold: write {name}.astype('float64')."
+        )
+    return found
+
+
+def numbers(value: Any, name: str) -> Tensor:
+    """Return real numbers as a tensor: an array, a list, or a single one.
+
+    Examples
+    --------
+    >>> numbers([1, 2], "ids"), numbers(0.5, "baseline")
+    (tensor([1, 2]), tensor(0.5000, dtype=torch.float64))
+    """
+    if isinstance(value, Tensor) or hasattr(value, "__array__") or hasattr(value, "to_numpy"):
+        return as_tensor(value, name)
+    refuse_masked(value, name)
+    if isinstance(value, (dict, set, frozenset, str, bytes)) or not _shallow(value):
+        raise InputError(f"{name} must hold numbers, got {brief(value)}.")
+    value = _entered(value, name)
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # rows of unequal length, foreign objects
+        raise InputError(f"{name} must hold numbers, got {brief(value)}.") from error
+    if array.dtype.kind in KINDS:
+        raise InputError(f"{name} must hold numbers, got {brief(value)}.")
+    return _from_numpy(array, name)
+
+
+def _entered(value: Any, name: str) -> Any:
+    """Return a list whose parts have passed the door too, or a single part."""
+    if isinstance(value, (list, tuple)):
+        return [_entered(part, name) for part in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # numpy would make a float of it
+        raise InputError(f"{name} holds an integer beyond {2**63 - 1}, where int64 ends.")
+    if isinstance(value, (Tensor, np.ndarray)) or hasattr(value, "to_numpy"):
+        return as_tensor(value, name).cpu().tolist()
+    return value
+
+
+def _shallow(value: Any) -> bool:
+    """Tell whether lists within lists come to an end soon; a list that holds itself does not."""
+    level = [value] if isinstance(value, (list, tuple)) else []
+    for _ in range(DEEPEST):
+        level = [part for each in level for part in each if isinstance(part, (list, tuple))]
+    return not level
+
+
+def series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = False) -> Tensor:
+    """Return ``x`` as a finite float tensor (batch, time, channel), without copying it.
+
+    With ``gaps`` it may hold NaN.
+    """
+    tensor = as_tensor(x, name)
+    if tensor.ndim != 3:
+        raise InputError(
+            f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: "
+            f"write {name}[None] for a single series, {name}[..., None] for a single channel."
+        )
+    one_of(layout, "layout", ("BTD", "BDT"))
+    if tensor.numel() == 0:
+        raise InputError(f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series.")
+    if not tensor.is_floating_point():
+        raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: write {name}.float().")
+    for start in range(0, len(tensor), ROWS):
+        rows = tensor[start : start + ROWS]
+        # a sum is much faster to compute, and only one that is not finite needs a second look
+        if not math.isfinite(rows.sum()) and not bool(rows.isfinite().all()):
+            _refuse(rows, name, gaps=gaps)
+    return tensor.transpose(1, 2) if layout == "BDT" else tensor
+
+
+def _refuse(rows: Tensor, name: str, *, gaps: bool) -> None:
+    """Refuse infinity, and NaN where there may be none."""
+    if name != "x" and not gaps:
+        raise InputError(f"{name} must not hold NaN or infinity: put a number there, or leave those series out.")
+    if bool(rows.isinf().any()):
+        raise InputError(
+            f"{name} holds infinity: put a number there, and pass mask= with 0 for cells that were not observed."
+        )
+    if not gaps:
+        raise InputError(
+            f"{name} holds NaN: pass missing='mask' to leave such cells out, or put a number there and pass mask= "
+            "with 0 for them; cells that mask= leaves out must hold a number too."
+        )
+
+
+def without_gaps(x: Tensor, mask: Tensor | None, value: Any, name: str) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Fill NaN in ``x`` with what "absent" means and leave such cells out of the mask.
+
+    Returns
+    -------
+    x : Tensor
+        Without NaN; the same one where there was none.
+    mask : Tensor, optional
+    fill : Tensor like ``x``
+        See :func:`fill`; an average is one over the cells that are left.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[[1.0], [torch.nan], [3.0]]])
+    >>> [part.flatten().tolist() for part in without_gaps(x, None, "average", "baseline")]
+    [[1.0, 2.0, 3.0], [True, False, True], [2.0, 2.0, 2.0]]
+    """
+    gaps = x.isnan()
+    if not bool(gaps.any()):
+        return x, mask, fill(value, x, mask, name)
+    mask = ~gaps if mask is None else mask & ~gaps
+    x = x.masked_fill(gaps, 0)
+    absent = fill(value, x, mask, name)
+    return torch.where(gaps, absent, x), mask, absent
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """Refuse arrays that carry a mask of their own, which would be lost."""
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: {_unmask(name)}.")
+    if any(type(part).__name__ == "MaskedTensor" for part in parts):
+        raise InputError(
+            f"{name} is a torch MaskedTensor, whose mask would be lost: pass what its method "
+            f"to_tensor(0) returns{', and mask=x.get_mask()' if name == 'x' else ''}."
+        )
+
+
+def _unmask(name: str) -> str:
+    if name == "x":
+        return "pass x.filled(0), and mask=~np.ma.getmaskarray(x)"
+    return "pass what its method filled(…) returns, with a number for the masked cells"
+
+
+def identifiers(ids: Any, count: int) -> Tensor:
+    """Distinct integers, one per series; 0 … count-1 by default."""
+    if ids is None:
+        return torch.arange(count)
+    try:
+        tensor = numbers(ids, "ids").cpu()
+    except InputError:
+        listed = isinstance(ids, (list, tuple, np.ndarray)) and np.iterable(ids)
+        text = next((name for name in ids if isinstance(name, str)), None) if listed else None
+        if text is None:
+            raise
+        raise InputError(f"ids must hold whole numbers, got {brief(text)}; pass text names as names=.") from None
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise InputError(f"ids must be integers, got {tensor.dtype}.")
+    if tensor.shape != (count,):
+        raise InputError(f"ids must name each of the {count} series once, got shape {tuple(tensor.shape)}.")
+    tensor = tensor.to(torch.int64)
+    ordered = tensor.sort().values
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise InputError(f"ids must be distinct, but {int(twice[0])} occurs more than once.")
+    return tensor
+
+
+def observed(mask: Any, x: Tensor) -> Tensor | None:
+    """Boolean tensor like ``x``, and beside it, True where a value was measured."""
+    if mask is None:
+        return None
+    tensor = as_tensor(mask, "mask")
+    if tensor.shape != x.shape:
+        raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+    if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
+        raise InputError("mask must hold 1 (observed) and 0 (missing) only.")
+    return tensor.bool().to(x.device)
+
+
+def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
+    """Return what "absent" means, like ``x``, as a view where it can be."""
+    if value is None or (isinstance(value, str) and value == "zero"):
+        return x.new_zeros(1).expand_as(x)
+    if isinstance(value, str) and value == "average":
+        return average(x, mask).expand_as(x)
+    if isinstance(value, str):
+        raise InputError(f"{name} must be 'zero', 'average' or a tensor, got {brief(value)}.")
+    tensor = numbers(value, name)
+    if tensor.dtype == torch.bool:
+        raise InputError(f"{name} must hold numbers, got {tensor.dtype}.")
+    tensor = tensor.to(x)
+    if not bool(tensor.isfinite().all()):
+        raise InputError(f"{name} holds NaN or infinity.")
+    try:
+        return tensor.expand_as(x)
+    except RuntimeError:
+        raise InputError(f"{name} must broadcast to x, {tuple(x.shape)}, got {tuple(tensor.shape)}.") from None
+
+
+def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> str:
+    """Recognise what :func:`fill` returned: ``"zero"``, ``"average"``, or ``"own"`` for any other numbers.
+
+    Without the series an average cannot be recognised.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[[1.0], [3.0]]])
+    >>> [filled_with(fill(value, x, None, "baseline"), x, None) for value in (None, "average", 1.0)]
+    ['zero', 'average', 'own']
+    """
+    few = cells
+    for axis, stride in enumerate(cells.stride()):
+        few = few.narrow(axis, 0, 1) if stride == 0 and len(cells) else few
+    if not bool(few.any()):
+        return "zero"
+    if x is None or not torch.equal(cells[:ROWS], cells[:ROWS, :1].expand_as(cells[:ROWS])):
+        return "own"
+    for start in range(0, len(x), ROWS):
+        rows = slice(start, start + ROWS)
+        means = average(x[rows], None if mask is None else mask[rows])
+        if not torch.allclose(cells[rows].to(means), means.expand_as(x[rows])):  # sums may have another order
+            return "own"
+    return "average"
+
+
+def average(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over time of each channel's observed values, (batch, 1, channel); 0 where there is none."""
+    if mask is None:
+        return x.mean(1, keepdim=True)
+    return (x * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def lengths(mask: Tensor | None, x: Tensor) -> Tensor:
+    """Return the steps before the padding, (batch,): trailing steps with no observed channel do not count."""
+    batch, time, _ = x.shape
+    if mask is None:
+        return torch.full((batch,), time)
+    clock = torch.arange(1, time + 1, device=mask.device)
+    return (mask.any(-1) * clock).amax(1).cpu()
+
+
+def with_sign(tensor: Tensor, name: str) -> Tensor:
+    """Return unsigned integers as int64, and anything else as it is: beyond 2^63 they would turn negative.
+
+    Examples
+    --------
+    >>> with_sign(torch.tensor([1, 2], dtype=torch.uint64), "ids")
+    tensor([1, 2])
+    """
+    if tensor.dtype not in {torch.uint16, torch.uint32, torch.uint64}:
+        return tensor
+    signed = tensor.to(torch.int64)
+    if bool((signed < 0).any()):
+        largest = int(signed[signed < 0].max()) + 2**64
+        raise InputError(
+            f"{name} holds {largest}, but integers end at {2**63 - 1} (int64): pass smaller ones"
+            f"{', or the numbers as text in names=' if name == 'ids' else ''}."
+        )
+    return signed
+
+
+def real(value: Any, name: str) -> float:
+    """Return a real number."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{name} must be a number, got {brief(value)}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} must be a number that float64 can hold, got {brief(value)}.") from None
+
+
+def share(value: Any, name: str) -> float:
+    """Return a number between 0 and 1, without these."""
+    found = real(value, name)
+    if not 0 < found < 1:
+        raise InputError(f"{name} must lie between 0 and 1, got {brief(value)}.")
+    return found
+
+
+def whole(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
+    """Return an integer of at least ``least`` and at most ``most``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{name} must be an integer, got {brief(value)}.")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, got {brief(value)}.")
+    if value > most:
+        raise InputError(f"{name} must be at most {most}, got {brief(value)}.")
+    return int(value)
+
+
+def seed(value: Any) -> int:
+    """Return the seed of random draws, any integer of 64 bits."""
+    return whole(value, "seed", -(2**63))
+
+
+def flag(value: Any, name: str, error: type[InputError] | type[SettingError] = InputError) -> bool:
+    """Return True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise error(f"{name} must be True or False, got {brief(value)}.")
+    return bool(value)
+
+
+def one_of(
+    value: Any, name: str, known: Sequence[str], error: type[InputError] | type[SettingError] = InputError
+) -> None:
+    """Refuse anything but one of a few words."""
+    if isinstance(value, str) and value in known:
+        return
+    words = [repr(word) for word in known]
+    raise error(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {brief(value)}.")
+
+
+def model(value: Any, name: str = "The model") -> None:
+    """Refuse what cannot be called with series, or not here."""
+    if isinstance(value, type):
+        raise InputError(f"{name} is the class {value.__name__}: pass an object of it, {value.__name__}(…).")
+    if not callable(value):
+        kind = "None" if value is None else f"of type {type(value).__name__}"
+        raise InputError(
+            f"{name} must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
+            f"{': read a file with tempograd.load_model' if isinstance(value, (str, Path)) else ''}."
+        )
+    if torch._C._are_functorch_transforms_active():
+        raise InputError(
+            "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
+            "call tempograd outside of it."
+        )
+    if torch.empty(0).is_meta:
+        raise InputError(
+            "torch's default device is meta, which holds no numbers: call torch.set_default_device('cpu') first."
+        )
+
+
+def positions(value: Any, name: str, count: int) -> Tensor:
+    """Return places among ``count`` as a tensor, given as integers or as one truth value for each.
+
+    Examples
+    --------
+    >>> positions([0, -1], "rows", 3), positions([True, False, True], "rows", 3)
+    (tensor([0, 2]), tensor([0, 2]))
+    """
+    tensor = numbers(value, name).cpu()
+    if tensor.dtype == torch.bool and tensor.shape == (count,):
+        return tensor.nonzero().flatten()
+    if tensor.ndim == 1 and tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.int64)
+    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise InputError(f"{name} must be a list of positions, or one True or False for each, got {brief(value)}.")
+    tensor = tensor.to(torch.int64)
+    if bool(((tensor < -count) | (tensor >= count)).any()):
+        raise InputError(f"{name} must lie in 0 … {count - 1}, got {brief(value)}.")
+    return torch.where(tensor < 0, tensor + count, tensor)
+
+
+def names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...] | None:
+    """Return one text per channel or step."""
+    if labels is None:
+        return None
+    refuse_masked(labels, what)
+    if isinstance(labels, Tensor):
+        labels = as_tensor(labels, what).tolist()
+    flat = getattr(labels, "ndim", 1) == 1
+    if not flat or isinstance(labels, (str, bytes, dict, set, frozenset)) or not isinstance(labels, Iterable):
+        raise InputError(f"{what} must be a list of {count} names, got {brief(labels)}.")
+    found = tuple(_text(label, what) for label in labels)
+    if len(found) != count:
+        raise InputError(f"{what} must have {count} entries, got {len(found)}.")
+    return found
+
+
+def _text(label: Any, what: str) -> str:
+    if isinstance(label, bytes):
+        return label.decode(errors="replace")
+    try:
+        if not np.isscalar(label) and isinstance(label, Iterable):
+            raise TypeError("more than one")
+        return str(label)
+    except Exception as error:  # whatever a foreign object does when it is asked for its name
+        raise InputError(f"{what} must be names, got {brief(label)} among them.") from error

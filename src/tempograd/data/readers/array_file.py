@@ -1,0 +1,178 @@
+"""``.npz`` and ``.npy`` files: the arrays as they are, checked."""
+
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd.data._restricted_pickle import HEADERS
+from tempograd.data.base import Series
+from tempograd.data.files import reading, refuse_beyond_memory
+from tempograd.data.readers.columns import Coder
+from tempograd.data.readers.pivot import Asked, as_numbers
+from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
+
+NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
+KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
+UTF_32 = f"utf-32-{sys.byteorder[0]}e"
+Array = NDArray[Any]
+
+
+def from_arrays(path: Path, asked: Asked) -> Series:
+    """Read arrays by name; only x is needed."""
+    arrays = _load(path, [name for name in NAMES if asked.labels or name not in {"y", "truth"}])
+    try:
+        return _series(arrays, asked, short_path(path))
+    except InputError as error:
+        raise DataError(f"{short_path(path)}: {one_line(str(error), 210)}") from error
+
+
+def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
+    x = validation.series(arrays["x"], gaps=asked.missing == "mask")
+    x, mask, _ = validation.without_gaps(
+        x, validation.observed(arrays.get("mask"), x), None, "x"
+    )  # 0, as in tables
+    y, classes = _labels(arrays.get("y"), len(x), asked, where)
+    ids, names = arrays.get("ids"), None
+    if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
+        ids, names = None, validation.names(_texts(ids, "ids"), len(x), "ids")
+        if len(set(names or ())) < len(x):
+            raise InputError("ids must be distinct, but one of the names occurs more than once.")
+    channels = asked.channels or _texts(arrays.get("channels"), "channels")
+    return Series(
+        x=x,
+        y=y,
+        mask=mask,
+        truth=validation.observed(arrays.get("truth"), x),
+        ids=validation.identifiers(ids, len(x)),
+        channels=validation.names(channels, x.shape[2], "channels"),
+        times=validation.names(_texts(arrays.get("times"), "times"), x.shape[1], "times"),
+        names=names,
+        classes=classes,
+        labelled="y" in arrays,
+    )
+
+
+def _load(path: Path, wanted: list[str]) -> dict[str, Array]:
+    """Read the arrays that are wanted and there; others are not even unpacked."""
+    with reading(path), path.open("rb") as file, _foreign(path):
+        if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+            return {"x": _array(path, "x", file, path.stat().st_size)}
+        with zipfile.ZipFile(file) as archive:
+            members = _members(path, archive)
+            found = {}
+            for name in wanted:
+                if name in members:
+                    with archive.open(members[name]) as member:
+                        found[name] = _array(path, name, member, members[name].file_size)
+            return found
+
+
+@contextmanager
+def _foreign(path: Path) -> Iterator[None]:
+    """Say in one sentence what zip and numpy say in many ways: they raise a dozen kinds of errors."""
+    try:
+        yield
+    except (TempogradError, MemoryError, Warning):  # ours, which somebody may have made an error
+        raise
+    except Exception as error:
+        reason = one_line(next(iter(str(error).splitlines()), type(error).__name__), 90)
+        raise DataError(
+            f"{short_path(path)} is damaged or no array file: write or fetch it again ({reason})."
+        ) from error
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name in members:
+            raise DataError(f"{short_path(path)} holds the array {one_line(name)} twice: leave one of the two.")
+        members[name] = info
+    if "x" not in members:
+        raise DataError(
+            f"{short_path(path)} must hold an array x (series, time, channel); it has "
+            f"{listed(members) or 'nothing'}."
+        )
+    others = [name for name in members if name not in NAMES]
+    if others:
+        warn(
+            f"{short_path(path)} holds {listed(others)}, which is not read: the arrays of a file of series are "
+            f"{', '.join(NAMES)}."
+        )
+    return members
+
+
+def _array(path: Path, name: str, file: IO[bytes], size: int) -> Array:
+    """Read an array after its header was compared with what is there, since a header may promise anything."""
+    file.seek(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own about odd text, which a damaged header is
+        version = npy.read_magic(file)
+        if version not in HEADERS:
+            raise ValueError(f"version {version} of the format holds no plain array")
+        shape, _, dtype = HEADERS[version](file)
+        _refuse_kind(path, name, dtype)
+        promised, there = prod(shape) * dtype.itemsize, size - file.tell()
+        if min(shape, default=0) < 0 or promised != there:
+            raise DataError(
+                f"{short_path(path)} is damaged: the header of {name} promises {promised:.16g} bytes, and "
+                f"{there} follow it."
+            )
+        refuse_beyond_memory(path, promised, f"the array {name}", "cut it into several files")
+        file.seek(0)
+        found: Array = npy.read_array(file, allow_pickle=False)
+    return found.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
+        raise DataError(f"{short_path(path)}: {name} holds Python objects, which are never loaded: save numbers.")
+    if dtype.kind not in KINDS.get(name, "fiub") or (dtype.kind == "f" and dtype.itemsize > 8):
+        what = one_line(str(dtype))
+        raise DataError(f"{short_path(path)}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
+
+
+def _labels(labels: Array | None, count: int, asked: Asked, where: str) -> tuple[Tensor, tuple[str, ...] | None]:
+    if labels is None:
+        return torch.zeros(count, dtype=torch.int64), None
+    if labels.dtype.kind not in "iufUS":
+        raise InputError(f"y must hold classes (integers or text) or real values, got {labels.dtype}.")
+    negative = labels.dtype.kind == "i" and bool((labels < 0).any())  # -1 and 1, as in tables
+    if labels.dtype.kind in "US" or negative or asked.classes is not None:
+        coder = Coder()
+        codes = coder.codes(_texts(labels.reshape(-1), "y") or ())
+        numbers, classes = as_numbers(
+            list(coder), asked.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
+        )
+        return torch.as_tensor(numbers[codes].reshape(labels.shape)), classes
+    tensor = validation.numbers(labels, "y")
+    if not bool(tensor.isfinite().all()):
+        raise InputError("y holds NaN or infinity: leave series without a label out.")
+    return (tensor if tensor.is_floating_point() else tensor.long()), None
+
+
+def _texts(array: Array | None, name: str) -> tuple[str, ...] | None:
+    if array is None:
+        return None
+    if array.ndim != 1:
+        raise InputError(f"{name} must be a list of names, got shape {array.shape}.")
+    if array.dtype.kind == "M":
+        return tuple(np.datetime_as_string(array).tolist())
+    try:
+        if array.dtype.kind == "U" and array.dtype.itemsize:  # Python takes any code point from numpy unseen
+            np.ascontiguousarray(array).tobytes().decode(UTF_32)
+        return tuple(text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist())
+    except UnicodeDecodeError:
+        raise InputError(f"{name} holds text that is not Unicode: save it anew.") from None

@@ -1,0 +1,171 @@
+"""What the readers of tables share: columns, numbers as they stand in files, the place of a fault."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.errors import DataError, one_line
+
+# What the readers of tables share: columns of text, columns of numbers, and the place of a fault.
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
+NO_CHANNEL = "if the column names series or labels, pass id= or label= (--id, --label), else choose channels="
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column of text as the distinct texts, in order of appearance, and which of them every row has."""
+
+    codes: Codes
+    texts: list[str]
+
+    def row(self, code: int) -> int:
+        """Return the first row that has a text."""
+        return int(np.flatnonzero(self.codes == code)[0])
+
+
+class Coder(dict[str, int]):
+    """Numbers texts in order of appearance."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = code = len(self)
+        return code
+
+    def codes(self, texts: Sequence[str]) -> Codes:
+        """Return the numbers of some texts."""
+        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
+
+
+class Table(Protocol):
+    """A file with named columns; ``aside`` are those that number the rows, which nobody wants as a channel."""
+
+    path: Path
+    columns: list[str]
+    aside: frozenset[str]
+
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+        """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
+
+    def fault(self, row: int, what: str) -> DataError:
+        """Say what is wrong with one row."""
+
+
+def missing(text: str) -> bool:
+    """Tell whether a cell says that there is no value.
+
+    Examples
+    --------
+    >>> [missing(cell) for cell in ("", " NaN", "?", "0")]
+    [True, True, True, False]
+    """
+    return text.strip().lower() in MISSING
+
+
+def refuse_large(table: Table, values: Floats, names: Sequence[str]) -> None:
+    """Refuse infinity, and numbers that become infinite in single precision."""
+    for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
+        raise table.fault(
+            int(row),
+            f"{one_line(names[column])} is {values[row, column]:g}, which is no finite number in single precision",
+        )
+
+
+# Numbers as they stand in files: plain decimal notation in ASCII, and nothing else that Python would accept.
+
+# a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
+DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+PLAIN = re.compile("-?[0-9]{1,18}")  # most of them, and quickly read
+HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
+BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
+
+
+def number(text: str) -> float | None:
+    """Return the number that a text is in plain decimal notation, None if it is none.
+
+    Python would also read ``1_000``, digits of other scripts, ``infinity`` and ``nan``.
+
+    Examples
+    --------
+    >>> [number(text) for text in ("-1.5", " 2e3", ".5", "1_000", "٣", "0x10", "inf", "nan", "²")]
+    [-1.5, 2000.0, 0.5, None, None, None, None, None, None]
+    """
+    return float(text) if DECIMAL.fullmatch(text) else None
+
+
+def numbers(cells: Sequence[str]) -> Floats | None:
+    """Return a column of numbers, NaN where a cell is missing; None if one of them is no number."""
+    together = "".join(cells)
+    if not together.isascii() or "_" in together:  # what float() reads and number() does not
+        return _one_by_one(cells)
+    try:
+        found = np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
+    except ValueError:
+        return _one_by_one(cells)
+    return _one_by_one(cells) if np.isinf(found).any() else found
+
+
+def _one_by_one(cells: Sequence[str]) -> Floats | None:
+    found = np.empty(len(cells))
+    for place, cell in enumerate(cells):
+        value = np.nan if missing(cell) else number(cell)
+        if value is None:
+            return None
+        found[place] = value
+    return found
+
+
+def whole(text: str) -> int | None:
+    """Return the integer that a text is, to its last digit, however it is written; None if it is none.
+
+    Examples
+    --------
+    >>> whole("9007199254740993"), whole("2.0"), whole("1e3"), whole("2.5"), whole("one")
+    (9007199254740993, 2, 1000, None, None)
+
+    Integers that do not fit into 64 bits are all alike:
+
+    >>> whole("1e300") == BEYOND == whole("9223372036854775808"), whole("-9223372036854775808") == -BEYOND
+    (True, True)
+    """
+    if PLAIN.fullmatch(text):
+        return int(text)
+    value = number(text)
+    if value is None:
+        return None
+    if abs(value) >= 2 * BEYOND:  # to write the digits of 1e999999999 down would take all memory
+        return BEYOND
+    if abs(value) < 1:  # nor are those of 1e-999999999
+        return None if re.search("[1-9]", text.lower().split("e")[0]) else 0
+    exact = Decimal(text.strip())
+    if exact != exact.to_integral_value():
+        return None
+    found = int(exact.to_integral_value())
+    return found if -BEYOND <= found < BEYOND else BEYOND
+
+
+def resembles_number(text: str) -> bool:
+    """Tell whether a text that is no number here is one to other programs.
+
+    Examples
+    --------
+    >>> [resembles_number(text) for text in ("1_000", "٣", "0x10", "Infinity", "1st", "12")]
+    [True, True, True, True, False, False]
+    """
+    if number(text) is not None or missing(text):
+        return False
+    if HEXADECIMAL.fullmatch(text):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

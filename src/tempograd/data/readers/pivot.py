@@ -1,0 +1,518 @@
+"""Tables as tensors: which column is what, and how rows find their series, step, channel and label."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.data.files import gibibytes, refuse_beyond_memory
+from tempograd.data.readers.columns import (
+    BEYOND,
+    Codes,
+    Floats,
+    Table,
+    Text,
+    missing,
+    number,
+    resembles_number,
+    whole,
+)
+from tempograd.errors import DataError, InputError, UnknownNameError, listed, one_line, quote, short_path, warn
+
+# Which column of a table is what: as the user says, else by its name where that leaves no doubt.
+
+FORMATS = ("long", "melted", "wide")
+OBVIOUS = {
+    "id": "id ids series series_id case case_id sample sample_id patient patient_id record record_id recordid",
+    "time": "time t step time_step timestep timestamp date datetime hour hours minute minutes second seconds",
+    "label": "label labels y target class outcome",
+    "variable": "channel variable parameter feature dimension dim",
+    "value": "value values",
+}
+STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user says about a file."""
+
+    format: str | None = None
+    id: str | None = None
+    time: str | None = None
+    label: str | None = None
+    variable: str | None = None
+    value: str | None = None
+    channels: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    align: str | None = None
+    missing: str | None = None
+    labels: bool = True  # whether labels are read at all
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("format", self.format, FORMATS),
+            ("align", self.align, ("time", "order")),
+            ("missing", self.missing, ("error", "mask")),
+        ):
+            if value is not None and (not isinstance(value, str) or value not in known):
+                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, got {quote(value)}.")
+        for name in OBVIOUS:
+            if not isinstance(getattr(self, name), str | None):
+                raise InputError(f"{name} must be the name of a column, got {quote(getattr(self, name))}.")
+        for name in ("channels", "classes"):
+            names = getattr(self, name)
+            if names is not None and len(set(names)) < len(names):
+                raise InputError(f"{name} must be distinct names, got {listed(names)}.")
+
+
+class Roles(NamedTuple):
+    """The form of a table, and the columns with a part of their own; ``values`` are those that hold numbers."""
+
+    format: str
+    id: str | None
+    time: str | None
+    label: str | None
+    variable: str | None
+    values: tuple[str, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the columns that are read as text."""
+        return [name for name in (self.id, self.time, self.label, self.variable) if name is not None]
+
+
+def find_roles(table: Table, asked: Asked) -> Roles:
+    """Decide what every column is; where names do not tell, say which columns there are and how to name them."""
+    found = {role: _column(table, role, getattr(asked, role)) for role in OBVIOUS}
+    form = asked.format or _form(table, found)
+    own, label = found["id"], found["label"]
+    if form == "melted":
+        for role in ("id", "time", "variable", "value"):
+            if found[role] is None and (role != "time" or asked.align != "order"):
+                raise _unclear(table, f"pass {role}= (--{role}) for the column with {_meaning(role)}")
+        return Roles(form, own, found["time"], label, found["variable"], (str(found["value"]),))
+    if form == "wide":
+        return Roles(form, own, None, label, None, _step_columns(table, {own, label}))
+    time = found["time"]
+    if time is None and asked.align != "order":
+        raise _unclear(
+            table,
+            "pass time= (--time) for the column with the time, or align='order' (--align order) where rows "
+            "are in order of time",
+        )
+    return Roles("long", own, time, label, None, _channels(table, asked.channels, {own, time, label}))
+
+
+def _form(table: Table, found: dict[str, str | None]) -> str:
+    if found["variable"] is not None and found["value"] is not None:
+        return "melted"
+    if found["time"] is not None:
+        return "long"
+    others = {found["id"], found["label"], *table.aside}
+    if _counted([name for name in table.columns if name not in others]):
+        return "wide"
+    raise _unclear(
+        table,
+        "pass time= (--time) if a row is one step of a series, or format='wide' (--format wide) if it is a "
+        "whole series",
+    )
+
+
+def _counted(names: Sequence[str]) -> bool:
+    """Tell whether columns are steps, such as t0, t1, t2, by their names alone.
+
+    Examples
+    --------
+    >>> _counted(["t0", "t1", "t2"]), _counted(["1", "2"]), _counted(["a1", "b2"]), _counted(["4.1", "3.9"])
+    (True, True, False, False)
+    """
+    parts = [STEP.fullmatch(name) for name in names]
+    if len(parts) < 2 or None in parts:
+        return False
+    prefixes, numbers = {part[1] for part in parts if part}, [int(part[2]) for part in parts if part]
+    return len(prefixes) == 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _step_columns(table: Table, others: set[str | None]) -> tuple[str, ...]:
+    found = _left(table, others)
+    if not found:
+        raise _unclear(table, "no column is left for a step")
+    return found
+
+
+def _column(table: Table, role: str, asked: str | None) -> str | None:
+    """Return the column of a role: the one asked for, or the only one with an obvious name."""
+    if asked is not None:
+        if asked not in table.columns:
+            raise UnknownNameError(f"column of {short_path(table.path)}", asked, table.columns)
+        return asked
+    likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split()]
+    if role == "label" and {"x", "z"} & {name.lower() for name in table.columns}:
+        likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers
+    if len(likely) > 1 and role in {"id", "time", "label"}:
+        raise DataError(
+            f"{short_path(table.path)}: {' and '.join(map(quote, likely[:2]))} could both be {_meaning(role)}: "
+            f"pass {role}= (--{role})."
+        )
+    return likely[0] if len(likely) == 1 else None
+
+
+def _channels(table: Table, asked: tuple[str, ...] | None, others: set[str | None]) -> tuple[str, ...]:
+    known = set(table.columns)
+    for name in asked or ():
+        if name not in known:
+            raise UnknownNameError(f"column of {short_path(table.path)}", name, table.columns)
+    found = asked or _left(table, others)
+    if not found:
+        raise _unclear(table, "no column is left for a channel")
+    return found
+
+
+def _left(table: Table, others: set[str | None]) -> tuple[str, ...]:
+    """Return the columns without a part of their own."""
+    taken = others | table.aside
+    return tuple(name for name in table.columns if name not in taken)
+
+
+def _unclear(table: Table, what: str) -> DataError:
+    return DataError(f"{short_path(table.path)} has the columns {listed(table.columns, 80)}: {what}.")
+
+
+def _meaning(role: str) -> str:
+    return {
+        "id": "the series' names",
+        "time": "the time",
+        "label": "the labels",
+        "variable": "the channels' names",
+        "value": "the values",
+    }[role]
+
+
+# Which step of its series a row is.
+
+
+class Steps(NamedTuple):
+    """The step of every row, the number of steps, and the steps' names where all series have the same."""
+
+    places: Codes
+    total: int
+    names: tuple[str, ...] | None
+
+
+def place_steps(table: Table, series: Text, time: Text | None, align: str | None, *, named: bool) -> Steps:
+    """Find the step of every row.
+
+    With the sorted distinct times :math:`g_0 < g_1 < …` of the whole file, a row at time :math:`g_k` is step
+    :math:`k` (``align="time"``), or it is the :math:`k`-th of its own series (``align="order"``). Where every
+    series has the first few times and no gap, both say the same; otherwise the user has to choose.
+    """
+    if time is None:
+        return _in_order(series.codes)
+    moments, labels = _moments(table, time)
+    grid, first, ranked = np.unique(moments, return_index=True, return_inverse=True)
+    places = ranked[time.codes]
+    keys, inverse = np.unique(series.codes * len(grid) + places, return_inverse=True)
+    owners, filled = keys // len(grid), keys % len(grid)
+    starts = np.searchsorted(owners, np.arange(len(series.texts)))
+    ranks = np.arange(len(keys)) - starts[owners]
+    if align == "time" or bool((ranks == filled).all()):
+        return Steps(places, len(grid), tuple(labels[code] for code in first))
+    if align == "order":
+        return Steps(ranks[inverse], int(ranks.max()) + 1, None)
+    gap = int(np.flatnonzero(ranks != filled)[0])
+    whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
+    raise InputError(
+        f"{short_path(table.path)}: {whose} has no row for time {one_line(labels[first[ranks[gap]]], 20)}, which "
+        "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
+        "if the k-th row of each series is its step k."
+    )
+
+
+def _in_order(codes: Codes) -> Steps:
+    """Count the rows of each series as they come."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(int(codes.max()) + 1))
+    places = np.empty_like(codes)
+    places[order] = np.arange(len(codes)) - starts[codes[order]]
+    return Steps(places, int(places.max()) + 1, None)
+
+
+def _moments(table: Table, time: Text) -> tuple[Floats | Codes, list[str]]:
+    """Return the distinct times as numbers, and as the texts that people will read."""
+    integers = [moment for moment in map(whole, time.texts) if moment is not None and moment != BEYOND]
+    if len(integers) == len(time.texts):  # to the last digit: nanoseconds since 1970 are more than 2^53
+        return np.array(integers, np.int64), list(map(str, integers))
+    found = [number(text) for text in time.texts]
+    if None in found:
+        return np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
+    numbers = np.array(found, np.float64)
+    for code in np.flatnonzero(~np.isfinite(numbers)):
+        raise table.fault(time.row(int(code)), f"the time is {quote(time.texts[code])}, which is no finite number")
+    return numbers, [_written(float(moment)) for moment in numbers]
+
+
+def _written(moment: float) -> str:
+    """Write a time with 15 digits, and with all of them where it takes more to tell it from others.
+
+    Examples
+    --------
+    >>> _written(0.1), _written(1700000000.1234567)
+    ('0.1', '1700000000.1234567')
+    """
+    short = f"{moment:.15g}"
+    return short if float(short) == moment else repr(moment)
+
+
+def _date(table: Table, time: Text, code: int) -> float:
+    text = time.texts[code]
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        if number(text) is not None:  # the one that is no number is at fault
+            code = next(code for code, other in enumerate(time.texts) if number(other) is None)
+        raise _no_time(table, time, code) from None
+    # a local clock would jump twice a year
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _no_time(table: Table, time: Text, code: int) -> DataError:
+    if missing(time.texts[code]):
+        return table.fault(time.row(code), "the time is missing")
+    return table.fault(
+        time.row(code),
+        f"the time is {quote(time.texts[code])}: all must be numbers, or all dates such as 2026-01-31 or "
+        "2026-01-31T12:00",
+    )
+
+
+# Labels as numbers: classes as they are, text in sorted order, real values for a regression.
+
+Numbers = NDArray[Any]  # int64 or float64
+Fault = Callable[[int, str], DataError]
+"""Says what is wrong with the distinct label of a number, with its place in the file."""
+
+
+class Labels(NamedTuple):
+    """One label per series or per step, int64 or float64, and the names of the classes where they are text."""
+
+    y: Numbers
+    classes: tuple[str, ...] | None
+
+
+def read_labels(
+    table: Table, label: Text, series: Text, steps: Steps, classes: Sequence[str] | None = None
+) -> Labels:
+    """Read a column of labels: one per series where they never change within one, else one per step.
+
+    Steps that a series does not have get class 0, or 0.0; its mask leaves them out.
+    """
+    for code, text in enumerate(label.texts):
+        if missing(text):
+            raise table.fault(label.row(code), "the label is missing")
+    numbers, names = as_numbers(
+        label.texts, classes, short_path(table.path), lambda code, what: table.fault(label.row(code), what)
+    )
+    values = numbers[label.codes]
+    count = len(series.texts)
+    y = np.zeros(count, values.dtype)
+    y[series.codes] = values
+    if not np.array_equal(y[series.codes], values):
+        y = np.zeros((count, steps.total), values.dtype)
+        y[series.codes, steps.places] = values
+    return Labels(y, names)
+
+
+def as_numbers(
+    texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault
+) -> tuple[Numbers, tuple[str, ...] | None]:
+    """Return the distinct labels as numbers, with the names of the classes where they were text.
+
+    Whole numbers from 0 up are classes, other numbers values of a regression; text and negative numbers such as
+    -1 and 1 are classes in sorted order. ``classes`` fixes the order for all of them.
+
+    Examples
+    --------
+    >>> as_numbers(["sick", "healthy"], None, "a file", lambda code, what: DataError(what))
+    (array([1, 0]), ('healthy', 'sick'))
+    >>> as_numbers(["2", "0"], None, "a file", lambda code, what: DataError(what))
+    (array([2, 0]), None)
+    """
+    texts = [text.strip() for text in texts]
+    if classes is not None:
+        return _sorted_labels(texts, [str(name) for name in classes], where)
+    for code, text in enumerate(texts):
+        if resembles_number(text):
+            raise fault(
+                code,
+                f"the label is {quote(text)}, which is no number in decimal digits: write it as one, or pass "
+                "classes= (--classes) if it is the name of a class",
+            )
+    values = [number(text) for text in texts]
+    if None in values:
+        return _sorted_labels(texts, sorted(set(texts)), where)
+    found = [whole(text) for text in texts]
+    if None in found:
+        return _real(texts, fault), None
+    return _whole(texts, [integer for integer in found if integer is not None], where, fault)
+
+
+def _real(texts: Sequence[str], fault: Fault) -> NDArray[np.float64]:
+    values = np.array([number(text) for text in texts], np.float64)
+    for code in np.flatnonzero(~np.isfinite(values)):
+        raise fault(int(code), f"the label is {one_line(texts[int(code)])}, which is no finite number")
+    return values
+
+
+def _whole(
+    texts: Sequence[str], found: Sequence[int], where: str, fault: Fault
+) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
+    """Return classes, exactly."""
+    if BEYOND in found:
+        code = found.index(BEYOND)
+        raise fault(
+            code,
+            f"the label is {one_line(texts[code])}: labels that are all whole numbers are classes, which end at "
+            f"{BEYOND - 1}; divide values of a regression by a constant, or name classes with classes=",
+        )
+    distinct = sorted(set(found))
+    if distinct[0] < 0:
+        rank = {integer: number for number, integer in enumerate(distinct)}
+        written = dict(zip(reversed(found), reversed(texts), strict=True))  # as each stands in the file first
+        return np.array([rank[integer] for integer in found]), tuple(written[integer] for integer in distinct)
+    if distinct[0] > 0 and len(distinct) > 1:
+        some = listed(distinct, 60)
+        warn(
+            f"{where}: labels {some} are taken as the numbers of the model's outputs, which begin with 0: pass "
+            f"classes={some.replace(' ', '')} (--classes) if {distinct[0]} is its first."
+        )
+    return np.array(found, np.int64), None
+
+
+def _sorted_labels(
+    texts: Sequence[str], classes: Sequence[str], where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    rank = {name: number for number, name in enumerate(classes)}
+    for text in texts:
+        if text not in rank:
+            raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(classes)}.")
+    return np.array([rank[text] for text in texts]), tuple(classes)
+
+
+# Tables as tensors: rows find their series, their step and their channel.
+
+MANY, SPARSE = 10**8, 1000
+"""Beyond so many cells, a file must fill one of so many: others are built in vain."""
+ORDER = "pass align='order' (--align order) where series have times of their own, or cut the file"
+Cells = NDArray[np.float32]
+
+
+class Arrays(NamedTuple):
+    """The content of a file: values (series, time, channel), NaN where there is none, and its names."""
+
+    x: Cells
+    channels: tuple[str, ...] | None
+    times: tuple[str, ...] | None
+    names: list[str] | None
+    labels: Labels | None
+
+
+def from_table(table: Table, asked: Asked) -> Arrays:
+    """Read a table of any form."""
+    roles = find_roles(table, asked)
+    wanted = roles.texts if asked.labels else [name for name in roles.texts if name != roles.label]
+    texts, values = table.read(wanted, roles.values)
+    for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
+        if column is not None and "" in texts[column].texts:
+            raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
+    if roles.format == "wide":
+        return _wide(table, roles, asked, texts, values)
+    series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
+    time = texts[roles.time] if roles.time else None
+    steps = place_steps(table, series, time, asked.align, named=roles.id is not None)
+    variable, channels = np.zeros_like(series.codes), roles.values
+    if roles.format == "melted":
+        variable, channels = _variables(table, texts[str(roles.variable)], asked.channels)
+    cells = empty(table.path, (len(series.texts), steps.total, len(channels)), values.size, ORDER)
+    if roles.format == "melted":
+        _refuse_twice(table, series, steps, variable, len(channels))
+        rows = np.flatnonzero(variable < len(channels))  # the others are of channels that nobody asked for
+        cells[series.codes[rows], steps.places[rows], variable[rows]] = values[rows, 0]
+    else:
+        _refuse_twice(table, series, steps, variable, 1)
+        cells[series.codes, steps.places] = values
+    labels = None
+    if roles.label and asked.labels:
+        labels = read_labels(table, texts[roles.label], series, steps, asked.classes)
+    return Arrays(cells, channels, steps.names, series.texts if roles.id else None, labels)
+
+
+def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> Cells:
+    """Make room for (series, time, channel) if there is any, and if the values of the file need that much."""
+    series, steps, channels = shape
+    count = series * steps * channels
+    what = f"a table of {series} series × {steps} steps × {channels} channel{'' if channels == 1 else 's'}"
+    size = 6 * count  # single precision, and a mask made of a mask
+    if count > MANY and count > SPARSE * values:
+        raise DataError(
+            f"{short_path(path)}: {what} takes {gibibytes(size)} of memory for {values} values: {remedy}."
+        )
+    refuse_beyond_memory(path, size, what, remedy)
+    return np.full(shape, np.nan, np.float32)
+
+
+def _wide(table: Table, roles: Roles, asked: Asked, texts: dict[str, Text], values: Floats) -> Arrays:
+    if asked.channels is not None and len(asked.channels) != 1:
+        raise DataError(
+            f"{short_path(table.path)} has one row per series, and so one channel: name one in channels=, got "
+            f"{listed(asked.channels)}."
+        )
+    names = None
+    if roles.id:
+        series = texts[roles.id]
+        if len(series.texts) < len(values):
+            row = next(row for row, code in enumerate(series.codes) if code < row)
+            raise table.fault(row, f"the series {quote(series.texts[series.codes[row]])} is there twice")
+        names = series.texts
+    labels = None
+    if roles.label and asked.labels:
+        rows = np.arange(len(values))
+        own = Text(rows, [str(row) for row in rows])
+        steps = Steps(np.zeros(len(values), np.int64), 1, None)
+        labels = read_labels(table, texts[roles.label], own, steps, asked.classes)
+    return Arrays(values[:, :, None].astype(np.float32), asked.channels, roles.values, names, labels)
+
+
+def _variables(table: Table, variable: Text, asked: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:
+    """Return the channel of every row and the channels' names, sorted unless somebody says otherwise.
+
+    Sorted, since the order of rows may differ between two files of the same channels.
+    """
+    known = set(variable.texts)
+    for name in asked or ():
+        if name not in known:
+            raise UnknownNameError(f"channel of {short_path(table.path)}", name, variable.texts)
+    channels = asked or tuple(sorted(variable.texts))
+    rank = {name: number for number, name in enumerate(channels)}
+    ranks = np.array([rank.get(name, len(channels)) for name in variable.texts])
+    return ranks[variable.codes], channels
+
+
+def _refuse_twice(table: Table, series: Text, steps: Steps, variable: Codes, channels: int) -> None:
+    """Refuse two rows for the same cell; rows of channels that nobody asked for may be anything."""
+    rows = np.flatnonzero(variable < channels)
+    keys = ((series.codes * steps.total + steps.places) * channels + variable)[rows]
+    _, first = np.unique(keys, return_index=True)
+    if len(first) == len(keys):
+        return
+    row = int(rows[np.setdiff1d(np.arange(len(keys)), first)[0]])
+    whose = f"series {quote(series.texts[series.codes[row]])}" if series.texts != [""] else "the only series"
+    raise table.fault(
+        row,
+        f"{whose} has this time twice{' for this channel' if channels > 1 else ''}; if there are more series than "
+        "that, pass id= (--id) for the column with their names",
+    )

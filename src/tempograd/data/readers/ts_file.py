@@ -1,0 +1,133 @@
+"""The ``.ts`` text format of the UEA and UCR archives: ``dimension:dimension:label``, one series per line."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tempograd._utils.progress import progress
+from tempograd.data.files import lines, open_text
+from tempograd.data.readers.columns import LARGEST, Coder, Floats, missing, number, numbers
+from tempograd.data.readers.pivot import Arrays, Asked, Labels, as_numbers, empty
+from tempograd.errors import DataError, quote, short_path
+
+
+class _Header(NamedTuple):
+    """What the lines with @ say: where @data is, whether a label comes last, all classes, how many dimensions."""
+
+    line: int
+    labelled: bool = False
+    classes: tuple[str, ...] | None = None
+    dimensions: int | None = None
+
+
+def from_ts(path: Path, asked: Asked) -> Arrays:
+    """Read a file; dimensions may differ in length, and the shorter ones end in missing values."""
+    series: list[list[Floats]] = []
+    labels: list[str] = []
+    found_in: list[int] = []
+    with open_text(path) as file, progress(path.stat().st_size, f"read {path.name}") as advance:
+        text_lines = enumerate(lines(path, file), start=1)
+        header = _read_header(path, text_lines)
+        dimensions = header.dimensions
+        for place, line in text_lines:
+            text = line.strip()
+            if not text or text.startswith("#"):
+                continue
+            parts = text.split(":")
+            if header.labelled:
+                labels.append(parts.pop().strip())
+                found_in.append(place)
+            if not parts or len(parts) != (dimensions or len(parts)):
+                raise _fault(path, place, f"{len(parts)} dimensions instead of {dimensions or 'at least one'}")
+            dimensions = len(parts)
+            series.append([_values(path, place, part) for part in parts])
+            advance(len(line))
+    if not series:
+        raise DataError(f"{short_path(path)} holds no series after its line @data.")
+    lengths = [len(values) for dimensions in series for values in dimensions]
+    shape = (len(series), max(lengths), len(series[0]))
+    x = empty(path, shape, sum(lengths), "put very long series into a file of their own")
+    for row, dimensions_of in enumerate(series):
+        for channel, values in enumerate(dimensions_of):
+            x[row, : len(values), channel] = values
+    return Arrays(x, asked.channels, None, None, _labels(path, labels, found_in, header, asked))
+
+
+def _read_header(path: Path, text_lines: Iterator[tuple[int, str]]) -> _Header:
+    header = _Header(0)
+    for place, line in text_lines:
+        text = line.strip()
+        key, *rest = text.split() or [""]
+        if key.lower() == "@data":
+            return header._replace(line=place)
+        if text and text[0] not in "@#":
+            raise _fault(path, place, "a series before the line @data, which must come first")
+        header = _said(path, place, header, key.lower(), rest)
+    raise DataError(f"{short_path(path)} has no line @data, after which a .ts file holds its series.")
+
+
+def _said(path: Path, line: int, header: _Header, key: str, rest: list[str]) -> _Header:
+    """Take in a line of the header; a wrong word there would turn labels into values."""
+    if key in {"@classlabel", "@targetlabel"}:
+        return header._replace(labelled=_flag(path, line, key, rest), classes=tuple(rest[1:]) or None)
+    if key == "@timestamps" and _flag(path, line, key, rest):
+        raise _fault(path, line, "values with time stamps are not read: write a long .csv instead")
+    if key == "@univariate" and _flag(path, line, key, rest):
+        return header._replace(dimensions=1)
+    if key in {"@dimension", "@dimensions"}:
+        count = rest[0] if len(rest) == 1 else ""
+        if not re.fullmatch("[1-9][0-9]{0,17}", count):
+            raise _fault(path, line, f"{key} must be a whole number, got {quote(' '.join(rest))}")
+        return header._replace(dimensions=int(count))
+    return header
+
+
+def _flag(path: Path, line: int, key: str, rest: list[str]) -> bool:
+    word = rest[0].lower() if rest else ""
+    if word not in {"true", "false"}:
+        raise _fault(path, line, f"{key} must be true or false, got {quote(word)}")
+    return word == "true"
+
+
+def _values(path: Path, line: int, part: str) -> Floats:
+    cells = part.replace("?", "nan").split(",")
+    values = None if "" in cells else numbers(cells)
+    if values is None:
+        wrong = next(cell for cell in cells if not cell.strip() or not (missing(cell) or _is_number(cell)))
+        raise _fault(path, line, f"{quote(wrong.strip())} is no number")
+    for value in values[np.abs(values) > LARGEST]:
+        raise _fault(path, line, f"{value:g} is no finite number in single precision")
+    return values
+
+
+def _is_number(cell: str) -> bool:
+    return number(cell) is not None
+
+
+def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, asked: Asked) -> Labels | None:
+    if not header.labelled or not asked.labels:
+        return None
+    coder = Coder()
+    codes = coder.codes(labels)
+    distinct = list(coder)
+    values, names = as_numbers(
+        distinct,
+        asked.classes or _ordered(header.classes),
+        short_path(path),
+        lambda code, what: _fault(path, lines[labels.index(distinct[code])], what),
+    )
+    return Labels(values[codes], names)
+
+
+def _ordered(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Sort all classes that a header names: by value where they are numbers, else by letters."""
+    if classes is None:
+        return None
+    return tuple(sorted(classes, key=float if all(map(_is_number, classes)) else None))
+
+
+def _fault(path: Path, line: int, what: str) -> DataError:
+    return DataError(f"{short_path(path)}, line {line}: {what}.")

@@ -1,0 +1,380 @@
+"""Work beside the model on a GPU: blocks prepared ahead, results on their way home, recorded passes."""
+
+import gc
+import threading
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as nn_module
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from tempograd.engine.model import Model, owner, rounding, undisturbed_by_others
+
+# Small passes of a model on a GPU, recorded once and played back, since launching them costs more than computing.
+#
+# A pass over one series launches hundreds of tiny kernels, and the host needs several times as long to launch them
+# as the device to run them. A CUDA graph launches all of them at once. A recording repeats kernels and addresses,
+# nothing else, so it is only made of, and only used for, a model that is known to do the same again:
+#
+# - it is an ``nn.Module`` without hooks whose attributes are plain data, and they, the addresses of its tensors
+# and
+#   torch's settings are what they were;
+# - a trial pass waits for nothing, reads nothing from the host, draws no random numbers, and changes no tensor and
+#   no attribute;
+# - the first playback gives what the trial gave.
+#
+# In any other case the pass runs as usual. New weights at the old addresses, as an optimiser leaves them, are read
+# by the playback. Recordings go with the model.
+
+Tensors = tuple[Tensor, ...]
+CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
+SHARE = 0.002  # of the device's memory that a recording may keep
+KEPT = 8  # recordings, or reasons for none, per model
+PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+SYNC = "called a synchronizing CUDA operation"
+
+_known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _Recording | bool]]"
+_known = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
+
+
+class UnrecordableError(Exception):
+    """Something that a recording cannot repeat, or that cannot be compared with what it will be later."""
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
+    """Notes whether a tensor on the host takes part: a playback would read the same place, whatever is there."""
+
+    beside = False
+
+    def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = (part for part in tree_leaves((args, kwargs, result)) if isinstance(part, Tensor))
+        self.beside = self.beside or not all(tensor.is_cuda for tensor in tensors)
+        return result
+
+
+class _Recording:
+    def __init__(self, graph: "torch.cuda.CUDAGraph", inputs: Tensors, outputs: Tensors) -> None:
+        self.graph, self.inputs, self.outputs = graph, inputs, outputs
+
+    def play(self, inputs: Tensors) -> Tensors:
+        for mine, given in zip(self.inputs, inputs, strict=True):
+            mine.copy_(given)
+        self.graph.replay()
+        return tuple(output.clone() for output in self.outputs)
+
+
+def replay(
+    model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool = True
+) -> Tensors | None:
+    """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
+
+    ``work`` must be a function of the model, of ``kind`` and of its inputs alone. The second pass of a kind is
+    recorded. ``asked=False`` says that the model is not asked: its recording is then good whatever became of it.
+    """
+    module = owner(model)
+    if module is None or not inputs[0].is_cuda or not _undisturbed():
+        return None
+    with _lock:  # a recording has one place for its inputs, and two threads may play it
+        return _replay(model, module, kind, work, inputs, asked=asked)
+
+
+def _replay(
+    model: Model, module: nn.Module, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool
+) -> Tensors | None:
+    try:
+        state = plain_state(module) if asked else None
+        shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
+        key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
+        known = _known.setdefault(module, OrderedDict())
+    except (UnrecordableError, TypeError):  # the last of a model that cannot be hashed
+        return None
+    found = known.get(key)
+    if found is None:
+        known[key] = True  # seen once
+    elif found is True:
+        known[key] = found = _record(module, state, work, inputs) or False
+    known.move_to_end(key)
+    while len(known) > KEPT:
+        known.popitem(last=False)
+    return found.play(inputs) if isinstance(found, _Recording) else None
+
+
+def forget() -> None:
+    """Drop all recordings."""
+    _known.clear()
+
+
+def _record(
+    module: nn.Module, state: Hashable, work: Callable[..., Tensors], inputs: Tensors
+) -> _Recording | None:
+    device = inputs[0].device
+    stream, current = _stream(device), torch.cuda.current_stream(device)
+    static = tuple(tensor.clone() for tensor in inputs)
+    stream.wait_stream(current)
+    try:
+        with torch.cuda.stream(stream):
+            expected = _trial(module, state, lambda: work(*static))
+            recording = None if expected is None else _capture(stream, work, static)
+            if recording is not None and expected is not None:
+                played = recording.play(inputs)
+                recording = recording if all(map(_alike, played, expected)) else None
+    except UnrecordableError:
+        return None
+    finally:
+        current.wait_stream(stream)
+    return recording
+
+
+def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> Tensors | None:
+    """Run the pass, and return None if it did what a recording cannot repeat."""
+    tensors = [*module.parameters(), *module.buffers()]
+    before = [tensor._version for tensor in tensors], torch.get_rng_state(), torch.cuda.get_rng_state()
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            with _Watch() as watch:  # type: ignore[no-untyped-call]
+                result = work()
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+    waited = any(SYNC in str(warning.message) for warning in heard)
+    random = not torch.equal(before[1], torch.get_rng_state())
+    random |= not torch.equal(before[2], torch.cuda.get_rng_state())
+    changed = before[0] != [tensor._version for tensor in tensors]
+    changed |= state is not None and plain_state(module) != state
+    return None if waited or watch.beside or random or changed else result
+
+
+def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _Recording | None:
+    free = torch.cuda.mem_get_info(stream.device)
+    if free[0] < 2 * SHARE * free[1]:  # what torch keeps for later cannot be used or freed while it records
+        torch.cuda.empty_cache()
+        free = torch.cuda.mem_get_info(stream.device)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with _own_generator(stream.device), _no_collection(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # where the pass fails at once
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                outputs = work(*static)
+            finally:
+                graph.capture_end()
+    except (RuntimeError, AttributeError):  # the last where torch is too old; the plain way remains
+        return None
+    taken = free[0] - torch.cuda.mem_get_info(stream.device)[0]
+    return _Recording(graph, static, outputs) if taken <= SHARE * free[1] else None
+
+
+@contextmanager
+def _own_generator(device: torch.device) -> Iterator[None]:
+    """Lend the recording a random state of its own: one that fails leaves it unusable."""
+    generator = torch.cuda.default_generators[device.index or 0]
+    mine = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(generator.clone_state())
+    try:
+        yield
+    finally:
+        generator.graphsafe_set_state(mine)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from freeing device memory half-way through a recording."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _alike(found: Tensor, expected: Tensor) -> bool:
+    size = float(expected.abs().amax().nan_to_num(1.0)) if expected.numel() else 0.0
+    return torch.allclose(found, expected, rtol=1e-3, atol=1e-4 * size, equal_nan=True)
+
+
+def _undisturbed() -> bool:
+    """Tell whether nothing but the model decides what a pass does."""
+    modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
+    hooked = nn_module._global_forward_hooks or nn_module._global_backward_hooks or not undisturbed_by_others()
+    watched = modes > 0 or bool(hooked)
+    casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
+    return not (watched or casts or torch.cuda.is_current_stream_capturing())
+
+
+def _settings() -> Hashable:
+    """Return the settings that choose kernels."""
+    cudnn, stream = torch.backends.cudnn, torch.cuda.current_stream()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, deterministic, rounding(), stream.cuda_stream
+
+
+def plain_state(module: nn.Module) -> Hashable:
+    """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
+    parts: list[Any] = []
+    for part in module.modules():
+        mine = part.__dict__
+        if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
+            raise UnrecordableError
+        if any(mine[name] for name in HOOKS):
+            raise UnrecordableError
+        parts += [id(part), type(part), type(part).forward, *mine["_modules"]]
+        for name, value in mine.items():
+            if name not in USUAL:
+                parts += [name, value if type(value) in PLAIN else _plain(value)]
+    return tuple(parts)
+
+
+def _plain(value: Any) -> Hashable:
+    if isinstance(value, Tensor):
+        return value.data_ptr(), value.shape, value.stride(), value.dtype
+    if isinstance(value, dict):
+        return (*value, *map(_plain, value.values()))
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return tuple(map(_plain, value))
+    if isinstance(value, weakref.ref):
+        return id(value())
+    function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
+    if not function and not isinstance(value, tuple(PLAIN)):
+        raise UnrecordableError
+    return value  # type: ignore[no-any-return]
+
+
+@lru_cache
+def _stream(device: torch.device) -> "torch.cuda.Stream":
+    """One stream for all recordings: libraries keep a workspace per stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no types here
+
+
+# A few numbers from the device that the host need not wait for until it asks.
+
+
+class Later:
+    """Starts the copy of numbers to the host; asking for them waits for the copy, not for later work.
+
+    Examples
+    --------
+    >>> bool(Later(torch.tensor(True)))
+    True
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._event: torch.cuda.Event | None = None
+        self._numbers = numbers
+        if numbers.is_cuda:
+            self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._numbers.copy_(numbers, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here
+            self._event.record()
+
+    def __bool__(self) -> bool:
+        return bool(self._arrived())
+
+    def tolist(self) -> list[float]:
+        """Return all of them."""
+        return list(self._arrived().tolist())
+
+    def cpu(self) -> Tensor:
+        """Return them as a tensor on the host."""
+        return self._arrived()
+
+    def _arrived(self) -> Tensor:
+        if self._event is not None:
+            self._event.synchronize()
+        return self._numbers
+
+
+# Work beside the model: the next block is prepared, and results travel home, while the device is busy.
+#
+# On a CPU nothing runs beside anything else, so everything here happens at once.
+
+Prepared = TypeVar("Prepared")
+
+
+class Ahead(Generic[Prepared]):
+    """Prepares a block of series on a stream of its own while the model computes on the one before.
+
+    What was prepared is freed into that stream's memory, so the next preparation may begin only when the model
+    is done with the block before: :meth:`take` notes that moment.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = _side_stream(device) if device.type == "cuda" else None
+        self._free: torch.cuda.Event | None = None
+        self._waiting: tuple[Hashable, Prepared] | None = None
+
+    def take(self, key: Hashable, make: Callable[[], Prepared]) -> Prepared:
+        """Return what was prepared under ``key``, or make it now; what was prepared for others is dropped."""
+        ready, self._waiting = self._waiting, None
+        if self._stream is not None:
+            current = torch.cuda.current_stream(self._device)
+            current.wait_stream(self._stream)
+            self._free = current.record_event()
+        return ready[1] if ready is not None and ready[0] == key else make()
+
+    def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> None:
+        """Make something for later, once the work sent before the last :meth:`take` is done."""
+        with self._beside():
+            self._waiting = key, make()
+
+    def _beside(self) -> AbstractContextManager[object]:
+        if self._stream is None:
+            return nullcontext()
+        if self._free is not None:
+            self._stream.wait_event(self._free)
+        return torch.cuda.stream(self._stream)
+
+
+class Landing:
+    """Writes results where they belong, one block late where they come from another device.
+
+    To copy at once would make the host wait for the device, and then the device for the host.
+    """
+
+    def __init__(self) -> None:
+        self._flying: list[tuple[Tensor, slice | Tensor, Tensor, torch.cuda.Event]] = []
+        self._new = 0
+
+    def put(self, whole: Tensor, rows: slice | Tensor, part: Tensor) -> None:
+        """Write ``part`` into ``whole[rows]``, at the latest when :meth:`land` is called."""
+        if whole.is_cuda or not part.is_cuda:
+            whole[rows] = part.to(whole)
+            return
+        copy = torch.empty(part.shape, dtype=whole.dtype, pin_memory=True)
+        copy.copy_(part, non_blocking=True)
+        self._new += 1
+        self._flying.append((whole, rows, copy, torch.cuda.current_stream(part.device).record_event()))
+
+    def land(self, *, earlier: bool = False) -> None:
+        """Wait for all results, or for those alone that were there when somebody last waited."""
+        keep, self._new = self._new if earlier else 0, 0
+        while len(self._flying) > keep:
+            whole, rows, copy, event = self._flying.pop(0)
+            event.synchronize()
+            whole[rows] = copy
+
+
+@lru_cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """One stream per device, since each keeps the memory that it once used.
+
+    Of high priority: many small kernels would otherwise wait for one large one of the model each.
+    """
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]  # torch has no types here

@@ -1,0 +1,390 @@
+"""Weighted means over path points, with their errors, and with less noise where the passes can explain it."""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tempograd.engine.cuda import CELLS, Tensors, replay
+from tempograd.engine.model import Model, exact
+
+# A weighted mean over path points, with its standard error, in one pass.
+#
+# The points of a series are ordered along the path, so their gradients carry a trend that is not noise.
+# With :math:`z_i = v_i (y_i - \hat y)`, the residual of point :math:`i` with weight :math:`v_i`, the
+# variance of the mean :math:`\hat y = \sum v_i y_i / \sum v_i` is estimated from pairs of neighbours,
+#
+# .. math:: \widehat{\mathrm{var}}(\hat y) = \frac{n}{n - 1} \,
+#     \frac{\sum_j (z_{2j+1} - z_{2j})^2}{(\sum_i v_i)^2}, \qquad n = \frac{(\sum v_i)^2}{\sum v_i^2},
+#
+# in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual
+# estimate of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
+
+
+class Estimate(NamedTuple):
+    """Per cell: the mean, its standard error, how many points counted, and how many they are worth."""
+
+    mean: Tensor
+    error: Tensor
+    points: Tensor
+    effective: Tensor
+
+
+class WeightedMean:
+    """Accumulates points, piece by piece in path order; ``errors=False`` leaves the error out (it is 0 then)."""
+
+    def __init__(self, *, errors: bool = True) -> None:
+        self._errors = errors
+        self._sums: list[Tensor] = []
+        self._pairs: list[tuple[Tensor, Tensor]] = []  # differences of weighted values and of weights
+        self._single: tuple[Tensor, Tensor] | None = None
+
+    def add(self, y: Tensor, weight: Tensor | None = None, free: Tensor | None = None) -> None:
+        """Take points.
+
+        Parameters
+        ----------
+        y : Tensor of shape (series, points, time, channel)
+        weight : Tensor that broadcasts to (series, points), optional
+            By default all points weigh the same.
+        free : Tensor like ``y``, optional
+            1 for the cells each point counts for, 0 for others; by default all count.
+        """
+        count = torch.full_like(y[:, 0], y.shape[1]) if free is None else free.sum(1)
+        v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if free is None else free, [count, count]
+        if weight is not None:
+            v = weight[..., None, None] * v
+            sums = [v.sum(1), _squares(v)]
+        p = torch.mul(y, v, out=torch.empty(y.shape, dtype=y.dtype, device=y.device))  # whatever y's layout
+        parts = [p.sum(1), *sums, count]
+        self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
+        if self._errors:
+            self._pair(p, v)
+
+    def result(self) -> Estimate:
+        """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
+        if self._single is not None:
+            self._pairs.append(self._single)
+        total, weight, squares, points = self._sums
+        weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
+        mean = total / weight
+        residuals = (torch.addcmul(dp, dv, mean[:, None], value=-1) for dp, dv in self._pairs)
+        spread = sum((_squares(residual) for residual in residuals), torch.zeros_like(mean))
+        effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
+        error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
+        return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
+
+    def _pair(self, p: Tensor, v: Tensor) -> None:
+        """Take differences of neighbours; a point left over waits for the next piece."""
+        if self._single is not None:
+            p, v = torch.cat([self._single[0], p], 1), torch.cat([self._single[1], v], 1)
+        even = p.shape[1] // 2 * 2
+        self._single = (p[:, even:], v[:, even:]) if even < p.shape[1] else None
+        self._pairs.append((p[:, 1:even:2] - p[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2]))
+
+
+def _squares(part: Tensor) -> Tensor:
+    """Sum of squares over the points; on a GPU without writing the squares down, which is slower on a CPU."""
+    if not part.is_cuda:
+        return part.square().sum(1)
+    norm: Tensor = torch.linalg.vector_norm(part, dim=1)
+    return norm.square_()
+
+
+# A weighted mean over path points, less the noise that numbers which come with the passes can explain.
+#
+# Let :math:`y_i` be the effects of point :math:`i` at position :math:`\alpha_i` with weight :math:`v_i` (0 for the
+# cells it holds), :math:`d_i` their sum over the cells that move, and :math:`F_i` the score there. Along the path
+# of one mask :math:`d = \mathrm dF / \mathrm d\alpha`, so by parts these have mean 0 for every mask:
+#
+# .. math:: e_{i1} = \alpha_i - \tfrac12, \qquad e_{i2} = \alpha_i d_i - (F(x) - F_i), \qquad
+#     e_{i3} = \alpha_i^2 d_i - 2 \alpha_i (F(x) - F_i).
+#
+# Where effects are large because the model is steep there, :math:`e_2` and :math:`e_3` are large too. Each cell's
+# effects are regressed on all three, with weights :math:`v^2` and slopes :math:`\beta` drawn towards 0 (ridge):
+#
+# .. math:: \hat y = \frac{\sum v_i (y_i - \beta^\top e_i)}{\sum v_i}, \qquad
+#     \widehat{\mathrm{var}} = \frac{n}{n - 1 - k}\,\frac{\sum v_i^2 r_i^2}{(\sum v_i)^2}\,(1 + \ell), \qquad
+#     n = \frac{(\sum v_i)^2}{\sum v_i^2},
+#
+# with residuals :math:`r`, :math:`k` slopes in use and the leverage :math:`\ell` of :math:`e = 0`. Two things
+# widen the error where a model is steep. A few points that hit the steep places pull the fit towards themselves:
+# errors are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And a
+# run that missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0. How
+# far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of
+# :math:`\alpha^2` 1/3), is about the slope that is missing, and it counts by a cell's share in the way of all that
+# move.
+
+RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
+NOISE = 0.85  # standard errors that the mean of a control may be from 0
+WIDER = 3.0  # standard errors per missing part
+TINY = 1e-30
+
+
+class ControlledMean:
+    """Accumulates points piece by piece; the mean is that of the effects, gradient times way."""
+
+    def __init__(self, way: Tensor, model: Model | None = None) -> None:
+        """Start with how far each cell moves, (series, time, channel).
+
+        With a model, the work on a few series is recorded with its passes, since it is launched as slowly.
+        """
+        self._way, self._model = way, model
+        self._sums: list[Tensor] = []
+        self._unit: Tensor | None = None  # size of a series' effects
+        self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
+        self._controls = 0
+
+    def add(
+        self, gradient: Tensor, weight: Tensor | None, free: Tensor, position: Tensor, gap: Tensor | None
+    ) -> None:
+        """Take points.
+
+        Parameters
+        ----------
+        gradient, free : Tensor of shape (series, points, time, channel)
+        weight : Tensor of shape (series, points), optional
+        position : Tensor that broadcasts to (series, points)
+            0 at the baseline, 1 at the input.
+        gap : Tensor of shape (series, points), optional
+            Score of the input minus that of each point; without it only the position is used.
+        """
+        self._controls = 1 if gap is None else 3
+        self._flush()
+        names = tuple(name for name, part in (("weight", weight), ("gap", gap)) if part is not None)
+        parts = [part for part in (weight, gap) if part is not None]
+        self._waiting = names, (gradient, free, position, *parts)
+        if self._sums or self._model is None or gradient.numel() > CELLS:
+            self._flush()
+
+    def take(self, rows: Tensor) -> None:
+        """Go on with some of the series."""
+        self._flush()
+        self._way, self._sums = self._way[rows], [part[rows] for part in self._sums]
+        self._unit = None if self._unit is None else self._unit[rows]
+
+    def result(self) -> Estimate:
+        """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
+        k = self._controls
+        if self._waiting is not None and self._model is not None:
+            names, parts = self._waiting
+
+            def work(way: Tensor, *inputs: Tensor) -> Tensors:
+                with exact(way.device):
+                    *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
+                    return _estimate(k, way, unit, sums)
+
+            found = replay(self._model, ("controlled", names), work, (self._way, *parts), asked=False)
+            if found is not None:
+                return Estimate(*found)
+        self._flush()
+        if self._unit is None:
+            raise RuntimeError("There are no points yet.")
+        return Estimate(*_estimate(k, self._way, self._unit, self._sums))
+
+    def _flush(self) -> None:
+        """Take the points that waited for the result, where all of it could have been recorded as one."""
+        if self._waiting is None:
+            return
+        names, parts = self._waiting
+        self._waiting = None
+        given = dict(zip(names, parts[3:], strict=True))
+        with exact(self._way.device):
+            *new, unit = _sums(self._way, *parts[:3], **given)
+        if self._unit is None:
+            self._sums, self._unit = new, unit
+            return
+        largest = torch.maximum(self._unit, unit)
+        old = _in_units(self._sums, self._unit / largest)
+        self._sums = [a + b for a, b in zip(old, _in_units(new, unit / largest), strict=True)]
+        self._unit = largest
+
+
+def _sums(
+    way: Tensor,
+    gradient: Tensor,
+    free: Tensor,
+    position: Tensor,
+    weight: Tensor | None = None,
+    gap: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """Sum over points what the regression needs, and return the unit of the completeness controls as well.
+
+    Without it their powers would leave the range of numbers.
+    """
+    # whatever the layout of the gradient, which for recurrent layers is not that of the series
+    moved = torch.mul(gradient, free, out=torch.empty(free.shape, dtype=free.dtype, device=free.device))
+    moved, free, way = moved.flatten(2), free.flatten(2), way.flatten(1)[..., None]
+    slope, length = torch.bmm(moved, way)[..., 0], torch.bmm(free, way.abs())[..., 0]
+    largest = slope.abs() if gap is None else torch.maximum(slope.abs(), gap.abs())
+    unit = largest.amax(1, keepdim=True).clamp(min=TINY)
+    one = torch.ones_like(slope)
+    w = one if weight is None else weight.to(slope)
+    u, place = w.square(), position.to(slope).expand_as(slope)
+    e = [place - 0.5]
+    if gap is not None:
+        slope, gap = slope / unit, gap / unit
+        e += [place * slope - gap, place * (place * slope - 2 * gap)]
+    products = [a * b for a, b in combinations_with_replacement(e, 2)]
+    share = w / length.clamp(min=TINY)  # of a cell's way in that of all that move
+    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
+    on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
+    if weight is None and moved.is_cuda:  # without writing the squares down, which is slower on a CPU
+        squares = torch.linalg.vector_norm(moved, dim=1).square_()[:, None]
+    else:
+        squares = torch.bmm(u[:, None], moved.square())
+    return (
+        torch.bmm(factors, free),
+        torch.bmm(on_effects, moved),
+        squares,
+        factors.sum(2),
+        torch.stack([(w * a).square().square().sum(1) for a in e], 1),
+        unit,
+    )
+
+
+def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
+    """Turn sums into another unit; ``ratio`` (series, 1) is the old one divided by the new one."""
+    on_free, on_effects, squares, whole, fourth = sums
+    if fourth.shape[1] == 1:  # the position has no unit
+        return list(sums)
+    one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
+    control = [same, one, one]  # position and two completeness checks
+    products = [same, one, one, two, two, two]
+    factors = torch.cat([same, same, *control, *control, *products, same, same], 1)
+    effects = torch.cat([same, same, *control], 1)
+    powers = torch.cat([same, two.square(), two.square()], 1)
+    return [
+        on_free * factors[..., None],
+        on_effects * effects[..., None],
+        squares,
+        whole * factors,
+        fourth * powers,
+    ]
+
+
+def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
+    on_free, (wy, uy, *uey), (squares,), whole, fourth = (part.unbind(1) for part in sums)
+    total, mass, number = on_free[0].clamp(min=TINY), on_free[1].clamp(min=TINY), on_free[-1]
+    firm = [RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)]  # by a control's size
+    weight = mass / number.clamp(min=1)  # of one point
+    ridge = [each[:, None] * weight + TINY for each in firm]
+    ue = on_free[2 + k : 2 + 2 * k]
+    centre = [each / mass for each in ue]
+    grid: dict[tuple[int, int], Tensor] = {}
+    for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
+        grid[a, b] = torch.addcmul(on_free[place], ue[a], centre[b], value=-1)
+    for a in range(k):
+        grid[a, a] = grid[a, a] + ridge[a]
+        grid[a, k] = torch.addcmul(uey[a], uy, centre[a], value=-1)
+        grid[a, k + 1] = on_free[2 + a] / total
+    nothing = torch.zeros_like(total)
+    grid |= {(k, k): torch.addcmul(squares, uy, uy / mass, value=-1), (k, k + 1): nothing, (k + 1, k + 1): nothing}
+    slopes = _eliminate(grid, k)
+    rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
+
+    mean = wy / total + grid[k, k + 1]
+    lever = 1 - mass * grid[k + 1, k + 1]
+    effective = total * (total / mass)
+    used = sum((number / (number + points) for points in RIDGE[:k]), nothing)
+    freedom = (effective - 1 - used).clamp(min=0.5)
+    error = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
+    shape, way = way.shape, way.flatten(1)
+    values, error = (mean * way).where(number > 0, 0), error * way.abs()
+    if k > 1:
+        own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
+        off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
+        part = on_free[-2] * way.abs() / total
+        error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * unit * part)
+    parts = values, error.masked_fill(number < 2, torch.inf), number, effective
+    return tuple(part.view(shape) for part in parts)
+
+
+def _square(a: int, k: int) -> int:
+    """Place of the square of control ``a`` among the factors."""
+    return 2 + 2 * k + a * k - a * (a - 1) // 2
+
+
+def _leverage(squares: Tensor, fourth: Tensor, number: Tensor) -> Tensor:
+    """Mean share of a point in its own fitted value, weighted by the squares of a control, (series,)."""
+    squares = squares.clamp(min=TINY)
+    return (fourth / squares / (squares * (1 + RIDGE[1] / number))).clamp(max=0.9)
+
+
+def _off(whole: tuple[Tensor, ...], a: int, k: int) -> Tensor:
+    """How far the mean of a control is from 0 beyond its own noise, (series,)."""
+    total, mass = whole[:2]
+    mean = whole[2 + a] / total
+    variance = whole[_square(a, k)] - 2 * mean * whole[2 + k + a] + mean.square() * mass
+    return (mean.abs() - NOISE * variance.clamp(min=0).sqrt() / total).clamp(min=0)
+
+
+def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:
+    """Eliminate the first rows of a symmetric matrix, given above its diagonal, in place.
+
+    Returns the solution for the column that follows them.
+    """
+    last = max(column for _, column in grid)
+    for pivot in range(count):
+        for row in range(pivot + 1, last + 1):
+            factor = grid[pivot, row] / grid[pivot, pivot]
+            for column in range(row, last + 1):
+                grid[row, column] = torch.addcmul(grid[row, column], factor, grid[pivot, column], value=-1)
+    solved: list[Tensor] = []
+    for row in reversed(range(count)):
+        rest = grid[row, count]
+        for column, value in enumerate(solved, row + 1):
+            rest = rest - grid[row, column] * value
+        solved.insert(0, rest / grid[row, row])
+    return solved
+
+
+# How far a Monte-Carlo map is from the converged one, as one number per series.
+
+MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
+
+
+def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None) -> Tensor:
+    r"""Estimate each series' relative error.
+
+    .. math::
+
+        \frac{\mathbb{E}\lVert \hat A - A \rVert_1}{\lVert A \rVert_1}
+        \approx \sqrt{\tfrac{2}{\pi}} \; \frac{\sum_{t,d} s_{t,d}}{\sum_{t,d} |\hat A_{t,d}|},
+
+    since a normal error with standard deviation :math:`s` has the mean size :math:`s \sqrt{2/\pi}`. A cell with
+    fewer than two draws has no :math:`s`: it counts with the size of its value plus the largest finite :math:`s`
+    of its series.
+
+    Parameters
+    ----------
+    values, error : Tensor of shape (series, time, channel)
+        Scores, and their standard errors, infinite below two draws.
+    observed : Tensor like ``values``, optional
+        True for the cells that count; by default all do.
+
+    Returns
+    -------
+    Tensor of shape (series,)
+        0 where all scores are exactly 0 without error, infinite where they are 0 with some. Nothing waits for
+        the device.
+
+    Examples
+    --------
+    >>> values, error = torch.tensor([[[3.0], [-1.0]]]), torch.tensor([[[0.3], [0.1]]])
+    >>> relative_error(values, error)  # 0.4 / 4, times 0.798
+    tensor([0.0798])
+    """
+    size = values.abs()
+    if observed is not None:
+        size, error = size.where(observed, 0), error.where(observed, 0)
+    unknown = error.isinf()
+    known = error.masked_fill(unknown, 0)
+    missed = torch.where(unknown, size + known.amax((1, 2), keepdim=True), known).sum((1, 2))
+    total = size.sum((1, 2))
+    nothing = torch.where((missed > 0) | unknown.any(2).any(1), torch.inf, torch.zeros_like(total))
+    return torch.where(total > 0, MEAN_SIZE * missed / total, nothing)

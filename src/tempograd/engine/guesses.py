@@ -1,0 +1,379 @@
+"""What clean answers and layers tell about a model: whether output and axes are what they were taken for."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from tempograd._utils import stats
+from tempograd.engine.cuda import Later
+from tempograd.engine.model import Model
+from tempograd.engine.outputs import raw
+from tempograd.errors import InputError, ModelError
+
+# Whether the output is what it was taken for: where nobody said, values may object to softmax or a sigmoid.
+#
+# Class logits have no common level: softmax does not see the mean of a row, so training leaves it where the random
+# first weights put it. With :math:`K` exchangeable columns, row means :math:`m` and variances within rows
+# :math:`s^2`, :math:`\sqrt{K \overline{m^2} / \overline{s^2}}` is at worst distributed as the size of Student's
+# :math:`t` with :math:`K - 1` degrees of freedom (all series alike), and the same holds for what is left after the
+# columns' means were taken off. Forecasts over a horizon and the logits of several labels rise and fall together.
+# Neither do neighbouring classes resemble each other more than others do, as the steps of a horizon do.
+
+FLAT = 17.0  # beyond, a sigmoid is 1 in single precision
+SATURATED = 30.0  # by which the largest output leads: beyond what classifiers are trained to
+LEVEL = 2.5  # row means in units of the spread within rows; drifting classifiers reach 1.7
+RARE = 1e-4  # of chance
+NEIGHBOURS = 3.9  # standard deviations that the resemblance of neighbours is above chance
+ALIKE = 0.2  # squared error of a reconstruction, as a share of the variance
+MOST = 0.9  # share of the rows that must agree
+ENOUGH = 8  # rows that tell a pattern
+
+
+class Guess(str):
+    """The default of an argument: not what somebody chose."""
+
+    __slots__ = ()
+
+
+PROBABILITY = Guess("probability")
+
+
+def written(output: str, columns: int | None) -> str:
+    """Say what made probabilities of the model's columns, where their number is known.
+
+    Examples
+    --------
+    >>> written("probability", 1), written("raw", 3)
+    ("'probability' (sigmoid of 1 output)", "'raw'")
+    """
+    if output == "raw" or columns is None:
+        return repr(output)
+    return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
+
+
+def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | None:
+    """Say in one sentence what speaks against probabilities, and what to pass; None if nothing does.
+
+    Parameters
+    ----------
+    answers : Tensor of shape (series, …, output)
+        Raw answers to some clean series.
+    x : Tensor of shape (series, time, channel)
+        The series.
+    sigmoid : bool
+        Whether the model is known to end with a sigmoid.
+
+    Examples
+    --------
+    >>> objection(torch.tensor([[150.0], [148.0]]), torch.zeros(2, 4, 1))[:63]
+    "The model's one output is 148 to 150, where its sigmoid is flat"
+    >>> objection(torch.tensor([[1.0, -2.0, 0.5], [0.1, 0.3, -0.2]]), torch.zeros(2, 4, 1)) is None
+    True
+    """
+    size = answers.shape[-1]
+    rows = answers.detach().double().cpu().reshape(-1, size)
+    if not bool(rows.isfinite().all()):
+        return None
+    if _reconstructs(answers, x):
+        return _sentence(
+            f"The model's outputs, {size} per step, are close to the series themselves, as an autoencoder's are",
+            size,
+        )
+    if _within(rows, sigmoid=sigmoid):
+        return _sentence(
+            "The model's outputs lie between 0 and 1 and do not sum to 1, as those of a sigmoid do"
+            if size > 1
+            else "The model's one output lies between 0 and 1, as that of a sigmoid does",
+            size,
+        )
+    if size == 1:
+        return _flat(rows)
+    for evidence, what in _EVIDENCE:
+        if evidence(rows):
+            return _sentence(f"The model's {size} outputs {what}", size)
+    return None
+
+
+def _sentence(what: str, size: int) -> str:
+    applied = f"softmax over all {size} of them" if size > 1 else "a sigmoid of it"
+    largest = " and the largest taken for the predicted class" if size > 1 else ""
+    meant = "logits of classes" if size > 1 else "the logit of a class"
+    which = ", and target= for one of them" if size > 1 else ""
+    return (
+        f"{what}, but {applied} was explained{largest}: pass output='raw'{which}, or output='probability' if they "
+        f"are {meant}."
+    )
+
+
+def _flat(rows: Tensor) -> str | None:
+    if float((rows.abs() > FLAT).double().mean()) < MOST:
+        return None
+    low, high = float(rows.min()), float(rows.max())
+    between = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    return (
+        f"The model's one output is {between}, where its sigmoid is flat and scores vanish: pass output='raw' for "
+        "a regression, or output='probability' if it is the logit of a class."
+    )
+
+
+def _within(rows: Tensor, *, sigmoid: bool) -> bool:
+    """Tell whether sigmoids gave these numbers: logits reach both ends of [0, 1] only by leaving it."""
+    low, high = float(rows.min()), float(rows.max())
+    if low < 0 or high > 1:
+        return False
+    return sigmoid or (rows.numel() >= ENOUGH and low < 0.05 and high > 0.95)
+
+
+def _reconstructs(answers: Tensor, x: Tensor) -> bool:
+    """Tell whether the answers are the series again."""
+    if answers.shape != x.shape:
+        return False
+    found, series = answers.detach().double().cpu(), x.detach().double().cpu()
+    varied = float((series - series.mean((0, 1))).square().mean())
+    return varied > 0 and float((found - series).square().mean()) < ALIKE * varied
+
+
+def _saturated(rows: Tensor) -> bool:
+    first, second = rows.topk(2).values.unbind(-1)
+    return float((first - second > SATURATED).double().mean()) >= MOST
+
+
+def _far(rows: Tensor) -> bool:
+    return float((rows.abs().amin(-1) > SATURATED).double().mean()) >= MOST
+
+
+def _level(rows: Tensor) -> bool:
+    """Tell whether all outputs of a row lie on one side of 0, further from it than from each other."""
+    if not _spread(rows) or bool((rows.logsumexp(-1).abs() < 1e-3).all()):  # logarithms of probabilities
+        return False
+    one_side = (rows.amin(-1) > 0) | (rows.amax(-1) < 0)
+    return float(one_side.double().mean()) >= MOST and _common(rows, LEVEL)
+
+
+def _together(rows: Tensor) -> bool:
+    """Tell whether outputs rise and fall together from series to series."""
+    moved = rows - rows.mean(0)
+    return len(rows) >= ENOUGH and _spread(moved) and _common(moved, 1.0)
+
+
+def _common(rows: Tensor, least: float) -> bool:
+    size = rows.shape[-1]
+    share = math.sqrt(float(rows.mean(-1).square().mean()) / float(rows.var(-1).mean()))
+    chance = float(stats.quantile(1 - RARE, torch.tensor([size - 1.0], dtype=torch.float64)))
+    return share > least and share * math.sqrt(size) > chance
+
+
+def _spread(rows: Tensor) -> bool:
+    return float(rows.var(-1).mean()) > 0
+
+
+def _smooth(rows: Tensor) -> bool:
+    """Tell whether neighbouring outputs resemble each other, by their correlation within rows."""
+    inner = rows - rows.mean(-1, keepdim=True)
+    if not _spread(rows):
+        return False
+    alike = float((inner[:, 1:] * inner[:, :-1]).sum() / inner.square().sum())
+    size = rows.shape[-1]
+    return (alike + 1 / size) * math.sqrt(size) > NEIGHBOURS
+
+
+_EVIDENCE: tuple[tuple[Callable[[Tensor], bool], str], ...] = (
+    (_far, "are far from 0, on the scale of data and not of logits"),
+    (_saturated, "lie so far apart that one has all the probability, on the scale of data and not of logits"),
+    (_level, "lie on one side of 0 together, as those of a forecast or of several labels do"),
+    (_together, "rise and fall together, as those of a forecast or of several labels do"),
+    (_smooth, "change little from one to the next, as the steps of a forecast do"),
+)
+
+
+# What clean answers tell about a model, looked at on the device and judged on the host, as late as possible.
+
+KEPT = 2**14  # numbers of the first answers that are kept for a second look
+
+
+class Findings:
+    """Collects what the answers to the clean series show, and refuses them in one sentence."""
+
+    def __init__(self) -> None:
+        self._found: list[Tensor] = []
+        self._first: Later | None = None  # until somebody looked at it
+        self._kept: dict[int, tuple[int, Later]] = {}  # by the first series: how many, and the answers
+        self._picked: list[Tensor] = []  # sums of what a function of the user's picked from the answers
+
+    def add(self, answer: Tensor, first: int) -> None:
+        """Look at the answers of one block, which begins with series ``first``."""
+        self._found.append(findings(answer))
+        if len(self._found) == 1:
+            self._first = Later(self._found[0])
+        most = max(1, KEPT // max(1, answer[0].numel()))
+        count = min(len(answer), most - first)
+        if count > self._kept.get(first, (0, None))[0]:
+            self._kept[first] = count, Later(answer[:count].clone())
+
+    def add_picked(self, score: Tensor) -> None:
+        """Look at the scores that a function picked from the answers of one block."""
+        self._picked.append(score.detach().sum(dtype=torch.float64))
+
+    def kept(self) -> Tensor | None:
+        """Return the answers to the first series, on the host, (series, …); None if nothing was answered."""
+        parts: list[Tensor] = []
+        place = 0
+        while place in self._kept:
+            count, answers = self._kept[place]
+            parts.append(answers.cpu())
+            place += count
+        return torch.cat(parts) if parts else None
+
+    def verify_once(self, output: str, shape: Sequence[int]) -> None:
+        """Judge the first block, if nobody has, without waiting for later work."""
+        if self._first is not None:
+            _refuse([self._first.tolist()], output, shape)
+            self._first = None
+
+    def verify(self, output: str, shape: Sequence[int]) -> None:
+        """Judge all blocks; this waits for the device."""
+        if self._found:
+            found = torch.stack(self._found)
+            self._found.clear()
+            self._first = None
+            _refuse(found.tolist(), output, shape)
+        if self._picked and not math.isfinite(torch.stack(self._picked).sum()):
+            raise InputError("target(output) is NaN or infinite for some series: pick a score that is a number.")
+
+
+def is_probability(answer: Tensor) -> bool:
+    """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
+    return judge([findings(answer).tolist()])[1]
+
+
+def findings(answer: Tensor) -> Tensor:
+    """Look at clean answers: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
+
+    Few operations, since a single series has to wait for each; :func:`judge` reads the result on the host.
+    """
+    total = answer.sum(-1, dtype=torch.float64)
+    return torch.stack(
+        [total.sum(), answer.amin().double(), (total - 1).abs_().amax(), total.new_full((), answer.shape[-1])]
+    )
+
+
+def judge(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
+    """Tell whether all answers are finite, and whether all rows are probabilities, of more than one number each.
+
+    Examples
+    --------
+    >>> judge([findings(torch.tensor([[0.2, 0.8], [1.0, 0.0]])).tolist()])
+    (True, True)
+    """
+    finite = all(math.isfinite(total) for total, *_ in found)
+    return finite, all(least >= 0 and far < 1e-4 and size > 1 for _, least, far, size in found)
+
+
+def _refuse(found: Sequence[Sequence[float]], output: str, shape: Sequence[int]) -> None:
+    finite, normalised = judge(found)
+    if not finite:
+        raise ModelError(
+            f"The model returned NaN or infinity for series of shape {tuple(shape)}: "
+            "check its weights and the scale of x."
+        )
+    if normalised and output == "probability":
+        raise ModelError(
+            "The model already returns probabilities (non-negative rows that sum to 1): "
+            "pass output='raw', otherwise softmax would be applied twice."
+        )
+
+
+# What the layers of a model receive: whether they run along time, or along what was taken for channels.
+
+WRAPPED = "lambda z: model(z.transpose(1, 2))"
+
+
+class Touch(NamedTuple):
+    """A layer that runs along an axis, and what came to it."""
+
+    kind: str
+    width: int  # channels that it takes
+    along: int  # length of the axis it runs along
+    wide: bool  # whether it looks at more than one place at once
+    series: Tensor | None  # what came, (batch, width, along), if it has as many cells as the series
+
+
+@contextmanager
+def watching(cells: int) -> Iterator[list[Touch]]:
+    """Note what comes to convolutions and recurrent layers, wherever they are; those in programs stay unseen."""
+    found: list[Touch] = []
+
+    def note(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        z = inputs[0] if inputs else None
+        if not isinstance(z, Tensor) or z.ndim != 3:
+            return
+        kept = z.detach() if z.numel() == cells else None
+        if isinstance(layer, nn.Conv1d):
+            found.append(Touch("Conv1d", layer.in_channels, z.shape[2], layer.kernel_size[0] > 1, kept))
+        elif isinstance(layer, nn.RNNBase):
+            kept = None if kept is None else kept.transpose(1, 2) if layer.batch_first else kept.permute(1, 2, 0)
+            found.append(
+                Touch(type(layer).__name__, layer.input_size, z.shape[1 if layer.batch_first else 0], True, kept)
+            )
+
+    hook = register_module_forward_pre_hook(note)
+    try:
+        yield found
+    finally:
+        hook.remove()
+
+
+def across(found: list[Touch], z: Tensor) -> Touch | None:
+    """Return the layer that runs along the channels of ``z``, (batch, time, channel), taking steps for channels.
+
+    Where there are as many steps as channels, only what arrived unchanged tells them apart. A layer that looks at
+    one place at a time mixes steps on purpose, if no other follows that looks at several.
+    """
+    time, channels = z.shape[1:]
+    for place, touch in enumerate(found):
+        if touch.series is None:
+            continue
+        if touch.width != time or touch.along != channels:
+            return None
+        if time == channels and (time == 1 or not _equal(touch.series, z)):
+            return None
+        wide = next((each for each in found[place:] if each.wide), None)
+        return touch if wide is not None and wide.along == channels else None
+    return None
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first, second)
+
+
+def caution(touch: Touch, z: Tensor) -> str:
+    """Say that time and channel have probably changed places, and what to pass."""
+    time, channels = z.shape[1:]
+    return (
+        f"The model's {touch.kind} takes the {time} steps of x as its channels and runs along the {channels} "
+        f"channels as if they were steps: if the model takes (batch, channel, time) and x is that, pass {WRAPPED} "
+        "as the model, with layout='BDT'."
+    )
+
+
+def advice(model: Model, z: Tensor, layout: str) -> str:
+    """Say what to pass instead of series that do not fit a model, by trying them with time and channel swapped."""
+    swapped = z.detach()[:2].transpose(1, 2).contiguous()
+    try:
+        with torch.no_grad(), watching(swapped.numel()) as found:
+            raw(model, swapped)
+    except Exception:  # whatever goes wrong, it takes neither
+        return ""
+    wrapped = f"pass {WRAPPED} as the model"
+    other = "layout='BTD'" if layout == "BDT" else "layout='BDT'"
+    if across(found, swapped) is not None:
+        kept = ", and keep layout='BDT'" if layout == "BDT" else ""
+        return f"; it takes (batch, channel, time): {wrapped}{kept}"
+    if any(touch.series is not None for touch in found):
+        return f"; if time and channel are swapped, pass {other}"
+    return f"; it takes x with time and channel swapped: pass {other} if x is so, else {wrapped}"

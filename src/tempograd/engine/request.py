@@ -1,0 +1,341 @@
+"""One question to one model: which prediction, for which series, against which baseline."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from tempograd._utils import validation
+from tempograd.engine.batching import Chunks
+from tempograd.engine.cuda import Landing
+from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
+from tempograd.engine.model import Model, owner, place
+from tempograd.engine.outputs import (
+    OUTPUTS,
+    Target,
+    by_class,
+    default_class,
+    link,
+    misfit,
+    pick,
+    resolve_steps,
+    resolve_target,
+)
+from tempograd.engine.resuming import answered
+from tempograd.errors import InputError, ModelError
+
+# Asking a model about series that may not fit it.
+
+
+def asked(
+    model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int], layout: str = "BTD"
+) -> Tensor:
+    """Call the model; where the series do not fit it, say so in one sentence.
+
+    Parameters
+    ----------
+    model : Model
+    z : Tensor of shape (series, time, channel)
+    alike : LongTensor, optional
+        Which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
+    shape : sequence of int
+        Of all the series that the caller has.
+    layout : {"BTD", "BDT"}
+        In which order of axes the caller has them.
+    """
+    try:
+        return answered(model, z, alike)
+    except (RuntimeError, ValueError, AssertionError, IndexError) as error:  # assertions by exported programs
+        message = misfit(error, shape, layout, lambda: advice(model, z, layout))
+        if message is None:
+            raise
+        raise ModelError(message) from error
+
+
+_fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
+
+
+class Block(NamedTuple):
+    """A few series on the model's device. Cells that were not observed have their own value as baseline."""
+
+    rows: slice
+    x: Tensor  # (series, time, channel)
+    baseline: Tensor
+    observed: Tensor
+    ids: Tensor  # (series,)
+    lengths: Tensor  # (series,)
+    target: Target | None = None  # (series,), (series, time) or a function; None before the series was read
+    steps: Tensor | str | None = None  # (series, time), "own" or None
+    clean: Tensor | None = None  # (series, …): score of the series themselves, known with the target
+
+    def take(self, kept: Tensor) -> "Block":
+        """Go on with some of the series; ``rows`` stays that of all."""
+        parts: dict[str, Any] = {
+            name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)
+        }
+        return self._replace(**parts)
+
+
+@dataclass
+class Question:
+    """Everything an explainer needs to know, checked and completed.
+
+    The target is fixed on the clean series, which are read together with the first path points: a pass
+    of their own would double the waiting time for a single series.
+    """
+
+    model: Model
+    x: Tensor
+    baseline: Tensor
+    mask: Tensor | None
+    lengths: Tensor
+    ids: Tensor
+    asked_target: Any
+    asked_steps: Any
+    output: str
+    seed: int
+    device: torch.device
+    dtype: torch.dtype
+    chunk: int | None = None
+    layout: str = "BTD"  # of the series as the user has them
+    guessed: bool = False  # whether nobody said what the output is
+    columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
+    checked: bool = False  # whether the gradient is compared with differences of the score
+    target: Target | None = None
+    steps: Tensor | str | None = None
+    per_step: bool = False  # whether the model has one output per step, known once a series was read
+    shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
+    landing: Landing = field(default_factory=Landing)
+    _findings: Findings = field(default_factory=Findings)
+
+    @classmethod
+    def ask(
+        cls,
+        model: Model,
+        x: Any,
+        *,
+        target: Any = None,
+        baseline: Any = None,
+        mask: Any = None,
+        steps: Any = None,
+        output: str = PROBABILITY,
+        seed: int = 0,
+        ids: Any = None,
+        layout: str = "BTD",
+        missing: str = "error",
+        chunk: int | None = None,
+    ) -> Self:
+        """Check the arguments of a call; the model must already be quiet."""
+        validation.one_of(output, "output", OUTPUTS)
+        validation.one_of(missing, "missing", ("error", "mask"))
+        if callable(target) and steps is not None:
+            raise InputError(
+                "steps= cannot be combined with a function as target: pick the steps in the function."
+            )
+        x = validation.series(x, layout, gaps=missing == "mask")
+        if layout == "BDT" and mask is not None:
+            mask = validation.as_tensor(mask, "mask")
+            mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
+        observed = validation.observed(mask, x)
+        if missing == "mask":
+            x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline")
+        else:
+            absent = validation.fill(baseline, x, observed, "baseline")
+        device, dtype = place(model, x)
+        return cls(
+            model=model,
+            x=x,
+            baseline=absent,
+            mask=observed,
+            lengths=validation.lengths(observed, x),
+            ids=validation.identifiers(ids, len(x)),
+            asked_target=target,
+            asked_steps=steps,
+            output=str(output),
+            guessed=isinstance(output, Guess),
+            seed=validation.seed(seed),
+            device=device,
+            dtype=dtype,
+            chunk=chunk,
+            layout=layout,
+        )
+
+    def but(self, **changes: Any) -> Self:
+        """Return a fresh question that differs in some of its parts."""
+        return replace(self, target=None, steps=None, _findings=Findings(), landing=Landing(), **changes)
+
+    @property
+    def chunks(self) -> Chunks:
+        """Return a fresh plan for how much goes through the model at once."""
+        module = owner(self.model)
+        memory = None if module is None else _fitted.setdefault(module, {})
+        return Chunks(self.device, self.x[0].numel(), self.chunk, memory)
+
+    def block(self, rows: slice) -> Block:
+        """Bring some series to the model's device."""
+        x = self.x[rows].to(self.device, self.dtype)
+        baseline = _travel(self.baseline[rows], self.device, self.dtype)
+        if self.mask is None:
+            observed = torch.ones((), dtype=torch.bool, device=self.device).expand_as(x)
+        else:
+            observed = self.mask[rows].to(self.device)
+            baseline = torch.where(observed, baseline, x)
+        ids, lengths = self._travelling
+        return Block(rows, x, baseline, observed, ids[rows], lengths[rows])
+
+    @cached_property
+    def _travelling(self) -> tuple[Tensor, Tensor]:
+        """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
+        return self.ids.to(self.device, non_blocking=True), self.lengths.to(self.device, non_blocking=True)
+
+    def read(self, block: Block, answer: Tensor) -> Block:
+        """Take the model's raw answer to the clean series of a block: fix their target."""
+        if self.target is None:
+            self._learn(answer)
+        answer = answer.detach()
+        self._findings.add(answer, block.rows.start)
+        target, steps = self.target, self.steps
+        if isinstance(target, Tensor) and self.asked_target is None:
+            chosen = default_class(answer, self.output)
+            self.landing.put(target, block.rows, chosen)
+            target = chosen
+        elif isinstance(target, Tensor):
+            target = target[block.rows].to(self.device)
+        if isinstance(steps, Tensor):
+            steps = steps[block.rows].to(self.device)
+        block = block._replace(target=target, steps=steps)
+        score = self.score(self.linked(answer.detach()), block, 1)
+        if callable(target):
+            self._findings.add_picked(score)
+        return block._replace(clean=score)
+
+    def read_all(self) -> None:
+        """Read all clean series, for methods that have no use for their own passes."""
+
+        def work(rows: slice, _: int) -> None:
+            self.settled(self.block(rows))
+
+        self.chunks.run(len(self.x), 1, work, "read the predictions")
+        self.landing.land()
+
+    def settled(self, block: Block) -> Block:
+        """Read the clean series of a block in a pass of their own."""
+        with torch.no_grad():
+            return self.read(block, self.call(block.x))
+
+    def answered(self) -> Tensor | None:
+        """Return the model's raw answers to the first of the clean series, on the host; None if there are none."""
+        return self._findings.kept()
+
+    def verify_once(self) -> None:
+        """Verify the first block's answers, so that a long run fails early; waits for no later work."""
+        self._findings.verify_once(self.output, self.x.shape[1:])
+
+    def verify(self, values: Tensor | None = None) -> None:
+        """Refuse NaN and probabilities among the clean answers, and NaN among the results.
+
+        This waits for the device, so it comes after all other work has been sent to it.
+        """
+        self.landing.land()
+        total = None if values is None else values.sum(dtype=torch.float64)
+        self._findings.verify(self.output, self.x.shape[1:])
+        if total is not None and not math.isfinite(total):
+            raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
+
+    def answers(self, z: Tensor) -> Tensor:
+        """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
+        return self.linked(self.raw_answers(z))
+
+    def linked(self, answer: Tensor) -> Tensor:
+        """Return one output per class from raw answers; a function gets the model's own columns to pick from."""
+        return (link if callable(self.asked_target) else by_class)(answer, self.output)
+
+    def raw_answers(self, z: Tensor) -> Tensor:
+        """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
+        answer = self.call(z.flatten(0, 1))
+        return answer.reshape(*z.shape[:2], *answer.shape[1:])
+
+    @torch.no_grad()
+    def scores(self, z: Tensor, block: Block) -> Tensor:
+        """Return the explained score of each ``z``, (series, points), without a gradient.
+
+        For ``steps="own"`` it is the score of each step, (series, points, time). The block must be settled.
+        """
+        score = self.score(self.answers(z).flatten(0, 1), block, z.shape[1])
+        return score.view(*z.shape[:2], *score.shape[1:])
+
+    def score(self, answer: Tensor, block: Block, points: int) -> Tensor:
+        """Return the explained score from the linked answers to some points of each series, in their order."""
+        if block.target is None:
+            raise RuntimeError("The target is not known yet: the block must be settled first.")
+        score = pick(answer, _repeat(block.target, points))
+        if isinstance(block.steps, Tensor):
+            score = (score * _repeat(block.steps, points)).sum(-1)
+        return score
+
+    def call(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
+        """Call the model; where the very first series do not fit it, say so in one sentence.
+
+        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
+        """
+        if self.target is not None:
+            return answered(self.model, z, alike)
+        return asked(self.model, z, alike, shape=self.x.shape, layout=self.layout)
+
+    def _learn(self, answer: Tensor) -> None:
+        """Find out from the first answer what kind of output the model has, and complete target and steps."""
+        if not callable(self.asked_target) and (
+            answer.ndim > 3 or (answer.ndim == 3 and answer.shape[1] != self.x.shape[1])
+        ):
+            raise ModelError(
+                f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
+                f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
+            )
+        self.columns = answer.shape[-1]
+        self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
+        shape = (len(self.x), *answer.shape[1:-1])
+        chosen = resolve_target(self.asked_target, shape, answer.shape[-1], self.output)
+        self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
+        if not callable(self.asked_target):
+            self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
+
+
+def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Send a tensor to a device; what is one number many times over travels once."""
+    few = part
+    for axis, stride in enumerate(part.stride()):
+        few = few.narrow(axis, 0, 1) if stride == 0 and len(part) else few
+    return few.to(device, dtype).expand_as(part)
+
+
+def _repeat(part: Any, points: int) -> Any:
+    """Give every path point of a series what belongs to the series."""
+    return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
+
+
+# How far the explained score of a series is from that of its baseline, for methods that do not read it.
+
+
+def change(question: Question) -> Tensor | None:
+    """Return the score of each series minus that of its baseline, (series,), in passes of its own.
+
+    None for ``steps="own"``, where no one number is it.
+    """
+    if isinstance(question.steps, str):
+        return None
+    found = torch.zeros(len(question.x), device=question.x.device)
+
+    def work(rows: slice, _: int) -> None:
+        block = question.settled(question.block(rows))
+        if block.clean is not None and block.clean.ndim == 1:
+            first = question.scores(block.baseline[:, None], block)[:, 0]
+            question.landing.put(found, rows, block.clean - first)
+
+    question.chunks.run(len(found), 1, work, "read the change of the prediction")
+    question.landing.land()
+    return None if isinstance(question.steps, str) else found

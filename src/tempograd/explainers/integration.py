@@ -1,0 +1,382 @@
+"""The one place that integrates gradients: means over path points, stage by stage, for every path method."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tempograd.engine import (
+    Ahead,
+    Block,
+    ControlledMean,
+    Estimate,
+    Evidence,
+    GradientCheck,
+    Question,
+    WeightedMean,
+    gradients,
+    judge,
+    pieces,
+    relative_error,
+    resolution,
+)
+
+# How many points, in which stages, and when they are enough.
+
+TOP = 0.1  # share of the observed cells whose ranking matters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The points of a run: drawn stage by stage, with a look at the error after each.
+
+    Attributes
+    ----------
+    stages : tuple of int
+        Points of each stage.
+    random : bool
+        Whether the points are draws; only then errors and counts are kept.
+    tolerance : float, optional
+        Stop with a series as soon as it is good enough; by default all stages run.
+    until : {"error", "top"}
+        Whether the estimated relative error is to come below the tolerance, or the share of the top tenth of the
+        cells that changed since the last look.
+    """
+
+    stages: tuple[int, ...]
+    random: bool = True
+    tolerance: float | None = None
+    until: str = "error"
+
+    @property
+    def points(self) -> int:
+        """Return the most points a series can get."""
+        return sum(self.stages)
+
+    @property
+    def together(self) -> int:
+        """Return for how many points per series room is planned.
+
+        Few series are left in the late stages of a run that stops.
+        """
+        return max(self.stages if self.tolerance is None else self.stages[:3])
+
+    def enough(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
+        """Tell for each series whether to stop, given its error, its map and that of the last look.
+
+        None if all go on.
+        """
+        if self.tolerance is None:
+            return None
+        if self.until == "error":
+            return error <= self.tolerance
+        if before is None:
+            return None
+        return changed(values, before, observed) <= self.tolerance
+
+
+def doubling(first: int, points: int) -> tuple[int, ...]:
+    """Cut points into stages: ``first``, and then as many again as there were; a short rest joins the last.
+
+    Examples
+    --------
+    >>> doubling(50, 50), doubling(50, 200), doubling(50, 240)
+    ((50,), (50, 50, 100), (50, 50, 140))
+    """
+    stages: list[int] = []
+    left = points
+    while left:
+        size = min(max(first, points - left), left)
+        if left - size <= size // 2:
+            size = left
+        stages.append(size)
+        left -= size
+    return tuple(stages)
+
+
+def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
+    """Return which share of the cells with the largest scores was not among them before, (series,)."""
+    count = (observed.flatten(1).sum(1) * TOP).ceil().clamp(min=1)
+    best = [
+        part.abs()
+        .masked_fill(~observed, -1)
+        .flatten(1)
+        .argsort(dim=1, descending=True, stable=True)
+        .argsort(dim=1)
+        < count[:, None]
+        for part in (values, before)
+    ]
+    return 1 - (best[0] & best[1]).sum(1) / count
+
+
+# The one place that integrates gradients: means over path points, stage by stage, for every path method.
+
+ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
+
+
+class Points(NamedTuple):
+    """Some points on the paths of a few series."""
+
+    z: Tensor  # (series, points, time, channel)
+    weight: Tensor | None = None  # broadcasts to (series, points); None if all are equal
+    free: Tensor | None = None  # like z: 1 for the cells a point counts for, 0 for others; None for all
+    step: Tensor | None = None  # factor of the gradient, where it differs between points
+    position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
+
+
+class Path(NamedTuple):
+    """The paths of a few series."""
+
+    scale: Tensor  # what the mean gradient is multiplied by
+    at: Callable[[slice], Points]  # points in path order
+    mend: Callable[[], "Path | None"] = lambda: None  # better paths, if the device finds these wanting
+    start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
+    straight: bool = False  # whether all points of a series lie on one way from there to x
+    controlled: bool = False  # whether positions and scores take noise out of the mean
+
+
+class Attribution(NamedTuple):
+    """What a method returns, each like x unless said otherwise; None where it means nothing."""
+
+    values: Tensor
+    standard_error: Tensor | None = None
+    free_points: Tensor | None = None
+    effective_points: Tensor | None = None
+    signed: bool = True  # False where only magnitudes are left
+    passes: Tensor | None = None  # (series,)
+    change: Tensor | None = None  # (series,)
+    curve_points: Tensor | None = None  # (looks,)
+    curve_error: Tensor | None = None  # (series, looks)
+    gradient_check: GradientCheck | None = None
+
+
+def integrate(question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str) -> Attribution:
+    """Average the gradient over each series' path.
+
+    Parameters
+    ----------
+    question : Question
+    plan : Plan
+        Path points per series; each costs one pass of the model.
+    path : function
+        Makes the paths of a block of series in a stage of the plan.
+    label : str
+        Shown with the progress.
+    """
+    whole = Whole(question, plan)
+    ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
+    chunks, total, per_series = question.chunks, len(question.x), plan.together
+
+    def prepare(rows: slice) -> tuple[Block, Path]:
+        block = question.block(rows)
+        return block, path(block, 0)
+
+    def work(rows: slice, size: int) -> None:
+        block, paths = ahead.take((rows.start, rows.stop), lambda: prepare(rows))
+        paths = paths.mend() or paths
+        if rows.start > 0:
+            question.verify_once()
+        Run(question, plan, path, size, whole).through(block, paths)
+        following = chunks.block(rows.stop, total, per_series)
+        if following.start < total:  # while the device is busy with this block
+            ahead.prepare((following.start, following.stop), lambda: prepare(following))
+        question.landing.land(earlier=True)
+
+    chunks.run(total, per_series, work, label)
+    question.landing.land()
+    return whole.attribution()
+
+
+class Whole:
+    """The results of all series; they land there while the next are computed."""
+
+    def __init__(self, question: Question, plan: Plan) -> None:
+        series, device = len(question.x), question.x.device
+        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if plan.random else 1]
+        self._plan, self._landing = plan, question.landing
+        self._parts = [torch.empty(question.x.shape, dtype=kind, device=device) for kind in kinds]
+        self._passes = torch.zeros(series, dtype=torch.int32, device=device)
+        self._curve = torch.full((series, len(plan.stages)), torch.nan, device=device)
+        self._change: Tensor | None = None
+        self._evidence: Tensor | None = None
+        self._straight = False
+        self._unit = resolution(question.device, question.dtype)
+
+    def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
+        """Note the error of some series after a stage."""
+        self._landing.put(self._curve[:, stage], rows, error)
+
+    def change(self, rows: slice, change: Tensor) -> None:
+        """Note how far the path moves the score of some series."""
+        if self._change is None:
+            self._change = torch.empty(len(self._passes), device=self._passes.device)
+        self._landing.put(self._change, rows, change)
+
+    def finish(self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int) -> None:
+        """Note the results of some series."""
+        for whole, part in zip(self._parts, parts, strict=False):
+            self._landing.put(whole, rows, part)
+        self._passes[rows] = passes
+
+    def evidence(self, rows: slice | Tensor, table: Tensor, *, straight: bool) -> None:
+        """Note what the passes of some series told about their gradient."""
+        self._straight = straight
+        if self._evidence is None:
+            kind, device = torch.float64, self._passes.device
+            self._evidence = torch.empty(len(self._passes), table.shape[1], dtype=kind, device=device)
+        self._landing.put(self._evidence, rows, table)
+
+    def _check(self) -> GradientCheck | None:
+        if self._evidence is None:
+            return None
+        return judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
+
+    def attribution(self) -> Attribution:
+        """Return everything, once it has landed."""
+        if not self._plan.random:
+            return Attribution(
+                self._parts[0], passes=self._passes, change=self._change, gradient_check=self._check()
+            )
+        looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+        if self._plan.tolerance is not None:  # nobody may have needed all stages
+            looks = looks[looks <= self._passes.max().cpu()]
+        values, error, free, effective = self._parts
+        return Attribution(
+            values,
+            error,
+            free,
+            effective,
+            passes=self._passes,
+            change=self._change,
+            curve_points=looks,
+            curve_error=self._curve[:, : len(looks)],
+            gradient_check=self._check(),
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A block of series on its way through the stages of a plan."""
+
+    question: Question
+    plan: Plan
+    path: Callable[[Block, int], Path]
+    size: int  # sequences per pass
+    whole: Whole
+
+    def through(self, block: Block, paths: Path) -> None:
+        """Go through the stages; series that are good enough stay behind."""
+        evidence = Evidence(self.question, self.plan.stages[0]) if self.question.checked else None
+        block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
+        precision = torch.promote_types(self.question.dtype, torch.float32)
+        mean = (
+            ControlledMean(paths.scale.to(precision), self.question.model)
+            if paths.controlled
+            else WeightedMean(errors=self.plan.random)
+        )
+        rows: slice | Tensor = block.rows
+        passes, before = 0, None
+        for stage, points in enumerate(self.plan.stages):
+            paths = paths if stage == 0 else self.path(block, stage)
+            block = self._add(mean, evidence, block, paths, stage)
+            passes += points
+            observed = None if self.question.mask is None else block.observed
+            parts = _finish(mean.result(), None if paths.controlled else paths.scale, observed)
+            done = None
+            if self.plan.random:
+                error = relative_error(parts[0], parts[1], observed)
+                self.whole.look(rows, stage, error)
+                done = self.plan.enough(error, parts[0], before, block.observed)  # None if all go on
+                if done is not None and evidence is not None and self.plan.tolerance is not None:
+                    done = done & (evidence.hidden(parts[0], passes) <= self.plan.tolerance)
+            if passes == self.plan.points or (done is not None and bool(done.all())):
+                self._finish(rows, parts, passes, evidence, straight=paths.straight)
+                return
+            before = parts[0]
+            if done is not None and isinstance(mean, ControlledMean) and bool(done.any()):
+                everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
+                ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
+                self._finish(everyone[ready.cpu()], tuple(part[ready] for part in parts), passes, evidence, ready)
+                rows, block, before = everyone[others.cpu()], block.take(others), before[others]
+                mean.take(others)
+                if evidence is not None:
+                    evidence.take(others)
+
+    def _finish(
+        self,
+        rows: slice | Tensor,
+        parts: tuple[Tensor, ...],
+        passes: int,
+        evidence: Evidence | None,
+        ready: Tensor | None = None,
+        *,
+        straight: bool = False,
+    ) -> None:
+        self.whole.finish(rows, parts, passes)
+        if evidence is not None:
+            table = evidence.table()
+            self.whole.evidence(rows, table if ready is None else table[ready], straight=straight)
+
+    def _room(self, block: Block) -> int:
+        """Return how many sequences of each series go through the model at once."""
+        return self.size // len(block.x)
+
+    def _note_change(self, block: Block, first: Tensor, evidence: Evidence | None) -> None:
+        if block.clean is not None and first.ndim == 1:
+            change = block.clean - first
+            self.whole.change(block.rows, change)
+            if evidence is not None:
+                evidence.change = change
+
+    def _add(
+        self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
+    ) -> Block:
+        """Add the points of a stage, and return the block, its target now known."""
+        precision = torch.promote_types(self.question.dtype, torch.float32)
+        for piece in pieces(self.plan.stages[stage], max(1, self._room(block))):
+            at = paths.at(piece)
+            start = paths.start if stage == 0 and piece.start == 0 else None
+            rows = [] if start is None else [start]
+            if evidence is not None:
+                rows += evidence.rows(block, at.z, piece, start, straight=paths.straight)
+            gradient, score, beside, block = self._differentiate(at.z, block, rows)
+            if start is not None:
+                self._note_change(block, beside[0], evidence)
+            if evidence is not None:
+                evidence.add(block, piece, at.z, gradient, score, at.position, beside)
+            gradient = gradient.to(precision)
+            free = None if at.free is None else at.free.to(precision)
+            if isinstance(mean, WeightedMean):
+                mean.add(gradient if at.step is None else gradient * at.step, at.weight, free)
+                continue
+            if free is None or at.position is None or block.clean is None:
+                raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
+            gap = None if score.ndim > 2 else (block.clean[:, None] - score).to(precision)
+            mean.add(gradient, at.weight, free, at.position, gap)
+        return block
+
+    def _differentiate(
+        self, z: Tensor, block: Block, rows: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], Block]:
+        """Return gradients and scores of path points, and the scores of some more rows per series.
+
+        They ride along where there is room for them.
+        """
+        room = self._room(block)
+        riding = rows if room >= ROOM else rows[: 1 if room > 1 and block.target is None else 0]
+        together = torch.stack(riding, 1) if riding else None
+        gradient, score, read, block = gradients(self.question, z, block, together)
+        scores = [] if read is None else list(read.unbind(1))
+        scores += [self.question.scores(row[:, None], block)[:, 0] for row in rows[len(riding) :]]
+        return gradient, score, scores, block
+
+
+def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:
+    """Turn means into scores; unobserved cells hold 0 everywhere."""
+    mean, error, points, effective = estimate
+    if scale is not None:
+        mean, error = scale * mean, torch.where(error.isinf(), torch.inf, scale.abs() * error)
+    parts = mean, error, points, effective
+    return parts if observed is None else tuple(part.where(observed, 0) for part in parts)

@@ -1,0 +1,1 @@
+"""Methods that learn a mask for each series: Dynamask, extremal masks and ContraLSP."""

@@ -1,0 +1,286 @@
+"""Dynamask: the mask of given area that keeps the prediction best."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import settings
+from tempograd._utils.progress import Advance, progress
+from tempograd.engine import Question, pieces
+from tempograd.errors import UnknownNameError
+from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.integration import Attribution
+from tempograd.explainers.masks.replacement import PERTURBATIONS, perturbation
+from tempograd.explainers.masks.training import Piece, Problem, descend, precision, read
+
+# The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
+
+Term = Callable[[Tensor], Tensor]
+_ROUNDING = 1e-6  # (1 - 0.9) * 10 is below 1
+_EQUAL = 1e-4  # Adam's first steps have one length, so that many cells of a mask differ by rounding only
+
+
+def area_term(observed: Tensor, areas: Sequence[float]) -> Term:
+    r"""Return the sum over series and areas of :math:`\overline{(m - r_a(m))^2}`, over observed cells.
+
+    :math:`r_a` is 1 for the largest cells of a mask and 0 for the others, of which there are
+    :math:`\lfloor (1 - a) n \rfloor`. Cells that are equal, to 1e-4, and of which only some have a
+    place share it: neither their order nor rounding decides.
+    """
+    cells = observed.flatten(1).sum(1)  # (series,)
+    shares = 1 - torch.tensor(areas, dtype=torch.float64, device=observed.device)
+    ones = cells[:, None] - (shares * cells[:, None] + _ROUNDING).floor().long()  # (series, area)
+    most, place = max(1, int(ones.max())), (ones - 1).clamp(min=0)[..., None]
+    hidden = ~observed.flatten(1)[:, None]
+
+    def term(mask: Tensor) -> Tensor:
+        flat = mask.flatten(2)
+        with torch.no_grad():
+            seen = flat.masked_fill(hidden, -1)
+            least = seen.topk(most).values.gather(-1, place)
+            above, equal = seen > least + _EQUAL, (seen - least).abs() <= _EQUAL
+            room = (ones[..., None] - above.sum(-1, keepdim=True)) / equal.sum(-1, keepdim=True)
+            nearest = torch.where(equal, room.to(flat), above.to(flat))
+        squares = (flat - nearest).square().masked_fill(hidden, 0)
+        return (squares.sum(-1) / cells.clamp(min=1)[:, None]).sum()
+
+    return term
+
+
+def time_term(observed: Tensor) -> Term:
+    r"""Return the sum over series and areas of :math:`\overline{|m_{t+1} - m_t|}`, between observed neighbours."""
+    pairs = (observed[:, 1:] & observed[:, :-1])[:, None]
+    count = pairs.flatten(1).sum(1).clamp(min=1)
+
+    def term(mask: Tensor) -> Tensor:
+        changes = (mask.diff(dim=2).abs() * pairs).flatten(2).sum(-1)
+        return (changes / count[:, None]).sum()
+
+    return term
+
+
+def misread(masks: Tensor, errors: Tensor, batch: int) -> Tensor:
+    """4.2: store masks by (batch, area, series), read them as (area, series), and take one area for all.
+
+    Examples
+    --------
+    >>> masks, errors = torch.arange(6.0).view(3, 2, 1, 1), torch.zeros(3, 2)
+    >>> misread(masks, errors, batch=2).flatten()  # instead of 0, 2, 4, the masks of the first area
+    tensor([0., 2., 1.])
+    """
+    total, areas = errors.shape
+
+    def reordered(part: Tensor) -> Tensor:
+        blocks = [part[rows].transpose(0, 1).flatten(0, 1) for rows in pieces(total, batch)]
+        return torch.cat(blocks).reshape(areas, total, *part.shape[2:])
+
+    return reordered(masks)[reordered(errors).sum(1).argmin()]
+
+
+BATCH = 100  # series per step in the released code
+
+
+class Turn(NamedTuple):
+    """Steps of other batches before and after a batch's own in each epoch, and the weight of its losses."""
+
+    before: int
+    after: int
+    weight: float
+
+
+@EXPLAINERS.register("dynamask")
+@dataclass(frozen=True)
+class Dynamask(Explainer):
+    r"""Dynamask.
+
+    For each area :math:`a` a mask :math:`m \in [0, 1]^{T \times D}` minimises
+
+    .. math:: \mathrm{err}\big(f(\pi(x, m)), f(x)\big) + \lambda_k \, \overline{(m - r_a(m))^2}
+        + \lambda_c \, \overline{|m_{t+1} - m_t|}, \qquad \lambda_k = \lambda_0 \delta^{k / E},
+
+    where :math:`\pi` replaces values with a small mask by a blend of their neighbours, :math:`r_a` is 1 for the
+    share :math:`a` of the observed cells with the largest mask and 0 for the others, and :math:`k` is the epoch
+    of :math:`E`. The score is the mask of the best area.
+
+    Parameters
+    ----------
+    areas : tuple of float, increasing
+        Shares of the observed cells that a mask may keep.
+    perturbation : {"blur", "mean", "window", "reference"}
+        What a value fades to: a Gaussian blur of its channel, the channel's mean, the mean of a window around
+        it, or the baseline.
+    width : float
+        Standard deviation of the widest blur, or steps to either side of the window.
+    epochs : int
+    lr : float
+        Step of Adam; masks start at 1/2, so ``epochs * lr`` must be well above that.
+    size_weight, growth : float
+        :math:`\lambda_0` and :math:`\delta`.
+    time_weight : float
+        :math:`\lambda_c`.
+    deletion : bool
+        Look for the cells that change the prediction most when they are perturbed, rather than for those
+        that keep it when the others are.
+    tolerance : float or None
+        Take the smallest area with an error below this ("extremal"; above it for deletion). Where no area is good
+        enough, and with None, it is the area with the smallest error of each series ("best"): nearly always the
+        largest one, since more cells keep more of the prediction.
+
+    Notes
+    -----
+    Each (series, area) is a problem of its own, all of them in one tensor. Cells with equal masks share their
+    part of the area. The error is :math:`\mathrm{KL}(p(x) \| p(\pi(x, m)))`, or the mean squared difference for
+    ``output="raw"``, over all outputs: there is no target class. The steps of Adam amplify rounding, so in single
+    precision a mask can depend on what else is in the batch; in double precision it does not.
+
+    Quirks: A6, the raw output; B5, no regularisers and no sign for deletion; B6, the last step only; 0.3.5, a
+    dense Adam in batches of 100, in which masks also move in the steps of others; 0.3.6, softmax of
+    probabilities against the most likely class; 4.2, masks are stored by (batch, area, series), read as (area,
+    series), and one area serves all series; 4.3, deletion returns 1 - m.
+
+    References
+    ----------
+    .. [1] J. Crabbé and M. van der Schaar, "Explaining Time Series Predictions with Dynamic Masks", ICML 2021.
+       https://arxiv.org/abs/2106.05303
+
+    Examples
+    --------
+    >>> first = lambda x: (x[:, :2] ** 2).sum((1, 2))[:, None]
+    >>> x = torch.tensor([[[3.0], [-2.0], [2.0], [1.0]]])
+    >>> dynamask = Dynamask((0.5,), "reference", epochs=100, lr=0.05, time_weight=0.0)
+    >>> dynamask(first, x, output="raw").values.flatten()
+    tensor([1., 1., 0., 0.])
+    """
+
+    signed: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = True
+    targeted: ClassVar[bool] = False
+    blends_steps: ClassVar[bool] = True
+    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B5", "B6", "0.3.5", "0.3.6", "4.2", "4.3"})
+
+    areas: tuple[float, ...] = settings.shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
+    perturbation: str = settings.choice("mean", PERTURBATIONS)
+    width: float = settings.positive(2.0)
+    epochs: int = settings.whole(500)
+    lr: float = settings.positive(0.01)
+    size_weight: float = settings.number(0.1)
+    growth: float = settings.positive(100.0)
+    time_weight: float = settings.number(0.1)
+    deletion: bool = settings.flag(False)
+    tolerance: float | None = settings.positive(0.05, optional=True)
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's setting, in which the masks are neither regularised (B5) nor in order (4.2)."""
+        faults = {"B5", "0.3.5", "4.2"}
+        if dataset in REAL:
+            deleting = frozenset(faults | {"0.3.6", "4.3"})
+            return cls(
+                perturbation="mean",
+                lr=1e-3,
+                growth=1e4,
+                time_weight=0.0,
+                deletion=True,
+                tolerance=None,
+                quirks=deleting,
+            )
+        if dataset not in SYNTHETIC:
+            raise UnknownNameError("published setting of Dynamask", dataset, REAL + SYNTHETIC)
+        state = dataset == "state"
+        areas = (0.25, 0.3) if state else tuple(round(0.25 + 0.01 * i, 2) for i in range(10))
+        quirks = frozenset(faults | {"A6"} | ({"B6"} if state else set()))
+        epochs = 500 if state else 1000
+        return cls(areas, "blur", 1.0, epochs, lr=1e-3, time_weight=1.0, tolerance=None, quirks=quirks)
+
+    def attribute(self, question: Question) -> Attribution:
+        values = torch.zeros(question.x.shape, device=question.x.device)
+        total, areas = len(values), len(self.areas)
+        batches = list(pieces(total, BATCH if "0.3.5" in self.quirks else total))
+        stored: list[tuple[Tensor, Tensor]] = []  # for 4.2
+
+        def worker(turn: Turn) -> Callable[[slice, int], None]:
+            def work(rows: slice, size: int) -> None:
+                masks, errors = self._fit(question, rows, size, turn, advance)
+                if "4.2" in self.quirks:
+                    stored.append((masks.to(values), errors.to(values)))
+                else:
+                    every = torch.arange(len(masks), device=masks.device)
+                    values[rows] = masks[every, self._choose(errors)].to(values)
+
+            return work
+
+        chunks = question.chunks
+        with progress(total * areas * self.epochs, f"explain with {self.name}") as advance:
+            for index, batch in enumerate(batches):
+                rows = areas * (batch.stop - batch.start)
+                turn = Turn(index, len(batches) - 1 - index, 1 / rows if "0.3.5" in self.quirks else 1.0)
+                chunks.each(batch, areas, worker(turn), lambda _: None)
+        if stored:
+            masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
+            values = misread(masks, errors, BATCH)
+        return Attribution(values)
+
+    def _fit(
+        self, question: Question, rows: slice, size: int, turn: Turn, advance: Advance
+    ) -> tuple[Tensor, Tensor]:
+        """Return masks (series, area, time, channel) and their errors (series, area)."""
+        piece = read(question, rows, hard="0.3.6" in self.quirks)
+        question.verify_once()
+        found = []
+        for part in pieces(len(self.areas), max(1, size // len(piece.block.x))):
+            shape = (len(piece.block.x), part.stop - part.start, *piece.block.x.shape[1:])
+            mask = piece.block.x.new_full(shape, 0.5, dtype=precision(question), requires_grad=True)
+            problem, error = self._problem(piece, mask, self.areas[part], turn.weight)
+            descend(
+                [[]] * turn.before + [[problem]] + [[]] * turn.after,
+                [mask],
+                epochs=self.epochs,
+                lr=self.lr,
+                done=partial(advance, shape[0] * shape[1]),
+                drift="0.3.5" in self.quirks,
+                bounded=True,
+            )
+            with torch.no_grad():
+                score = 1 - mask if self.deletion and "4.3" in self.quirks else mask
+                found.append((score.where(piece.block.observed[:, None], 0), error()))
+        masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+        return masks, errors
+
+    def _problem(
+        self, piece: Piece, mask: Tensor, areas: tuple[float, ...], weight: float
+    ) -> tuple[Problem, Callable[[], Tensor]]:
+        perturb = perturbation(self.perturbation, piece.block, self.width, mask.dtype)
+        plain = "B5" in self.quirks
+        size, rough = area_term(piece.block.observed, areas), time_term(piece.block.observed)
+
+        def error() -> Tensor:
+            return piece.error(perturb(1 - mask if self.deletion else mask))
+
+        def loss(epoch: int) -> Tensor:
+            wrong = error()
+            if plain:
+                return weight * wrong.sum()
+            total = -wrong.sum() if self.deletion else wrong.sum()
+            if self.size_weight:
+                total = total + self.size_weight * self.growth ** (epoch / self.epochs) * size(mask)
+            if self.time_weight:
+                total = total + self.time_weight * rough(mask)
+            return weight * total
+
+        return Problem([mask], loss), error
+
+    def _choose(self, errors: Tensor) -> Tensor:
+        """Return the place of each series' area, (series,); of equally good ones the smallest."""
+        loss = -errors if self.deletion and "B5" not in self.quirks else errors
+        place, many = torch.arange(len(self.areas), device=errors.device), len(self.areas)
+        best = torch.where(loss == loss.amin(1, keepdim=True), place, many - 1).amin(1)  # NaN: the last one
+        if self.tolerance is None:
+            return best
+        limit = -self.tolerance if self.deletion else self.tolerance
+        smallest = torch.where(loss < limit, place, many).amin(1)
+        return torch.where(smallest < many, smallest, best)

@@ -1,0 +1,1 @@
+"""Methods that integrate gradients along paths from a baseline to the series."""

@@ -1,0 +1,1 @@
+"""Methods that ask how a prediction changes from step to step: FIT and WinIT."""

@@ -1,0 +1,1 @@
+"""TimeX and TimeX++: one network that learns which cells of a series to keep."""

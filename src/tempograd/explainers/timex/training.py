@@ -1,0 +1,313 @@
+"""The training that TimeX and TimeX++ share, and what they minimise."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tempograd._utils.progress import progress
+from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, require_path
+from tempograd.errors import ModelError
+from tempograd.explainers.timex.networks import MaskGenerator, gate, one_vector
+
+# What TimeX and TimeX++ minimise, each term a small function.
+#
+# Throughout, :math:`p` is a soft mask (series, time, channel), :math:`P, Q` are predictions (series, …, class)
+# whose last axis sums to 1, and :math:`m = (P + Q) / 2`.
+
+TINY = 1e-9  # keeps logarithms of probabilities finite
+FLAT = 1e-8  # least variance of cosines: embeddings that are all alike have no geometry to be kept
+
+
+def gsat(p: Tensor, prior: float) -> Tensor:
+    r"""Divergence of the mask from a coin with probability r (the prior), 0 where :math:`p = r`.
+
+    .. math:: \mathrm{mean}\Big[ p \ln\big(\tfrac{p}{r} + \epsilon\big)
+        + (1 - p) \ln\big(\tfrac{1 - p}{1 - r + \epsilon} + \epsilon\big) \Big], \qquad \epsilon = 10^{-6}.
+    """
+    small = 1e-6
+    return (p * (p / prior + small).log() + (1 - p) * ((1 - p) / (1 - prior + small) + small).log()).mean()
+
+
+def connect(p: Tensor) -> Tensor:
+    r"""Jumps of the mask between neighbouring steps, :math:`\lVert p_{t+1} - p_t \rVert_F / \text{their number}`.
+
+    One norm of the whole batch, as the released weights expect it; 0 for a single step.
+
+    Examples
+    --------
+    >>> connect(torch.tensor([[[0.0], [3.0], [-1.0]]]))
+    tensor(2.5000)
+    """
+    jumps = p[:, 1:] - p[:, :-1]
+    norm: Tensor = torch.linalg.vector_norm(jumps)
+    return norm / max(1, jumps.numel())
+
+
+def geometry(a: Tensor, b: Tensor, *, scaled: bool = True) -> Tensor:
+    r"""How far embeddings b (series, feature) are from the geometry of a, "Emb".
+
+    .. math:: \mathrm{mean}_{ij} \big(\cos(a_i, a_j) - \cos(b_i, b_j)\big)^2
+        \;/\; \mathrm{var}_{ij} \cos(a_i, a_j),
+
+    without the division where ``scaled`` is False.
+    """
+    wanted, found = (functional.normalize(z, dim=-1) @ functional.normalize(z, dim=-1).mT for z in (a, b))
+    distance = (wanted - found).square().mean()
+    return distance / wanted.var(correction=0).clamp(min=FLAT) if scaled else distance
+
+
+def jensen_shannon(p: Tensor, q: Tensor, *, reverse: bool = False) -> Tensor:
+    r"""Jensen–Shannon divergence of two predictions, over the last axis.
+
+    .. math:: \tfrac12 \mathrm{KL}(P \Vert m) + \tfrac12 \mathrm{KL}(Q \Vert m) = \sum_c \dots
+
+    ``reverse`` is what the released code does: :math:`\mathrm{KL}(m \Vert \cdot)` instead, and the mean over
+    the classes instead of their sum.
+    """
+    p, q = p.clamp(min=TINY), q.clamp(min=TINY)
+    m = (p + q) / 2
+    if reverse:
+        return (m * (m.log() - (p.log() + q.log()) / 2)).mean(-1)
+    return (p * (p / m).log() + q * (q / m).log()).sum(-1) / 2
+
+
+def label_geometry(p: Tensor, q: Tensor, rule: str) -> Tensor:
+    r"""How far predictions q are from the pairwise distances of p, "Lab"; 0 if they are equal.
+
+    With :math:`\mathrm{JS}_{ij}` the divergence between the predictions for series i < j: ``"pairs"``, the
+    paper's :math:`\mathrm{mean}_{ij} (\mathrm{JS}_{ij}(P) - \mathrm{JS}_{ij}(Q))^2`, or ``"means"``, the
+    released code's :math:`(\mathrm{mean}_{ij} \mathrm{JS}_{ij}(P) - \mathrm{mean}_{ij} \mathrm{JS}_{ij}(Q))^2`
+    with reversed divergences. A single series has no pairs and costs nothing.
+    """
+    if len(p) < 2:
+        return (p - q).sum() * 0
+    i, j = torch.triu_indices(len(p), len(p), offset=1, device=p.device)
+    first, second = (jensen_shannon(z[i], z[j], reverse=rule == "means") for z in (p, q))
+    if rule == "means":
+        return (first.mean() - second.mean()).square()
+    return (first - second).square().mean()
+
+
+def gaussian_kl(mean1: Tensor, log_var1: Tensor, mean2: Tensor, log_var2: Tensor) -> Tensor:
+    r"""Mean divergence of Gaussians 1 from Gaussians 2, cell by cell.
+
+    .. math:: \tfrac12 \mathrm{mean}\Big[ \ell_2 - \ell_1 - 1
+        + \frac{e^{\ell_1} + (\mu_1 - \mu_2)^2}{e^{\ell_2}} \Big].
+    """
+    gap = log_var1 - log_var2
+    return (gap.exp() - gap - 1 + (mean1 - mean2).square() * (-log_var2).exp()).mean() / 2
+
+
+# The training that TimeX and TimeX++ share: series in, a mask generator out.
+
+HELD_OUT = 0.1  # share of the training series that choose the epoch
+PATIENCE, FACTOR, THRESHOLD, STEADY = 5, 0.1, 1e-5, 20  # the rate falls on a plateau, after the first 20 epochs
+
+Read = Callable[[Tensor], tuple[Tensor, Tensor | None]]  # series -> the model's raw answer and its embedding
+
+
+class Batch(NamedTuple):
+    """A few training series, what the model says about them, and the draws of one pass."""
+
+    x: Tensor
+    prediction: Tensor  # probabilities, (series, …, class)
+    embedding: Tensor | None
+    uniform: Tensor  # for the gates
+    filler: Tensor  # what takes the place of a cell that is not kept
+
+
+class Objective(NamedTuple):
+    """What a method learns and how it judges a mask."""
+
+    generator: MaskGenerator
+    learns: nn.ModuleList  # everything whose weights move
+    fidelity: Callable[[Batch, Tensor, Tensor], Tensor]  # of a batch, its gates and its masked series
+    restless: tuple[nn.Module, ...] = ()  # black boxes that are trained on in training mode (7.3)
+
+    def mode(self, training: bool) -> None:
+        """Switch dropout on or off."""
+        for part in (self.generator, *self.restless):
+            part.train(training)
+
+
+class Plan(NamedTuple):
+    """How to train; see the fields of the explainers."""
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    weight_decay: float
+    prior: float
+    sparsity: float
+    connection: float
+    clip: float | None
+    choose_by: str  # "loss", "fidelity", or "last batch"
+
+
+class Learnt(NamedTuple):
+    """A mask generator, and how its training went."""
+
+    generator: MaskGenerator
+    losses: tuple[float, ...]  # what chose the epoch, one number per epoch
+    epoch: int  # the one that was kept
+
+
+def probabilities(answer: Tensor) -> Tensor:
+    """Turn raw answers into probabilities that sum to 1: softmax, or for one logit a no and a yes."""
+    return both_logits(answer, "probability").softmax(-1)
+
+
+class TrainingSet:
+    """Training series and, read once, what the model says about them.
+
+    With ``restless`` the model is asked anew for every batch (7.3). A model that already answers with
+    probabilities is taken at its word.
+    """
+
+    def __init__(
+        self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, *, restless: bool, label: str
+    ) -> None:
+        self.x, self.read, self.device, self.restless = x, read, device, restless
+        self._theirs = dtype
+        self.dtype = torch.promote_types(dtype, torch.float32)
+        answers, self.embeddings = self._read_all(label)
+        if not bool(answers.isfinite().all()):
+            raise ModelError(
+                f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}: "
+                "check its weights and the scale of the series."
+            )
+        self.answer_shape = tuple(answers.shape[1:])
+        self._given = answers.shape[-1] > 1 and bool(
+            (answers >= 0).all() & ((answers.sum(-1) - 1).abs() < 1e-4).all()
+        )
+        self.predictions = answers if self._given else probabilities(answers)
+        self.mean = x.mean(0).to(device, self.dtype)
+        self.deviation = x.std(0, correction=0).to(device, self.dtype)
+
+    def predict(self, z: Tensor) -> Tensor:
+        """Return the model's probabilities for any series."""
+        answer = self._ask(z)[0]
+        return answer if self._given else probabilities(answer)
+
+    def _ask(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        answer, embedding = self.read(z.to(self.device, self._theirs))
+        return answer.to(self.dtype), None if embedding is None else one_vector(embedding).to(self.dtype)
+
+    @torch.no_grad()
+    def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
+        parts: list[tuple[Tensor, Tensor | None]] = []
+        Chunks(self.device, self.x[0].numel()).run(
+            len(self.x), 1, lambda rows, _: parts.append(self._ask(self.x[rows])), label
+        )
+        embeddings = [embedding for _, embedding in parts if embedding is not None]
+        return torch.cat([answer for answer, _ in parts]), torch.cat(embeddings) if embeddings else None
+
+    def batch(self, rows: Tensor, random: torch.Generator) -> Batch:
+        """Return some of the series, with draws from a generator on the host."""
+        x = self.x[rows.to(self.x.device)].to(self.device, self.dtype)
+        noise = torch.randn(x.shape, generator=random).to(x)
+        uniform = torch.rand(x.shape, generator=random).clamp(1e-6, 1 - 1e-6).to(x)
+        there = rows.to(self.device)
+        prediction = self.predictions[there]
+        embedding = None if self.embeddings is None else self.embeddings[there]
+        if self.restless:
+            with torch.no_grad():
+                answer, embedding = self._ask(x)
+            prediction = answer if self._given else probabilities(answer)
+        return Batch(x, prediction, embedding, uniform, self.mean + self.deviation * noise)
+
+
+def require_gradient(model: Model, x: Tensor) -> None:
+    """Refuse a model that cannot be differentiated with respect to its input."""
+    z = x.clone().requires_grad_()
+    answer = asked(model, z, shape=z.shape)
+    require_path(answer, z)
+    differentiate(answer.sum(), z)
+
+
+def learn(objective: Objective, data: TrainingSet, plan: Plan, random: torch.Generator, label: str) -> Learnt:
+    """Minimise fidelity + sparsity · GSAT + connection · Connect, and keep the best epoch's generator."""
+    order = torch.randperm(len(data.x), generator=random)
+    held_out = max(2, round(HELD_OUT * len(order)))
+    watched, learning = order[:held_out], order[held_out:]
+    fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
+    weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
+    optimiser = torch.optim.AdamW(weights, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimiser, factor=FACTOR, patience=PATIENCE, threshold=THRESHOLD
+    )
+    losses: list[float] = []
+    best: dict[str, Tensor] = {}
+    with progress(plan.epochs, label) as advance:
+        for epoch in range(plan.epochs):
+            objective.mode(training=True)
+            batches = _batches(learning[torch.randperm(len(learning), generator=random)], plan.batch)
+            total = torch.zeros((), device=data.device)
+            for rows in batches:
+                total = _step(objective, data.batch(rows, random), plan, weights, optimiser)
+                advance(1 / len(batches), f"loss {losses[-1]:.4f}" if losses else "")
+            judged = total if plan.choose_by == "last batch" else _judge(objective, data, watched, plan, fixed)
+            losses.append(_finite(float(judged), epoch))
+            if losses[-1] <= min(losses):
+                best = {name: tensor.clone() for name, tensor in objective.generator.state_dict().items()}
+            if epoch >= STEADY:
+                plateau.step(losses[-1])
+    objective.generator.load_state_dict(best)
+    return Learnt(objective.generator.eval().requires_grad_(False), tuple(losses), _last_best(losses))
+
+
+def _step(
+    objective: Objective, batch: Batch, plan: Plan, weights: list[nn.Parameter], optimiser: torch.optim.Optimizer
+) -> Tensor:
+    _, loss = _losses(objective, batch, plan)
+    # not backward(): it would also leave gradients on the weights of a model inside a function
+    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+    for weight, gradient in zip(weights, gradients, strict=True):
+        weight.grad = gradient
+    if plan.clip is not None:
+        nn.utils.clip_grad_norm_(weights, plan.clip)
+    optimiser.step()
+    return loss.detach()
+
+
+def _losses(objective: Objective, batch: Batch, plan: Plan) -> tuple[Tensor, Tensor]:
+    """Return the method's own part of the loss, and the whole of it."""
+    p = objective.generator(batch.x)
+    gates = gate(p, batch.uniform)
+    masked = gates * batch.x + (1 - gates) * batch.filler
+    fidelity = objective.fidelity(batch, gates, masked)
+    return fidelity, fidelity + plan.sparsity * gsat(p, plan.prior) + plan.connection * connect(p)
+
+
+@torch.no_grad()
+def _judge(objective: Objective, data: TrainingSet, rows: Tensor, plan: Plan, seed: int) -> Tensor:
+    """Return the mean loss of the series that are held out."""
+    objective.mode(training=False)
+    random = torch.Generator().manual_seed(seed)
+    total = torch.zeros((), device=data.device)
+    for part in _batches(rows, plan.batch):
+        fidelity, loss = _losses(objective, data.batch(part, random), plan)
+        total += len(part) / len(rows) * (fidelity if plan.choose_by == "fidelity" else loss)
+    return total
+
+
+def _batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut ``order`` into batches; a single series left over joins the batch before it, since it has no pairs."""
+    batches = list(torch.split(order, size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
+
+
+def _last_best(losses: list[float]) -> int:
+    return max(epoch for epoch, loss in enumerate(losses) if loss == min(losses))
+
+
+def _finite(loss: float, epoch: int) -> float:
+    if not math.isfinite(loss):
+        raise ModelError(f"The loss became {loss} in epoch {epoch + 1}: lower learning_rate or set clip.")
+    return loss

@@ -1,0 +1,1 @@
+"""TIMING: paths that leave random segments of the series untouched."""

@@ -1,0 +1,265 @@
+"""Masks of random single-channel segments for many series at once, and how often a cell is free of them."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd._utils.rng import scale, words
+from tempograd.errors import SettingError, warn
+
+# How often a cell is free of random segments, in closed form, and settings that follow from it.
+#
+# A mask holds :math:`n` segments. Each has a length :math:`l` uniform on :math:`\{s_{\min}, \dots, s_{\max}\}`,
+# one channel uniform on the :math:`D` channels and a start uniform on :math:`\{0, \dots, T - l\}`.
+# Cell :math:`(t, d)` is free (it moves along the path) with probability
+#
+# .. math:: p(t) = (1 - h(t) / D)^n, \qquad
+#     h(t) = \operatorname{mean}_l \frac{\#\{\text{starts that cover } t\}}{T - l + 1}.
+
+RAREST = 1e-6  # a cell less often free than this cannot be estimated
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Segments:
+    """How masks are drawn for series of one length: completed and checked."""
+
+    time: int
+    channels: int
+    count: int
+    low: int
+    high: int
+    anchored: float = 0.0  # share of the points whose mask is drawn around a chosen cell
+
+    def free(self) -> Array:
+        """Return p(t), how likely a cell at step t is free.
+
+        Examples
+        --------
+        >>> Segments(time=3, channels=1, count=1, low=2, high=2).free()
+        array([0.5, 0. , 0.5])
+        """
+        return np.asarray((1 - _hit(self.time, self.low, self.high) / self.channels) ** self.count)
+
+    def __str__(self) -> str:
+        return f"segments={self.count}, min_length={self.low}, max_length={self.high}"
+
+
+@lru_cache(maxsize=4096)
+def complete(
+    time: int, channels: int, count: int | None, low: int | None, high: int | None, longest: int
+) -> Segments:
+    """Fill in what was left open, so that about half of the cells are free, and fit it to the length.
+
+    ``longest`` is the length of the batch; a series that ends sooner gets its segments cut to its own.
+    """
+    for name, length in (("max_length", high), ("min_length", low)):
+        if length is not None and length > longest:
+            raise SettingError(f"{name}={length} does not fit series of {longest} steps: pass at most {longest}.")
+    if high is None:
+        high = max(low or 1, round(time / 3))
+    if low is None:
+        low = min(high, max(1, round(time / 10)))
+    low, high = min(low, time), min(high, time)
+    if count is None:
+        count = _half(_hit(time, low, high) / channels)
+    return Segments(time, channels, count, low, high)
+
+
+@lru_cache(maxsize=4096)
+def _hit(time: int, low: int, high: int) -> Array:
+    """Return h(t): how likely a segment in the cell's channel covers step t."""
+    total = np.zeros(time)
+    clock = np.arange(time)
+    for first in range(low, high + 1, 256):
+        length = np.arange(first, min(first + 256, high + 1))[:, None]
+        covering = np.minimum(clock, time - length) - np.maximum(clock - length + 1, 0) + 1
+        total += (covering / (time - length + 1)).sum(0)
+    return total / (high - low + 1)
+
+
+def _half(cover: Array) -> int:
+    """Find the number of segments for which the mean free share is closest to one half."""
+    if cover.max() >= 1:
+        return 0  # a single segment already holds everything, as for one step and one channel
+    guess = int(np.log(0.5) / np.log1p(-cover.mean()))
+    candidates = np.arange(max(0, guess - 2), 2 * guess + 4)
+    share = ((1 - cover) ** candidates[:, None]).mean(-1)
+    return int(candidates[np.abs(share - 0.5).argmin()])
+
+
+def warn_of_rare_cells(laws: list[Segments], points: int) -> None:
+    """Warn, before anything runs, if some cell will be free in fewer than two points on average."""
+    law = min(laws, key=lambda each: float(each.free().min()))
+    rarest = max(float(law.free().min()), RAREST)  # what is held always was found to be unobserved
+    if rarest * points < 2:
+        warn(
+            f"With {law} step {law.free().argmin()} is free in only {rarest * points:.2g} of {points} points on "
+            f"average: expect large errors there; use points={int(2 / rarest) + 1} or shorter segments."
+        )
+
+
+# Drawing masks of random single-channel segments for many series at once, the mask family of TIMING.
+
+FIELDS = 8  # random words a segment may use
+BITS = 30  # of the shares that lengths are chosen by
+
+
+@dataclass(frozen=True)
+class Law:
+    """The segment law of each series of a block, on its device."""
+
+    lengths: Tensor  # of the table's rows, ascending
+    time: Tensor  # (series,)
+    count: Tensor
+    low: Tensor
+    high: Tensor
+    anchored: Tensor  # whether any point is
+    free: Tensor  # (series, time): probability that a cell is free
+    channels: int
+    most: int  # largest count
+    span: int  # most different lengths
+    share: float  # of the points that are anchored, where any are
+
+    @classmethod
+    def table(cls, laws: dict[int, Segments], x: Tensor, device: torch.device, dtype: torch.dtype) -> Self:
+        """Put the laws of all lengths on the device, one row each, in ascending order of length."""
+        _, steps, channels = x.shape
+        rows = [[law.time, law.count, law.low, law.high, law.anchored > 0] for law in laws.values()]
+        free = torch.zeros(len(laws), steps, dtype=dtype)
+        for row, law in zip(free, laws.values(), strict=True):
+            row[: law.time] = torch.from_numpy(law.free())
+        time, count, low, high, anchored = torch.tensor(rows).T.contiguous().to(device)
+        most = max(law.count for law in laws.values())
+        span = max(law.high - law.low + 1 for law in laws.values())
+        share = max(law.anchored for law in laws.values())
+        lengths = torch.tensor(list(laws), device=device)
+        return cls(lengths, time, count, low, high, anchored, free.to(device), channels, most, span, share)
+
+    def of(self, lengths: Tensor) -> Self:
+        """Look up the law of each series by its length, in a table."""
+        if len(self.time) == 1:
+            return self.rows(torch.zeros_like(lengths))
+        return self.rows(torch.searchsorted(self.lengths, lengths))
+
+    def rows(self, rows: Tensor) -> Self:
+        """Return the law of some of the series."""
+        names = ("time", "count", "low", "high", "anchored", "free")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+
+def moving(
+    stream: Tensor,
+    law: Law,
+    anchor: Tensor | None = None,
+    *,
+    base: Tensor | None = None,
+    short_starts: bool = False,
+    collapse: bool = False,
+) -> Tensor:
+    """Draw masks, True where a cell moves, (series, points, time, channel).
+
+    Parameters
+    ----------
+    stream : Tensor of shape (2, series, points)
+    law : Law
+    anchor : LongTensor of shape (series, points), optional
+        A flat cell (time · channels + channel) that must be free, or -1. Given the anchor, segments are
+        independent and follow their law given that they miss it.
+    base : LongTensor of shape (series, points, 2, segments), optional
+        32-bit words that place the segments: the first of each pair says how long and in which channel, the
+        second where. By default independent words of the stream.
+    short_starts, collapse : bool
+        The faults A3 and A4 of the released sampler: starts end one early; a segment shorter than the
+        longest possible one also holds step 0 of its channel.
+    """
+    _, series, points = stream.shape
+    index = torch.arange(law.most, device=stream.device)
+    if base is None:
+        base = words(stream[..., None, None], index * FIELDS + _fields(0, 2, index))
+    shape, place = base.unbind(2)
+    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
+    both = scale(shape, (high - low + 1) * law.channels)  # length and channel in one number
+    length, channel = low + both // law.channels, both % law.channels
+    start = scale(place, (time - length).clamp(min=1) if short_starts else time - length + 1)
+    if anchor is not None:
+        length, channel, start = _missing(anchor, stream, law, Drawn(length, channel, start))
+    length = torch.where(index < law.count[:, None, None], length, 0)
+    if collapse:
+        short = (length < high) & (length > 0)
+        start, channel = torch.cat([start, torch.zeros_like(start)], 2), torch.cat([channel, channel], 2)
+        length = torch.cat([length, short.long()], 2)
+    return _paint(start, length, channel, law).view(series, points, -1, law.channels)
+
+
+def _fields(first: int, last: int, index: Tensor) -> Tensor:
+    return torch.arange(first, last, device=index.device)[:, None]
+
+
+def _paint(start: Tensor, length: Tensor, channel: Tensor, law: Law) -> Tensor:
+    """Mark what no segment covers: +1 where one starts, -1 where it ends, and a running sum over time."""
+    rows, steps = start.shape[0] * start.shape[1], law.free.shape[1]
+    kind = torch.int8 if start.shape[2] < 128 else torch.int32
+    edges = torch.zeros(rows, (steps + 1) * law.channels, dtype=kind, device=start.device)
+    one = torch.ones((), dtype=kind, device=start.device).expand(rows, start.shape[2])
+    first = (start * law.channels + channel).view(rows, -1)
+    edges.scatter_add_(1, first, one)
+    edges.scatter_add_(1, first + (length * law.channels).view(rows, -1), -one)
+    return edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind) == 0
+
+
+class Drawn(NamedTuple):
+    """Segments, (series, points, segments) each."""
+
+    length: Tensor
+    channel: Tensor
+    start: Tensor
+
+
+def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
+    """Redraw each segment that covers its anchor from the law of those that miss it."""
+    held = anchor.clamp(min=0)[..., None]
+    when, where = held // law.channels, held % law.channels
+    length, channel, start = drawn
+    covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
+
+    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
+    cumulative = _missing_weights(when, law)
+    inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
+    index = torch.arange(law.most, device=anchor.device)
+    first, second, place = words(stream[..., None, None], index * FIELDS + _fields(2, 5, index)).unbind(2)
+
+    # The anchor's channel has total weight `inside`, each other one `everywhere`.
+    total = inside + (law.channels - 1) * everywhere
+    ticket = ((first << 31) | (second >> 1)) % total.clamp(min=1)
+    same = ticket < inside
+    rest = (ticket - inside).clamp(min=0)
+    other = rest // everywhere
+    short = torch.searchsorted(cumulative, torch.where(same, ticket, 0), right=True).clamp(max=law.span - 1)
+    new_length = low + torch.where(same, short, (rest % everywhere) >> BITS)
+    left = (when - new_length + 1).clamp(min=0)
+    right = (time - new_length - when).clamp(min=0)
+    new_start = scale(place, torch.where(same, left + right, time - new_length + 1))
+    new_start = torch.where(same & (new_start >= left), new_start - left + when + 1, new_start)
+    return Drawn(
+        torch.where(covers, new_length, length),
+        torch.where(covers, torch.where(same, where, other + (other >= where)), channel),
+        torch.where(covers, new_start, start),
+    )
+
+
+def _missing_weights(when: Tensor, law: Law) -> Tensor:
+    """Sum up, over lengths, the share of starts that miss step ``when``, in units of 2^-30.
+
+    Integers, so that the choice of a length is the same on every device.
+    """
+    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
+    length = low + torch.arange(law.span, device=when.device)
+    covering = torch.minimum(when, time - length) - (when - length + 1).clamp(min=0) + 1
+    starts = (time - length + 1).clamp(min=1)
+    weight = ((starts - covering).clamp(min=0) << BITS) // starts
+    return torch.where(length <= high, weight, 0).cumsum(-1)

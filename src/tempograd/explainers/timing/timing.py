@@ -1,0 +1,282 @@
+"""TIMING: integrated gradients along paths that leave random segments untouched."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd._utils import settings
+from tempograd._utils.rng import FAR, Purpose, keys, per_point, split
+from tempograd.engine import Block, Later, Question
+from tempograd.errors import SettingError, UnknownNameError
+from tempograd.explainers._published import TIMING, TIMING_FAULTS, summed_over_prefixes
+from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate
+from tempograd.explainers.timing.anchors import Draw, draw, repaired
+from tempograd.explainers.timing.segments import RAREST, Law, Segments, complete, moving, warn_of_rare_cells
+
+SMALL = 2**20  # cells of all masks together, worth remembering between calls
+FIRST = 50  # points of the first stage
+SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer of the first points than that
+
+
+@EXPLAINERS.register("timing")
+@dataclass(frozen=True)
+class Timing(Explainer):
+    r"""Temporality-aware integrated gradients.
+
+    Plain integrated gradients fades the whole series in at once, so the model sees series whose temporal
+    order means nothing. TIMING holds random segments at their true values while the rest moves from the
+    baseline :math:`x'` to the input :math:`x`, and averages over the masks :math:`M` that let a cell move:
+
+    .. math::
+
+        A_{t,d} = (x - x')_{t,d} \; \mathbb{E}_{\alpha, M}\!\left[
+            \partial_{t,d} F_{\hat y}\big(x + M \odot (1 - \alpha)(x' - x)\big)
+            \;\middle|\; M_{t,d} = 1 \right].
+
+    Parameters
+    ----------
+    points : int, default=50
+        Path points; each has its own mask and costs one pass of the model.
+    segments, min_length, max_length : int, optional
+        Segments held per mask and the bounds of their length. By default chosen from the length and the
+        number of channels so that about half of the cells are free.
+    anchored : float, optional
+        Share of the masks that are drawn given that a chosen cell is free; exact weights keep the estimate
+        unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 points, and none
+        elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
+        only with ``anchored=0`` masks are independent and stay as they come.
+    controls : bool, default=True
+        Take noise out of the estimate by regressing each cell's effects on the position on the path and on how far
+        a point's slope and score are from completeness, which have mean 0 and cost no pass. Errors then also count
+        what is missing of the change of the score, so that they hold where a model is steep. ``False`` gives the
+        plain weighted mean over one grid of positions.
+    tolerance : float, optional
+        Draw further points, in stages that double their number from ``points`` on, until a series is good enough:
+        easy series cost less. 0.1 stops at an estimated relative error of the map of 10 %.
+    max_points : int, default=3200
+        Where ``tolerance`` gives up; :meth:`Explanation.verdict` says so.
+    until : {"error", "top"}
+        With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when
+        the points were last doubled.
+    quirks : frozenset of str, default=frozenset()
+        Faults of the released code to repeat, as :meth:`published` does:
+
+        - A3: starts of segments end one step early
+        - A4: a segment shorter than ``max_length`` also holds step 0 of its channel
+        - A5: 9.77e-4 is added to the count of free points
+        - A6: the raw output is differentiated, whatever ``output`` says
+        - A7: left end-points of the path instead of midpoints
+        - 1.4: magnitudes are summed over the explanations of all prefixes of a series
+
+    Notes
+    -----
+    With ``segments=0`` nothing is held and TIMING is midpoint integrated gradients. With segments the scores
+    do not sum to the change of the prediction. A series that ends before others (padding) has its own
+    segments, cut to its own length.
+
+    References
+    ----------
+    .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
+       Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
+
+    Examples
+    --------
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 1, bias=False))
+    >>> x = torch.arange(6.0).view(1, 3, 2)
+    >>> found = Timing(points=20)(model, x, output="raw").values
+    >>> bool(torch.allclose(found, (model[1].weight.view(3, 2) * x)))
+    True
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+    known_quirks: ClassVar[frozenset[str]] = TIMING_FAULTS
+
+    points: int = settings.whole(50)
+    segments: int | None = settings.whole(None, least=0)
+    min_length: int | None = settings.whole(None)
+    max_length: int | None = settings.whole(None)
+    anchored: float | None = settings.number(None, high=0.95)
+    controls: bool = settings.flag(True)
+    tolerance: float | None = settings.number(None, high=1.0, closed=(False, False))
+    max_points: int = settings.whole(3200)
+    until: str = settings.choice("error", ("error", "top"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_length and self.max_length and self.min_length > self.max_length:
+            raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
+        if self.tolerance is None:
+            return
+        if self.max_points < self.points:
+            raise SettingError(
+                f"max_points={self.max_points} is below points={self.points}: pass a larger max_points."
+            )
+        if not self.controlled:
+            raise SettingError("tolerance= needs controls=True, segments and no quirks.")
+
+    @property
+    def controlled(self) -> bool:
+        """Return whether scores and positions take noise out of the mean."""
+        return self.controls and self.segments != 0 and not self.quirks
+
+    @property
+    def plan(self) -> Plan:
+        """Return the points in their stages; without controls they are one grid over the path."""
+        if not self.controlled:
+            return Plan((self.points,))
+        if self.tolerance is None:
+            return Plan(doubling(min(self.points, FIRST), self.points))
+        return Plan(doubling(self.points, self.max_points), tolerance=self.tolerance, until=self.until)
+
+    @classmethod
+    def published(cls, dataset: str) -> Self:
+        """Return the paper's setting for a data set with the faults of the released code, ``quirks`` above."""
+        if dataset not in TIMING:
+            raise UnknownNameError("published setting of TIMING", dataset, TIMING)
+        segments, low, high, quirks = TIMING[dataset]
+        return cls(50, segments, low, high, anchored=0.0, controls=False, quirks=quirks)
+
+    def attribute(self, question: Question) -> Attribution:
+        if "1.4" in self.quirks:
+            return summed_over_prefixes(question, self._prefix)
+        return self._attribute(question)
+
+    def _prefix(self, question: Question) -> Attribution:
+        longest = question.x.shape[1]
+        low, high = (min(length or longest, longest) for length in (self.min_length, self.max_length))
+        return replace(self, min_length=low, max_length=high)._attribute(question)
+
+    def _attribute(self, question: Question) -> Attribution:
+        label = f"explain with {self.name}"
+        return integrate(question, self.plan, self.paths(question), label=label)
+
+    def paths(self, question: Question) -> Callable[[Block, int], Path]:
+        """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
+        laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
+        if not self.quirks:
+            warn_of_rare_cells(list(laws.values()), self.plan.points)
+        large = partial(
+            self._large_path, Law.table(laws, question.x, question.device, question.dtype), question.seed
+        )
+        if question.mask is None and len(question.x) * self.plan.stages[0] * question.x[0].numel() <= SMALL:
+            (law,) = laws.values()
+            ids = tuple(question.ids.tolist())
+            return partial(self._small_path, law, ids, question, large)
+        return large
+
+    def _law(self, length: int, question: Question) -> Segments:
+        """Complete the setting for series of one length; what was never observed there need not be estimated."""
+        _, longest, channels = question.x.shape
+        watched = None
+        if question.mask is not None:
+            here = question.lengths == length
+            watched = question.mask[here].any(-1).any(0)[: max(length, 1)].cpu().numpy()
+        return self.law(length, channels, longest, watched)
+
+    def law(self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None) -> Segments:
+        """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
+
+        ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
+        """
+        cut = 0 if length == 0 else self.segments
+        law = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
+        share = self.anchored
+        if share is None:
+            share = SHARE if law.free().min() * self.plan.stages[0] < ENOUGH else 0.0
+        law = replace(law, anchored=share)
+        rare = law.free() < RAREST
+        if watched is not None:
+            rare &= watched
+        if rare.any() and not self.quirks:
+            good = complete(law.time, channels, None, None, None, longest)
+            raise SettingError(
+                f"{law} hold step {rare.argmax()} of series of {law.time} steps and {channels} channels (almost) "
+                f"always, so nothing can be said of it: try {good}."
+            )
+        return law
+
+    def _large_path(self, table: Law, seed: int, block: Block, stage: int) -> Path:
+        law, stream = table.of(block.lengths), keys(seed, block.ids, Purpose.SEGMENTS)
+        drawn = self.draw(stream, law, block.observed, stage)
+        if stage > 0:  # what could be seen was seen in the first
+            return self._path(block, drawn)
+        unseen = Later(drawn.unseen)
+
+        def mend() -> Path | None:
+            return self._path(block, repaired(drawn, law, block.observed)) if unseen else None
+
+        return self._path(block, drawn)._replace(mend=mend)
+
+    def _small_path(
+        self,
+        law: Segments,
+        ids: tuple[int, ...],
+        question: Question,
+        large: Callable[[Block, int], Path],
+        block: Block,
+        stage: int,
+    ) -> Path:
+        if stage > 0:
+            return large(block, stage)
+        drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
+        weights = None if drawn.weights is None else drawn.weights[block.rows]
+        return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
+
+    def draw(self, stream: Tensor, law: Law, observed: Tensor, stage: int = 0) -> Draw:
+        """Draw the masks of a block of series in a stage."""
+        points = self.plan.stages[stage]
+        if stage > 0:
+            stream = split(stream, FAR - stage)  # no point has that number
+        if self.anchored != 0 and law.most:
+            return draw(stream, law, observed, points)
+        streams = per_point(stream, points)
+        masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
+        anchors = torch.full_like(streams[0], -1)
+        return Draw(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
+
+    def _path(self, block: Block, drawn: Draw) -> Path:
+        offset = 0.0 if "A7" in self.quirks else 0.5
+        points = drawn.masks.shape[1]
+        alpha = (torch.arange(points, device=block.x.device) + offset).to(block.x.dtype) / points
+
+        def at(piece: slice) -> Points:
+            free = drawn.masks[:, piece].to(block.x.dtype)
+            back = free * (alpha[piece, None, None] - 1)  # how far towards the baseline, 0 where a cell is held
+            z = torch.addcmul(block.x[:, None], back, difference[:, None])
+            weight = None if drawn.weights is None else drawn.weights[:, piece]
+            return Points(z, weight, free, position=alpha[piece])
+
+        scale = difference = block.x - block.baseline
+        if "A5" in self.quirks:
+            count = drawn.masks.sum(1)
+            scale = scale * count / (count + torch.finfo(torch.float16).eps)
+        return Path(scale, at, start=block.baseline, straight=self.segments == 0, controlled=self.controlled)
+
+
+@lru_cache(maxsize=8)
+def _small_draw(
+    explainer: Timing, law: Segments, ids: tuple[int, ...], seed: int, device: torch.device, dtype: torch.dtype
+) -> Draw:
+    """Draw the masks of a few series and keep them.
+
+    Draws depend on the ids and not on the values, and most who explain one series at a time use the same id.
+    """
+    return draw_whole(explainer, law, torch.tensor(ids, device=device), seed, dtype)
+
+
+def draw_whole(
+    explainer: Timing, law: Segments, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
+) -> Draw:
+    """Draw the masks of series that are observed in every cell; in the first stage each moves at least once."""
+    x = torch.empty(1, law.time, law.channels, device=ids.device)
+    table = Law.table({law.time: law}, x, ids.device, dtype).of(torch.full_like(ids, law.time))
+    everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(len(ids), law.time, law.channels)
+    drawn = explainer.draw(keys(seed, ids, Purpose.SEGMENTS), table, everything, stage)
+    return repaired(drawn, table, everything) if stage == 0 and drawn.unseen else drawn

@@ -1,0 +1,152 @@
+"""One training loop for the networks that methods learn from training series."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tempograd._utils import validation
+from tempograd._utils.progress import progress
+from tempograd.engine import Model, place
+from tempograd.errors import InputError
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+class Plan(NamedTuple):
+    """How to learn."""
+
+    epochs: int
+    batch_size: int
+    rate: float = 1e-3
+    decay: float = 0.0
+    held_out: float = 0.1  # share of the series that only decides which epoch's weights are kept; 0: the last
+    patience: int | None = None  # stop after so many epochs without a better one; None: never
+
+
+class Task(NamedTuple):
+    """What to learn; random numbers come from the generator.
+
+    ``losses`` yields what each optimiser step lowers. ``check`` gives the loss of each independent part of the
+    network, (parts,); a part owns an equal, consecutive share of the rows of every weight.
+    """
+
+    losses: Callable[[Tensor, torch.Generator], Iterator[Tensor]]
+    check: Callable[[Tensor, torch.Generator], Tensor]
+
+
+def training_series(x: Any, method: str) -> Tensor:
+    """Check series to learn from."""
+    series = validation.series(x, name="the training series")
+    if series.shape[1] < 2:
+        raise InputError(
+            f"{method} learns how a step follows from the past: fit with series of two steps or more."
+        )
+    return series
+
+
+def learn(
+    make: Callable[[], Network],
+    task: Callable[[Network], Task],
+    model: Model,
+    x: Tensor,
+    plan: Plan,
+    seed: int,
+    label: str,
+) -> Network:
+    """Make a network and train it where the explained model is, in the model's precision.
+
+    The same seed gives the same weights on a CPU; the global random state is neither used nor changed.
+    """
+    seed, (device, dtype) = validation.seed(seed), place(model, x)
+    dtype = torch.promote_types(dtype, torch.float32)
+    rng = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(x), generator=rng)
+    held = math.ceil(len(x) * plan.held_out)
+    if len(x) - held < 2:
+        raise InputError(f"Too few series to {label}: got {len(x)}, fit with ten or more.")
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
+            network = make().to(device, dtype)
+        _train(network, task(network), x, (order[held:], order[:held]), plan, rng, label)
+    return network.eval().requires_grad_(requires_grad=False)
+
+
+def _train(
+    network: nn.Module,
+    task: Task,
+    x: Tensor,
+    rows: tuple[Tensor, Tensor],
+    plan: Plan,
+    rng: torch.Generator,
+    label: str,
+) -> None:
+    like = next(network.parameters())
+    optimiser = torch.optim.Adam(network.parameters(), lr=plan.rate, weight_decay=plan.decay)
+    best, since, seed = _Best(), 0, rng.initial_seed()
+    with progress(plan.epochs, label) as advance:
+        for _ in range(plan.epochs):
+            network.train()
+            total = torch.zeros((), device=like.device)
+            for batch in _batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
+                for loss in task.losses(x[batch.to(x.device)].to(like).clone(), rng):
+                    optimiser.zero_grad()
+                    loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+                    optimiser.step()
+                    total += loss.detach()
+            if not bool(total.isfinite()):
+                raise InputError(
+                    f"{label}: the loss became {float(total)}, so bring the series to a common scale."
+                )
+            advance()
+            if not len(rows[1]):
+                continue
+            since = 0 if best.offer(network, _mean_check(network, task, x, rows[1], plan, seed)) else since + 1
+            if plan.patience is not None and since >= plan.patience:
+                break
+    if best.weights:
+        network.load_state_dict(best.weights)
+
+
+def _mean_check(network: nn.Module, task: Task, x: Tensor, rows: Tensor, plan: Plan, seed: int) -> Tensor:
+    """Return the loss of the held-out series, with the same random numbers every time."""
+    like, rng = next(network.parameters()), torch.Generator().manual_seed(seed)
+    network.eval()
+    with torch.no_grad():
+        parts = [
+            len(batch) * task.check(x[batch.to(x.device)].to(like), rng)
+            for batch in torch.split(rows, plan.batch_size)
+        ]
+    return torch.stack(parts).sum(0) / len(rows)
+
+
+class _Best:
+    """The best weights so far of every independent part of a network."""
+
+    def __init__(self) -> None:
+        self.loss: Tensor | None = None
+        self.weights: dict[str, Tensor] = {}
+
+    def offer(self, network: nn.Module, loss: Tensor) -> bool:
+        """Keep what is better; tell whether anything was."""
+        better = loss.isfinite() if self.loss is None else loss < self.loss
+        for name, tensor in network.state_dict().items():
+            old = self.weights.get(name)
+            if old is None or tensor.ndim == 0:
+                self.weights[name] = tensor.clone()
+                continue
+            rows = better.repeat_interleave(len(tensor) // len(better))
+            self.weights[name] = torch.where(rows.view(-1, *[1] * (tensor.ndim - 1)), tensor, old)
+        self.loss = loss if self.loss is None else torch.where(better, loss, self.loss)
+        return bool(better.any())
+
+
+def _batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut into batches; a single series joins the batch before it, since batch normalisation needs two."""
+    batches = list(torch.split(order, size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches

@@ -1,0 +1,5 @@
+"""The result of an explainer, how good it is, and its file."""
+
+from tempograd.explanation.core import Explanation
+
+__all__ = ["Explanation"]

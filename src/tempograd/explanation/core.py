@@ -1,0 +1,427 @@
+"""The result of an explainer: signed scores with error bars, and everything needed to use them again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import settings, stats, validation
+from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
+from tempograd.engine.guesses import written
+from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
+from tempograd.explanation import files
+from tempograd.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+# The strongest cells of each series, as tensors that print themselves for people.
+
+SHOWN = 5  # series that a short text names
+
+
+class _Cells(NamedTuple):
+    time: Tensor
+    channel: Tensor
+    values: Tensor
+
+
+class Top(_Cells):
+    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
+
+    series: Sequence[object] = ()
+    times: Sequence[str] | None = None
+    channels: Sequence[str] | None = None
+
+    def __repr__(self) -> str:
+        """Write one line per series, the first few of them, with the names that people know."""
+        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
+        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
+        for row, cells in enumerate(zip(*parts, strict=True)):
+            if row == SHOWN:
+                lines.append(f"  … and {len(self.time) - SHOWN} more series")
+                break
+            found = [
+                f"{self.times[t] if self.times else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                for t, d, value in zip(*cells, strict=True)
+                if t >= 0
+            ]
+            whose = self.series[row] if self.series else row
+            lines.append(f"  {whose}: {', '.join(found) or 'no cell observed'}")
+        return "\n".join(lines)
+
+
+CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
+ROWS = ("target", "steps", "ids", "passes", "change", "curve_error")  # one entry, or one row, per series
+TENSORS = (*CELLS, *ROWS, "curve_points")
+KINDS = dict.fromkeys(("baseline", "x", "standard_error", "change", "curve_error"), "floats")
+KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
+CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """How much each value of each series pushed a prediction up (positive) or down (negative).
+
+    Attributes
+    ----------
+    values : Tensor of shape (series, time, channel)
+        Signed where the method is. Unobserved cells hold 0; ``mask`` tells which they are.
+    standard_error, free_points, effective_points : Tensor like ``values``, optional
+        Monte-Carlo error of each value (infinite below two draws), how many path points counted for it,
+        and how many equally weighted ones they are worth. None where it means nothing.
+    passes : Tensor of shape (series,), optional
+        Path points that each series got.
+    change : Tensor of shape (series,), optional
+        Explained score of the series minus that of its baseline; None where it was not read.
+    gradient_check : GradientCheck, optional
+        Whether the gradient is that of the score that the model computes, for methods that follow a path; None
+        for others, and where it was switched off. :meth:`verdict` begins with it where it is not.
+    curve_points, curve_error : Tensor of shape (looks,) and (series, looks), optional
+        Numbers of points at which the error was looked at, and the estimated relative error there; NaN after a
+        series had stopped.
+    target : Tensor, optional
+        Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
+        that of class 1, and 0 is its complement.
+    columns : int, optional
+        Numbers that the model answers with per series, or per step. None in files of versions that did not know:
+        there, 0 was the name of a single probability.
+    output : str
+        ``"probability"`` or ``"raw"``: what was differentiated and is measured.
+    steps : Tensor or "own", optional
+        Explained steps, (series, time), for models with one output per step.
+    baseline, mask, x : Tensor like ``values``
+        The series, what they were compared with, and which of their cells were observed.
+    draws, varies : int and bool
+        Realisations that were averaged, and whether the model answers differently each time it is asked.
+    channels, times, names : tuple of str, optional
+        What people call the channels, the time steps and the series; ``ids`` number the latter.
+    """
+
+    values: Tensor
+    target: Tensor | None
+    output: str
+    steps: Tensor | str | None
+    baseline: Tensor
+    mask: Tensor | None
+    x: Tensor | None
+    ids: Tensor
+    seed: int
+    method: str
+    parameters: dict[str, Any]
+    fingerprint: str
+    signed: bool = True
+    standard_error: Tensor | None = None
+    free_points: Tensor | None = None
+    effective_points: Tensor | None = None
+    channels: tuple[str, ...] | None = None
+    times: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    version: str = field(default=__version__)
+    passes: Tensor | None = None
+    change: Tensor | None = None
+    curve_points: Tensor | None = None
+    curve_error: Tensor | None = None
+    draws: int = 1
+    varies: bool = False
+    columns: int | None = None
+    gradient_check: GradientCheck | None = None
+
+    def __post_init__(self) -> None:
+        _check_parts(self)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        shape = " × ".join(str(size) for size in self.values.shape)
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        baseline = validation.filled_with(self.baseline, self.x, self.mask)
+        output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
+        return (
+            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"seed={self.seed}, {draws}{settings})"
+        )
+
+    def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
+        """Return the explanation of some of the series."""
+        if isinstance(rows, Integral):
+            first = validation.whole(rows, "a position", -(2**63))
+            raise InputError(f"Write explanation[{first}:{first + 1}] for the explanation of one series.")
+        rows = (
+            _sliced(rows, len(self)) if isinstance(rows, slice) else validation.positions(rows, "rows", len(self))
+        )
+        parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
+        picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
+        if self.names is not None:
+            picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
+        if self.gradient_check is not None:
+            picked["gradient_check"] = self.gradient_check[rows]
+        return replace(self, **picked)
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """Return the lower and upper limits that should hold the converged value with probability ``level``.
+
+        Student's t with the effective sample size minus one degrees of freedom; infinite where fewer
+        than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
+        draws carry the variance and the limits are too narrow (see "Limits" in the README): more points help.
+        """
+        level = validation.share(level, "level")
+        if self.standard_error is None or self.effective_points is None:
+            raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
+        freedom = (self.effective_points - 1).clamp(min=0)
+        half = torch.where(self.standard_error == 0, 0, stats.quantile(level, freedom) * self.standard_error)
+        half = torch.where(self.standard_error.isinf(), torch.inf, half)
+        return self.values - half, self.values + half
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Return how many outputs, or classes, the model has: a single probability stands for two classes."""
+        return None if self.columns is None else class_count(self.columns, self.output)
+
+    @property
+    def relative_error(self) -> Tensor | None:
+        r"""Return each series' estimated relative error; None for a method without Monte-Carlo error.
+
+        The expected size of all errors over that of all scores, :math:`\sqrt{2/\pi} \sum s / \sum |A|`.
+        """
+        error = self.standard_error
+        return None if error is None else relative_error(self.values, error, self.mask)
+
+    @property
+    def residual(self) -> Tensor | None:
+        """Return the sum of each series' scores minus the change of its prediction; None where that is not known.
+
+        0 up to rounding for integrated gradients, and sampling error for their random kin. TIMING with segments
+        is not complete: its residual stays, however many points there are.
+        """
+        change = self.change
+        return None if change is None else self.values.sum((1, 2), dtype=torch.float64).to(change) - change
+
+    def verdict(self, i: int | None = None) -> str:
+        """Say in one line how good the scores are and what would make them better.
+
+        Parameters
+        ----------
+        i : int, optional
+            Position of a series; by default the line is about all of them.
+        """
+        from tempograd.explanation import messages  # noqa: PLC0415  # sugar: it knows the explainers
+
+        return messages.sentence(self, i)
+
+    def called(self, i: int) -> int | str:
+        """Return what people call series ``i``: its name where it has one, else its id."""
+        return int(self.ids[i]) if self.names is None else self.names[i]
+
+    @property
+    def strength(self) -> Tensor:
+        """Return how much each cell matters: the size of a signed score, and any other score as it is.
+
+        FIT and WinIT give scores below 0 to values that matter less than nothing; those come last, not first.
+        """
+        return self.values.abs() if self.signed else self.values + 0.0  # no sort may tell -0 from 0
+
+    def top(self, k: int = 10) -> Top:
+        """Return the ``k`` observed cells of each series that matter most, strongest first."""
+        cells = self.values.shape[1] * self.values.shape[2]
+        k = validation.whole(k, "k", 1)
+        if k > cells:
+            raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
+        size = self.strength.flatten(1)
+        if self.mask is not None:
+            size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
+        best = size.topk(k, dim=1)
+        missing = best.values.isinf()
+        time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
+        values = self.values.flatten(1).gather(1, best.indices)
+        top = Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))
+        top.series, top.times, top.channels = self.names or self.ids.tolist(), self.times, self.channels
+        return top
+
+    def named(self, channels: Any = None, times: Any = None, names: Any = None) -> Self:
+        """Return the same explanation with names for its channels, time steps and series."""
+        series, time, depth = self.values.shape
+        return replace(
+            self,
+            channels=validation.names(channels, depth, "channels") or self.channels,
+            times=validation.names(times, time, "times") or self.times,
+            names=validation.names(names, series, "names") or self.names,
+        )
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per observed cell: id, time, channel, value and, where known, x and the error."""
+        try:
+            import pandas as pd  # noqa: PLC0415  # an extra
+        except ImportError as error:
+            raise MissingExtraError("pandas", "data") from error
+        seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
+        row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
+        table: dict[str, Any] = {
+            "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
+            "time": time if self.times is None else [self.times[t] for t in time],
+            "channel": channel if self.channels is None else [self.channels[c] for c in channel],
+        }
+        for name in ("x", "values", "standard_error", "free_points"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                table["value" if name == "values" else name] = tensor[seen].cpu().numpy()
+        return pd.DataFrame(table)
+
+    def plot(self, i: int | str = 0, **options: Any) -> "Figure":
+        """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
+        from tempograd import plots  # noqa: PLC0415  # sugar: drawing stands above everything else
+
+        return plots.series(self, i, **options)
+
+    def show(self, i: int = 0) -> None:
+        """Show series ``i`` with its strongest cells: in a notebook below the cell, elsewhere in a browser.
+
+        Without a browser, as on a server, the page is written to a temporary file, and its place is printed.
+        """
+        from tempograd.html_report import notebook  # noqa: PLC0415  # sugar, as above
+
+        notebook.show(self, i)
+
+    def _repr_html_(self) -> str:
+        """Show the first series where a notebook would print the explanation."""
+        from tempograd.html_report import notebook  # noqa: PLC0415  # sugar, as above
+
+        return notebook.as_html(self)
+
+    def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
+        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out.
+
+        An explanation that was saved before is replaced, another file only with ``force=True``.
+        """
+        series, force = validation.flag(series, "series"), validation.flag(force, "force")
+        tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
+        tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
+        if self.gradient_check is not None:
+            tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
+        plain["own_steps"] = isinstance(self.steps, str)
+        return files.write(path, tensors, plain, force=force)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote, also by versions that knew less.
+
+        A file that was damaged, whose parts do not fit each other, or that a newer version wrote in another way is
+        refused.
+        """
+        tensors, plain = files.read(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
+        content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
+        check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
+        if plain["own_steps"]:
+            content["steps"] = "own"
+        for name in ("channels", "times", "names"):
+            plain[name] = None if plain.get(name) is None else tuple(plain[name])
+        try:
+            if None not in check.values():  # older files have none
+                content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+            found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
+            _check_content(found)
+        except TempogradError as error:
+            raise files.damaged(path, str(error).rstrip(".")) from error
+        return found
+
+
+def require(value: Any) -> Explanation:
+    """Refuse what is no explanation."""
+    if isinstance(value, Explanation):
+        return value
+    hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
+    raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
+
+
+def _sliced(rows: slice, count: int) -> slice | Tensor:
+    """Return a slice that tensors know, or the places that it chooses: tensors know no steps backwards."""
+    try:
+        start, stop, step = rows.indices(count)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
+    return rows if step == 1 else torch.tensor(range(start, stop, step), dtype=torch.int64)
+
+
+def _check_parts(found: Explanation) -> None:
+    """Refuse parts that are not of the kind and size that the scores ask for."""
+    values = found.values
+    if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
+        raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
+    if (found.curve_points is None) != (found.curve_error is None):
+        raise InputError("curve_points and curve_error belong together: pass both or neither.")
+    count, time, depth = values.shape
+    looks = found.curve_points.numel() if isinstance(found.curve_points, Tensor) else 0
+    rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "passes", "change")}
+    rows |= {"target": [(count,), (count, time)], "steps": [(count, time)]}
+    rows |= {"curve_points": [(looks,)], "curve_error": [(count, looks)]}
+    for name in TENSORS:
+        part, shapes = getattr(found, name), rows.get(name, [tuple(values.shape)])
+        if (part is None and name not in {"baseline", "ids"}) or (name == "steps" and isinstance(part, str)):
+            continue
+        if not isinstance(part, Tensor) or tuple(part.shape) not in shapes:
+            got = tuple(part.shape) if isinstance(part, Tensor) else brief(part)
+            raise InputError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {got}.")
+        _check_kind(name, part)
+    for name, size in (("channels", depth), ("times", time), ("names", count)):
+        labels = getattr(found, name)
+        if labels is not None and len(labels) != size:
+            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
+    check = found.gradient_check
+    if check is not None and len(check) != count:
+        raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
+
+
+def _check_kind(name: str, part: Tensor) -> None:
+    kind = KINDS.get(name)
+    whole = not (part.is_floating_point() or part.is_complex() or part.dtype == torch.bool)
+    kinds = {"floats": part.is_floating_point(), "bool": part.dtype == torch.bool, "integers": whole}
+    if kind is not None and not kinds[kind]:
+        raise InputError(f"{name} must hold {kind}, got {part.dtype}.")
+
+
+def _check_content(found: Explanation) -> None:
+    """Refuse numbers of a file that no explanation has."""
+    validation.identifiers(found.ids, len(found))
+    limit = 2**31 if found.n_outputs is None else found.n_outputs
+    if found.target is not None and bool(((found.target < 0) | (found.target >= limit)).any()):
+        raise InputError(f"target must lie in 0 … {limit - 1}.")
+    check = found.gradient_check
+    if check is not None:
+        check.verify()
+    from tempograd.explainers import EXPLAINERS  # noqa: PLC0415  # which know what their settings may hold
+
+    known = settings.rules(EXPLAINERS[found.method]) if found.method in EXPLAINERS else {}
+    for name, value in found.parameters.items():
+        if name in known:
+            known[name].check(value, name)
+    if not all(isinstance(key, str) for key in _listed(found.parameters.get("quirks", []))):
+        raise InputError("quirks must be a list of keys.")
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [None]
+
+
+def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:
+    """Warn if some of the explanations are not of ``model``, and return what was said, nothing if all are.
+
+    An explanation without a fingerprint, made by hand, may be of any model.
+    """
+    here = fingerprint(model)()
+    others = [name for name, found in explanations.items() if found.fingerprint not in {"", here}]
+    if not others:
+        return ""
+    message = (
+        f"{', '.join(others)} explained another model ({explanations[others[0]].fingerprint}) than the one "
+        f"given here ({here}): pass the model that was explained."
+    )
+    warn(message)
+    return message

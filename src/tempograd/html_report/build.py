@@ -1,0 +1,169 @@
+"""One self-contained HTML file: the series, what moved the prediction, and how far to trust it."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, MutableMapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.io import REPORT, check_output, write_atomically
+from tempograd.data import Split
+from tempograd.engine import Model
+from tempograd.errors import InputError, brief
+from tempograd.explanation.core import Explanation, warn_of_another_model
+from tempograd.html_report import selection, text
+from tempograd.html_report.content import collect, packed
+from tempograd.html_report.predictions import Removal
+from tempograd.html_report.scores import Scores, compute_scores, score_table
+from tempograd.shown import Explanations, check_classes, completed, labelled
+from tempograd.version import __version__
+
+SCRIPTS = (  # one scope, in this order
+    *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
+    *("removal", "mistakes", "certainty", "series", "summary", "main"),
+)
+
+
+def report(
+    path: str | Path,
+    model: Model | None,
+    explanations: Explanations,
+    split: Split | None = None,
+    *,
+    series: Sequence[int] | None = None,
+    scores: Scores | None = None,
+    raw: Any = None,
+    units: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    title: str = "What moved the model’s prediction",
+    removals: MutableMapping[str, Removal] | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a report that opens in any browser, without a network.
+
+    Parameters
+    ----------
+    path : path
+        The HTML file to write. A report that was there before is replaced, another file only with
+        ``force=True``.
+    model : nn.Module or callable, optional
+        The model that was explained. Without one (None) the page has no predictions and removes nothing.
+    explanations : Explanation, or sequence or mapping of them
+        Explanations of the same series, the most important first; a mapping gives them names.
+    split : Split, optional
+        Labels, missing cells and, where known, the truth of these series.
+    series : sequence of int, optional
+        Positions of the series to show, by default all, or as many as a file of about 15 MB holds, which then
+        differ in class and size of effect. Scores and summary are about all series either way.
+    scores : mapping of method to mapping of metric to Tensor, optional
+        One score per series, as ``evaluate`` returns them, also of methods that are not drawn. By default
+        computed: CPD and CPP, and with a truth AUROC and AUPRC.
+    raw : Tensor shaped like the series, optional
+        Their values in your own units, shown in place of what the model reads, for instance ``data.raw(split)``.
+    units : sequence of str, optional
+        The unit of each channel, for instance ``["mmol/L", "bpm"]``; an empty text for none.
+    classes : sequence of str, optional
+        What the model's outputs are called, for instance ``["survived", "died"]``, also where its only output is
+        the probability of the second.
+    title : str, optional
+        The heading of the page.
+    removals : mutable mapping, optional
+        What the model said while cells were removed, by method. Pass the same empty dictionary each time when a
+        report of the same series is written again with more methods: it is read, and what is new is added.
+    force : bool, optional
+        Overwrite a file that is no report.
+    """
+    check_output(path, REPORT, force=force)
+    named = labelled(explanations)
+    first = next(iter(named.values()))
+    _check(model, first, split, scores, title, removals)
+    split = selection.aligned(first, split)
+    x = selection.values(named, split)
+    if model is not None:
+        named = {label: completed(found, model, x) for label, found in named.items()}
+        first = next(iter(named.values()))
+    check_classes(first, classes)
+    shown = selection.chosen(first, series, selection.most(named))
+    notice = "" if model is None else _notice(model, named)
+    if scores is None:
+        scores = {} if model is None else compute_scores(model, named, x, split)
+    table = score_table(scores, tuple(named)) if scores else None
+    content = collect(
+        model,
+        named,
+        x,
+        split,
+        shown,
+        scores,
+        _like(raw, x),
+        validation.names(units, x.shape[2], "units"),
+        None if classes is None else tuple(map(str, classes)),
+        removals,
+    )
+    page = _page(
+        title=escape(title),
+        lead=text.lead(named, len(shown)),
+        notice=notice,
+        legend=text.legend(content),
+        scores=text.score_section(table),
+        provenance=text.provenance(named),
+        data=packed(content),
+    )
+    written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
+    return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
+
+
+def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, removals: Any) -> None:
+    """Refuse what is of another kind than a report needs."""
+    if model is not None:
+        validation.model(model)
+    if not len(first):
+        raise InputError("The explanation holds no series, so there is nothing to report.")
+    kinds = ((split, Split, "split"), (scores, Mapping, "scores"), (title, str, "title"))
+    for value, kind, name in (*kinds, (removals, MutableMapping, "removals")):
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"{name} must be a {kind.__name__}, got {brief(value)}.")
+    if title is None:
+        raise InputError("title must be a text, got None: leave it out for the usual one.")
+
+
+def _like(raw: Any, x: Tensor) -> Tensor | None:
+    if raw is None:
+        return None
+    values = validation.as_tensor(raw, "raw")
+    if values.shape != x.shape:
+        raise InputError(
+            f"raw must be shaped like the explained series, {tuple(x.shape)}, got {tuple(values.shape)}."
+        )
+    return values
+
+
+def _page(**parts: str) -> str:
+    """Fill the template; the policy allows exactly the script that is written into it, and no address."""
+    here = files("tempograd.html_report")
+    script = "".join(_read(here / "scripts" / f"{name}.js") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}}})();\n'
+    return Template(_read(here / "page.html")).substitute(
+        parts,
+        style=_read(here / "style.css"),
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        version=escape(__version__),
+    )
+
+
+def _read(file: Any) -> str:
+    content: str = file.read_text(encoding="utf-8")
+    return content
+
+
+def _notice(model: Model, named: dict[str, Explanation]) -> str:
+    """Warn, here and on the page, of explanations of another model."""
+    message = warn_of_another_model(model, named)
+    return f'<p class="notice">{escape(message)}</p>' if message else ""

@@ -1,0 +1,225 @@
+"""How an explanation shows itself in a notebook, or in a browser when there is none: one small piece of HTML.
+
+Everything is inside it: styles, and the picture as a data URI. It has no script, and no colours of its own but in
+the picture, so that it can be read on a light and on a dark page.
+"""
+
+import os
+import sys
+import tempfile
+import webbrowser
+from base64 import b64encode
+from collections import Counter
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from tempograd._utils import validation
+from tempograd._utils.formatting import alike
+from tempograd._utils.io import reason
+from tempograd.errors import InputError, MissingExtraError, OutputError
+from tempograd.explanation import Explanation
+from tempograd.shown import settings, tells_class
+
+CELLS = 8  # strongest cells that are listed
+OUTPUTS = 4  # different explained outputs that are counted one by one
+CELL = "padding:.15em .8em .15em 0;text-align:left;vertical-align:top;white-space:nowrap"
+NAME = CELL.replace("nowrap", "normal") + ";overflow-wrap:anywhere;min-width:8em"
+NUMBER = CELL.replace("left", "right") + ";font-variant-numeric:tabular-nums"
+LINE = "border-top:1px solid rgba(128,128,128,.4)"
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>{title}</title></head>
+<body style="font-family:system-ui,sans-serif;max-width:56em;margin:1.5em auto;padding:0 1em">
+{body}
+</body></html>
+"""
+
+
+def show(explanation: Explanation, i: int = 0) -> None:
+    """Show series ``i``: below the cell of a notebook, else in a browser.
+
+    Where there is no screen, as on a server, the page is only written, and its place is printed.
+    """
+    if validation.whole(i, "i", 0) >= len(explanation):
+        raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
+    body = as_html(explanation, i)
+    if _in_notebook():
+        from IPython import display  # noqa: PLC0415  # there is one, since a notebook runs
+
+        display.display(display.HTML(body))  # type: ignore[no-untyped-call]  # IPython has no types here
+        return
+    title = escape(f"{_method(explanation)}, series {explanation.called(i)}")
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tempograd-", suffix=".html", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(PAGE.format(title=title, body=body))
+    except OSError as error:
+        raise OutputError(f"There is no place for the page in the temporary folder: {reason(error)}.") from error
+    opened = _has_screen() and _open(Path(file.name).as_uri())
+    print(f"{'Opened' if opened else 'There is no browser to open here. Written to'} {file.name}")  # noqa: T201
+
+
+def as_html(explanation: Explanation, i: int = 0) -> str:
+    """Return what was explained, a picture of series ``i``, its strongest cells and how it was made, as HTML."""
+    count, time, depth = explanation.values.shape
+    size = f"{_many(count, 'series')} of {_many(time, 'step', 's')} × {_many(depth, 'channel', 's')}"
+    if explanation.mask is not None and count:
+        size += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
+    parts = [
+        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {size}</p>',
+        _note(f"Explained: {_explained(explanation)}."),
+    ]
+    if count:
+        parts += [_note(f"How sure: {explanation.verdict()}."), _picture(explanation, i)]
+        parts += [_strongest(explanation, i), _sureness(explanation, i), _reading(explanation, i)]
+    return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}{_provenance(explanation)}</div>'
+
+
+def _explained(explanation: Explanation) -> str:
+    """Say in words which output the scores are about."""
+    target, probable = explanation.target, explanation.output == "probability"
+    if target is None:
+        return "a score that a function picks from the model's output"
+    if target.ndim == 2:
+        kind = "its probabilities" if probable else "its raw outputs"
+        if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
+            kind = f"the probability of class {int(target.flatten()[0])}"
+        rest = (
+            "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
+        )
+        return f"one output per step, {kind}, {rest}"
+    called = "class" if tells_class(explanation) else "output"
+    kind = "as a probability" if probable else "as the model returns it"
+    if explanation.n_outputs == 1:
+        return f"the model's only output, {kind}"
+    counts = Counter(target.tolist()).most_common()
+    if len(counts) == 1:
+        return f"{called} {counts[0][0]}, {kind}"
+    if len(counts) > OUTPUTS:
+        return f"{len(counts)} different {'classes' if called == 'class' else 'outputs'}, {kind}"
+    told = ", ".join(f"{called} {each} for {_many(many, 'series')}" for each, many in counts)
+    return f"{told}, {kind}"
+
+
+def _provenance(explanation: Explanation) -> str:
+    used = settings(explanation)
+    lines = [f"{name} = {value}" for name, value in used.items() if value is not None]
+    open_ones = [name for name, value in used.items() if value is None]
+    lines += [f"{', '.join(open_ones)}: chosen automatically"] if open_ones else []
+    lines += [f"seed = {explanation.seed}", f"model {explanation.fingerprint or 'not known'}"]
+    lines.append(f"tempograd {explanation.version}")
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return (
+        '<details style="margin:.3em 0"><summary>How it was computed</summary>'
+        f'<ul style="margin:.3em 0">{items}</ul></details>'
+    )
+
+
+def _picture(explanation: Explanation, i: int) -> str:
+    """Draw the series, or say why not: a notebook must show the rest in any case."""
+    if explanation.x is None:
+        return _note("No picture: the explanation was saved without its series.")
+    buffer = BytesIO()
+    try:
+        explanation.plot(i).savefig(buffer, format="png", dpi=144)
+    except MissingExtraError as error:
+        return _note(f"No picture. {error}")
+    image = b64encode(buffer.getvalue()).decode("ascii")
+    said = (
+        f"Series {explanation.called(i)}: its values, and below them the attribution of each, channel by channel"
+    )
+    return (
+        f'<img alt="{escape(said)}" src="data:image/png;base64,{image}" '
+        'style="display:block;width:100%;max-width:760px;height:auto;background:#fff;margin:.6em 0">'
+    )
+
+
+def _strongest(explanation: Explanation, i: int) -> str:
+    one = explanation[i : i + 1]
+    top = one.top(min(CELLS, one.values[0].numel()))
+    cells = [(int(t), int(d)) for t, d in zip(top.time[0], top.channel[0], strict=True) if t >= 0]
+    if not cells:
+        return _note("Nothing of this series was observed.")
+    has_error = one.standard_error is not None and one.effective_points is not None
+    limits = one.interval(0.95) if has_error else None
+    left, right = (
+        ("channel", "step"),
+        ["value"] * (one.x is not None) + ["attribution"] + ["95 % interval"] * has_error,
+    )
+    header = "".join(f'<th scope="col" style="{CELL}">{name}</th>' for name in left)
+    header += "".join(f'<th scope="col" style="{NUMBER}">{name}</th>' for name in right)
+    rows = []
+    for t, d in cells:
+        numbers = [] if one.x is None else [f"{one.x[0, t, d].item():.4g}"]
+        numbers.append(f"{one.values[0, t, d].item():{'+' if one.signed else ''}#.3g}")
+        if limits is not None:
+            numbers.append(" to ".join(f"{side[0, t, d].item():+#.3g}" for side in limits).replace("inf", "∞"))
+        cell = f'<td style="{NAME}">{escape(_name(one.channels, d))}</td>'
+        cell += f'<td style="{CELL}">{escape(_name(one.times, t))}</td>'
+        cell += "".join(f'<td style="{NUMBER}">{text.replace("-", "−")}</td>' for text in numbers)
+        rows.append(f'<tr style="{LINE}">{cell}</tr>')
+    caption = (
+        f'<caption style="text-align:left">The strongest cells of series {escape(str(one.called(0)))}</caption>'
+    )
+    return (
+        '<div style="overflow-x:auto" tabindex="0">'
+        '<table style="border-collapse:collapse;margin:.6em 0;table-layout:auto">'
+        f"{caption}<thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _sureness(explanation: Explanation, i: int) -> str:
+    """Say how good the scores of this series are, where the line about all series does not."""
+    text = "" if len(explanation) == 1 else f"This series alone: {explanation.verdict(i)}. "
+    if explanation.change is not None:
+        total, change = alike(float(explanation.values[i].sum()), float(explanation.change[i]))
+        text += f"The scores sum to {total}; the prediction changed by {change}."
+    return _note(text.strip()) if text else ""
+
+
+def _reading(explanation: Explanation, i: int) -> str:
+    instead = "its baseline" if bool(explanation.baseline[i].any()) else "0"
+    if explanation.signed:
+        text = f"Positive: compared with {instead} in its place, the value pushed the output up; negative: down."
+    else:
+        text = "The larger the attribution, the more the value matters; it does not tell in which direction."
+    return _note(text + " This is about the model, not about the world.")
+
+
+def _note(text: str) -> str:
+    return f'<p style="margin:.3em 0;opacity:.8">{escape(text)}</p>'
+
+
+def _method(explanation: Explanation) -> str:
+    return explanation.method.replace("_", " ")
+
+
+def _many(count: int, name: str, ending: str = "") -> str:
+    return f"{count:,} {name}{ending if count != 1 else ''}"
+
+
+def _name(names: tuple[str, ...] | None, place: int) -> str:
+    return str(place) if names is None else names[place]
+
+
+def _in_notebook() -> bool:
+    """Tell whether a kernel runs this, which can show HTML; IPython in a terminal cannot."""
+    interactive: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(interactive, "kernel", None) is not None
+
+
+def _has_screen() -> bool:
+    """Tell whether a window can open; without one ``webbrowser`` would start a browser inside the terminal."""
+    if sys.platform in {"darwin", "win32"}:
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+def _open(address: str) -> bool:
+    try:
+        return webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        return False

@@ -1,0 +1,225 @@
+"""The parts of the page that speak about all series: key, scores and provenance."""
+
+import json
+from collections.abc import Mapping
+from html import escape
+
+from tempograd._utils import validation
+from tempograd._utils.formatting import alike, with_error
+from tempograd.explanation import Explanation
+from tempograd.html_report.content import Content
+from tempograd.html_report.scores import Cell, ScoreTable
+from tempograd.shown import settings
+
+MEANING = {
+    "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
+    "another k was asked for) are removed one after the other",
+    "cpp": "the same while as many of the weakest values are removed",
+    "auroc": "how well the scores separate the values that truly decided the label from the others",
+    "auprc": "how many of the highest scores are values that truly decided the label",
+    "aup": "share of true values among those called important, over all thresholds",
+    "aur": "share of the true values that are called important, over all thresholds",
+}
+LIMITS = """<h3>What the pictures cannot tell</h3><ul class="limits">
+<li>They explain the model, not the world. A value may move the prediction without causing anything, and a model
+that is wrong is explained just as calmly as one that is right.</li>
+<li>Every effect is relative to a baseline, the value that stands for &ldquo;absent&rdquo;. Another baseline gives
+another picture.</li>
+<li>Intervals are about the random draws of a method, not the choice of the method, nor of the model. Where the
+model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
+<li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
+</ul>"""
+
+BASELINES = {"zero": "zero", "average": "average of each channel over time", "own": "given with the explanation"}
+
+
+def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
+    """Say what the page holds."""
+    first = next(iter(explanations.values()))
+    count, time, depth = first.values.shape
+    methods = ", ".join(label.replace("_", " ") for label in explanations)
+    part = "" if shown == count else f"{shown:,} of "
+    return escape(
+        f"{part}{_plural(count, 'series', 'series')} of {_plural(time, 'step', 'steps')} and "
+        f"{_plural(depth, 'channel', 'channels')}, explained with {methods}."
+    )
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def legend(content: Content) -> str:
+    """Explain colours and marks, but only those that occur."""
+    keys = []
+    if any(drawn.signed for drawn in content.maps):
+        keys.append(
+            (
+                "signed",
+                "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
+                f"pushed it down. Both are compared with {_baseline(content.first)} in its place. "
+                f"A score is a change of the explained {_unit(content.first)}{_summed(content)}.",
+            )
+        )
+    if any(not drawn.signed for drawn in content.maps):
+        keys.append(("size", "<b>Purple</b>: a method that gives size without direction."))
+    if any(drawn.half is not None for drawn in content.maps):
+        keys.append(
+            (
+                "pale",
+                "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
+                "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
+                "model is steep it is too narrow.",
+            )
+        )
+    if not content.observed.all():
+        keys.append(("missing", "<b>Grey</b>: not observed, so neither explained nor removed."))
+    if content.truth is not None:
+        keys.append(("truth", "<b>Black marks</b>: the values that truly decided the label."))
+    if content.removals is not None:
+        keys.append(("gone", "<b>Crosses</b>: values that the slider has replaced by the baseline."))
+    items = "".join(
+        f'<li><span class="key {kind}" aria-hidden="true"></span><span>{said}</span></li>' for kind, said in keys
+    )
+    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>{LIMITS}'
+
+
+def _unit(first: Explanation) -> str:
+    return "probability" if first.output == "probability" else "output"
+
+
+def _summed(content: Content) -> str:
+    return (
+        ", added up over the explained steps" if content.steps and not isinstance(content.first.steps, str) else ""
+    )
+
+
+def _question(content: Content) -> str:
+    first = content.first
+    if first.target is None:
+        return "What is explained is the score that a function picked from the model&rsquo;s output."
+    return _step_question(content) if content.steps is not None else _series_question(content)
+
+
+def _step_question(content: Content) -> str:
+    what = _followed(content) or "of the class it predicted (or that was asked for)"
+    if isinstance(content.first.steps, str):
+        what = f"the {_unit(content.first)} {_followed(content)} at its own step".replace("  ", " ")
+        return f"The model predicts at every step. A value is scored by its effect on {what}."
+    what = "its output" if _single(content) else f"the {_unit(content.first)} {what}"
+    return (
+        f"The model predicts at every step. What is explained is {what}, added up over the explained steps; a "
+        "value can act on its own and later steps."
+    )
+
+
+def _series_question(content: Content) -> str:
+    if _single(content):
+        return "What is explained is the only output of the model, as it is."
+    if content.first.output == "raw":
+        return "What is explained is one output of the model per series, as it is, by default the largest."
+    if _followed(content) and len(content.first) > 1:
+        return f"What is explained is the probability {_followed(content)}, whatever the model predicted."
+    return "What is explained is the probability of one class per series, by default the one the model predicted."
+
+
+def _single(content: Content) -> bool:
+    return content.first.output == "raw" and len(content.names.classes) == 1
+
+
+def _followed(content: Content) -> str:
+    """Name the class that is explained of every series and step; nothing if they differ."""
+    kinds = set() if content.first.target is None else set(content.first.target.flatten().tolist())
+    if len(kinds) != 1 or content.first.output != "probability":
+        return ""
+    return f"of {escape(content.names.classes[kinds.pop()])}"
+
+
+def _baseline(first: Explanation) -> str:
+    if bool((first.baseline == 0).all()):
+        return "zero, as the model reads it,"
+    return "the baseline"
+
+
+def score_section(table: ScoreTable | None) -> str:
+    """Return the table of scores with what the columns mean."""
+    if table is None:
+        return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
+    arrows = {True: " ↑", False: " ↓", None: ""}
+    head = "".join(
+        f"<th>{escape(metric.upper())}{arrows[higher]}</th>"
+        for metric, higher in zip(table.metrics, table.higher_is_better, strict=True)
+    )
+    body = "".join(
+        f"<tr><th>{escape(method.replace('_', ' '))}</th>"
+        + "".join(_score(method, metric, table.cells[method, metric]) for metric in table.metrics)
+        + "</tr>"
+        for method in table.methods
+    )
+    count = max(cell.summary.count for cell in table.cells.values())
+    notes = "; ".join(f"<b>{m.upper()}</b>: {MEANING[m]}" for m in table.metrics if m in MEANING)
+    over = "One series" if count == 1 else f"Mean ± standard error over {count} series"
+    versus = ""
+    if len(table.methods) > 1:
+        versus = (
+            " Bold: best, and the 95 % interval of its difference to every other method, series by series, does "
+            "not include 0, so that chance alone is an unlikely reason. Small print: this method minus "
+            f"{escape(table.methods[0].replace('_', ' '))}, mean and 95 % interval."
+        )
+    return (
+        '<div class="wide" tabindex="0" role="region" aria-label="Scores"><table id="scores" class="scores">'
+        f"<thead><tr><th>method</th>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+        f'<p class="small">{over}; ↑ higher, ↓ lower is better.{versus}</p>'
+        + (f'<p class="small">{notes}.</p>' if notes else "")
+    )
+
+
+def _score(method: str, metric: str, cell: Cell) -> str:
+    summary, difference = cell.summary, cell.difference
+    small = ""
+    if difference is not None:
+        sign = "+" if difference.mean > 0 else ""
+        mean, low, high = alike(difference.mean, difference.low, difference.high)
+        small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"
+    return (
+        f'<td{" class=best" if cell.best else ""} data-method="{escape(method)}" data-metric="{escape(metric)}" '
+        f'data-mean="{summary.mean!r}" data-error="{summary.standard_error!r}">'
+        f"{with_error(summary.mean, summary.standard_error)}{small}</td>"
+    )
+
+
+def provenance(explanations: Mapping[str, Explanation]) -> str:
+    """Return how each explanation was made."""
+    parts = "".join(
+        f"<section><h3>{escape(label.replace('_', ' '))}</h3><dl>{_facts(found)}</dl></section>"
+        for label, found in explanations.items()
+    )
+    return (
+        f'<div class="provenance">{parts}</div>'
+        '<p class="small">The same data, model, parameters and seed give the same numbers again.</p>'
+    )
+
+
+def _facts(found: Explanation) -> str:
+    facts = {
+        "method": found.method,
+        "parameters": ", ".join(f"{name} = {_written(value)}" for name, value in settings(found).items())
+        or "none",
+        "seed": str(found.seed),
+        "explained": f"{found.output} output, {_steps(found)}",
+        "baseline": BASELINES[validation.filled_with(found.baseline, found.x, found.mask)],
+        "model": found.fingerprint or "not known",
+        "made with": f"tempograd {found.version}",
+    }
+    return "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
+
+
+def _written(value: object) -> str:
+    return "automatic" if value is None else json.dumps(value, default=str)
+
+
+def _steps(found: Explanation) -> str:
+    if found.steps is None:
+        return "one per series"
+    return "each step for itself" if isinstance(found.steps, str) else "added up over steps"

@@ -1,0 +1,374 @@
+"""Series with cells taken away in the order of their scores, and what the model says about them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.rng import Purpose, keys, words
+from tempograd._utils.settings import Amount
+from tempograd.engine import (
+    Chunks,
+    Model,
+    asked,
+    both_logits,
+    by_class,
+    class_count,
+    nested,
+    pick,
+    pieces,
+    place,
+    wider,
+)
+from tempograd.errors import InputError, ModelError, brief
+from tempograd.explanation import Explanation
+from tempograd.shown import explained_class
+
+# What the model said about a few series in each state of their removal, as metrics want to read it.
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Raw outputs along a route; state 0 is the clean series.
+
+    With one output per step, everything has a further axis, time, that :meth:`over_steps` averages.
+    A single probability p is that of class 1 of two, and 1 - p that of class 0.
+    """
+
+    raw: Tensor  # (series, state, column) or (series, state, time, column)
+    output: str
+    target: Tensor | None  # (series,) or (series, time)
+    steps: Tensor | None  # (series, time), which are averaged over
+
+    @cached_property
+    def predictions(self) -> Tensor:
+        """The output that was explained, one per class; an output of another shape is one long vector."""
+        answer = by_class(self.raw, self.output)
+        return answer.flatten(2) if self.steps is None else answer
+
+    @cached_property
+    def score(self) -> Tensor:
+        """The explained output, (series, state) or (series, state, time)."""
+        return pick(self.predictions, self._expanded_target)
+
+    @property
+    def probability(self) -> Tensor:
+        """Probability of the explained class, like ``score``."""
+        return self.score
+
+    @property
+    def log_probability(self) -> Tensor:
+        """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
+        every = self.raw.log() if self.output == "raw" else both_logits(self.raw, self.output).log_softmax(-1)
+        return pick(every, self._expanded_target)
+
+    @property
+    def retained(self) -> Tensor:
+        """Whether the predicted class is the explained one, like ``score``."""
+        return both_logits(self.raw, self.output).argmax(-1) == self._expanded_target
+
+    @property
+    def change(self) -> Tensor:
+        """L1 distance between consecutive predictions, (series, state - 1)."""
+        return self.over_steps(self.predictions.diff(dim=1).abs().sum(-1))
+
+    def over_steps(self, value: Tensor) -> Tensor:
+        """Average over the explained steps, if there are several; NaN where no step is explained."""
+        if self.steps is None:
+            return value
+        steps = self.steps[:, None]
+        return torch.where(steps, value, 0).sum(-1) / steps.sum(-1)
+
+    def require_probability(self, metric: str) -> None:
+        """Refuse a raw output that is no probability."""
+        if self.output != "raw":
+            return
+        clean = self.raw[:, 0]
+        sums = (clean.sum(-1) - 1).abs() < 1e-4
+        if self.raw.shape[-1] == 1 or not bool(((clean >= 0).all(-1) & sums).all()):
+            raise InputError(
+                f"{metric} needs probabilities, and the raw output the explanation is about is none: "
+                "explain with output='probability', or a model whose rows are non-negative and sum to 1."
+            )
+
+    @property
+    def _expanded_target(self) -> Tensor:
+        if self.target is None:
+            raise InputError("This metric follows the explained class, but a function picked the score.")
+        return self.target[:, None].expand(self.raw.shape[:-1])
+
+
+# What is evaluated: a model, the series it was explained on, and what takes the place of removed cells.
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything a removal needs to know, checked and completed."""
+
+    model: Model
+    explanation: Explanation
+    x: Tensor
+    mask: Tensor | None
+    substitute: Tensor  # like x
+    observed: Tensor  # (series,), cells that can be removed
+    device: torch.device
+    dtype: torch.dtype
+    chunk: int | None
+
+    @classmethod
+    def of(cls, model: Model, explanation: Explanation, x: Any, substitute: Any, chunk: int | None) -> Self:
+        """Check and complete the arguments of a call."""
+        x = given_series(explanation, x)
+        if x is None:
+            raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
+        if chunk is not None:
+            validation.whole(chunk, "chunk", 1)
+        mask = None if explanation.mask is None else explanation.mask.to(x.device)
+        cells = x[0].numel()
+        device, dtype = place(model, x)
+        return cls(
+            model=model,
+            explanation=explanation,
+            x=x,
+            mask=mask,
+            substitute=validation.fill(substitute, x, mask, "substitute"),
+            observed=torch.full((len(x),), cells) if mask is None else mask.flatten(1).sum(1).cpu(),
+            device=device,
+            dtype=dtype,
+            chunk=chunk,
+        )
+
+    def cells_observed(self, rows: slice) -> Tensor:
+        """Which cells can be removed, (series, time · channel)."""
+        if self.mask is None:
+            return torch.ones((), dtype=torch.bool, device=self.device).expand(self.x[rows].flatten(1).shape)
+        return self.mask[rows].to(self.device).flatten(1)
+
+    def steps(self, rows: slice, answer: Tensor) -> Tensor | None:
+        """Which steps are averaged over, (series, time); None for one output per series."""
+        time, steps = self.x.shape[1], self.explanation.steps
+        per_step = answer.ndim == 3 and answer.shape[1] == time
+        if not per_step and (steps is not None or (answer.ndim > 2 and self.explanation.target is not None)):
+            wanted = f"(batch, {time}, classes)" if steps is not None else "(batch, classes)"
+            raise ModelError(
+                f"The model returned shape {tuple(answer.shape)}, but the explanation is of a model that returns "
+                f"{wanted}: evaluate with the model that was explained."
+            )
+        if not per_step:
+            return None
+        if isinstance(steps, Tensor):
+            return steps[rows].to(self.device)
+        length = validation.lengths(None if self.mask is None else self.mask[rows], self.x[rows])
+        return (torch.arange(time) < length[:, None]).to(self.device)
+
+    def target(self, rows: slice, answer: Tensor, steps: Tensor | None) -> Tensor | None:
+        """Return the explained class, (series,) or (series, time); None if a function picked the score."""
+        explained = explained_class(self.explanation, answer.shape[-1])
+        if explained is None:
+            return None
+        target, classes = explained[rows].to(self.device), class_count(answer.shape[-1], self.explanation.output)
+        if target.ndim == 2 and steps is None:
+            raise ModelError(
+                f"The explanation has one target per step, but the model returned shape {tuple(answer.shape)}: "
+                "evaluate with the model that was explained."
+            )
+        if bool(((target < 0) | (target >= classes)).any()):
+            raise ModelError(
+                f"The explained class {int(target.max())} is out of range, the model has {classes} outputs: "
+                "evaluate with the model that was explained."
+            )
+        return target if steps is None or target.ndim == 2 else target[:, None].expand(steps.shape)
+
+
+def given_series(explanation: Explanation, x: Any) -> Tensor | None:
+    """Return the explained series: those given, else those kept with the explanation, else None."""
+    shape = tuple(explanation.values.shape)
+    if not bool(explanation.values.isfinite().all()):
+        raise InputError("The explanation holds NaN or infinity, and such cells have no rank.")
+    if x is None:
+        x = explanation.x
+    if x is None:
+        return None
+    tensor = validation.series(x, gaps=explanation.mask is not None)
+    if tensor.shape != shape:
+        raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
+    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
+
+
+def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
+    """Put the baseline where NaN stands for a value that was not observed, as the explanation did."""
+    gaps = x.isnan()
+    if not bool(gaps.any()):
+        return x
+    if bool((gaps & mask.to(x.device)).any()):
+        raise InputError("x holds NaN in cells that were explained: pass the series that were.")
+    return torch.where(gaps, baseline.to(x), x)
+
+
+# Series with cells taken away in the order of their scores, and what the model says about them.
+#
+# The cells of a series are ranked :math:`0, 1, …, n-1`, most important first; a hash of (series id, cell)
+# orders equal scores. Every series the model is asked about lacks the cells of one run of ranks,
+# :math:`[0, j)` when the important go first and :math:`[n-j, n)` when they go last, so that
+#
+# .. math:: z_{t,d} = \begin{cases} s_{t,d} & \text{rank}_{t,d} \in [a, b) \\ x_{t,d} & \text{else}
+#     \end{cases}
+#
+# with the substitute :math:`s`. Metrics that look at the same state share one pass of the model.
+
+ROUNDING = 1e-9  # 0.29 · 100 is 28.999999999999996 in floating point and means 29
+
+
+class Route(NamedTuple):
+    """Which cells go: along one ranking, from one end, at every count up to the limit or at the limit only."""
+
+    rank: str
+    descending: bool
+    limit: Tensor  # (series,), cells removed in the end
+    every: bool
+
+    @property
+    def width(self) -> int:
+        """How many states there are, the clean series included."""
+        return int(self.limit.max()) + 1 if self.every else 2
+
+    def counts(self, rows: slice, device: torch.device) -> Tensor:
+        """Cells removed in each state, (series, state); the first is the clean series."""
+        limit = self.limit[rows].to(device)[:, None]
+        if not self.every:
+            return torch.cat([torch.zeros_like(limit), limit], 1)
+        return torch.minimum(torch.arange(self.width, device=device), limit)
+
+
+class States(NamedTuple):
+    """Series with a run of ranks removed, each once: which series, which ranking, which run."""
+
+    row: Tensor
+    ranking: Tensor
+    first: Tensor
+    stop: Tensor
+
+
+def strength(values: Tensor, rank: str, *, signed: bool) -> Tensor:
+    """Return what cells are ranked by; see :attr:`tempograd.Explanation.strength`."""
+    return values.abs() if signed and rank == "absolute" else values + 0.0  # no sort may tell -0 from 0
+
+
+def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
+    """Rank of each cell, the highest score first; unobserved cells come after all observed ones.
+
+    All arguments but ``ids`` are (series, cell). Equal scores are in the order of a hash of (id, cell),
+    which is a permutation of the cells, so no two of them are alike.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([[0.3, 0.9, 0.0, 0.5]])
+    >>> rankings(scores, torch.tensor([[True, True, True, False]]), torch.tensor([7]))
+    tensor([[1, 0, 2, 3]])
+    """
+    stream = keys(0, ids, Purpose.TIES)
+    cell = torch.arange(scores.shape[1], device=scores.device)
+    shuffled = words(stream[..., None], cell).argsort(1)
+    scores = scores.masked_fill(~observed, -torch.inf).gather(1, shuffled)
+    order = shuffled.gather(1, scores.argsort(dim=1, descending=True, stable=True))
+    return torch.empty_like(order).scatter_(1, order, cell.expand_as(order))
+
+
+def amounts(k: Any, observed: Tensor, cells: int) -> Tensor:
+    """How many cells of each series ``k`` means, (series,), given how many are observed.
+
+    Examples
+    --------
+    >>> observed = torch.tensor([100, 4, 0])
+    >>> amounts(0.29, observed, 100), amounts(7, observed, 100)
+    (tensor([29,  1,  0]), tensor([7, 4, 0]))
+    """
+    k = Amount().check(k, "k")
+    if isinstance(k, int):
+        if k > cells:
+            raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
+        return observed.clamp(max=k)
+    share = (observed.double() * k + ROUNDING).floor().to(observed)
+    return torch.minimum(share.clamp(min=1), observed)
+
+
+def walk(
+    subject: Subject, routes: Sequence[Route], read: Callable[[slice, list[Reading]], None], label: str
+) -> None:
+    """Ask the model about every state of every route once, a few series at a time.
+
+    ``read`` gets the rows and one reading per route; it may be called again for the same rows when memory
+    ran out half-way.
+    """
+    names = sorted({route.rank for route in routes})
+    ends = {(route.rank, route.descending, route.every, route.width): route.width for route in routes}
+
+    def work(rows: slice, size: int) -> None:
+        ranks = _ranks(subject, rows, names)
+        states, indices = _states(subject, rows, routes, names)
+        answers = _ask(subject, rows, ranks, states, size)
+        steps = subject.steps(rows, answers)
+        target = subject.target(rows, answers, steps)
+        output = subject.explanation.output
+        read(rows, [Reading(answers[index], output, target, steps) for index in indices])
+
+    plan = wider(Chunks(subject.device, subject.x[0].numel(), subject.chunk), subject.model)
+    plan.run(len(subject.x), sum(ends.values()), work, label)
+
+
+def _ranks(subject: Subject, rows: slice, names: Sequence[str]) -> Tensor:
+    """Ranks of each series under each ranking, (ranking, series, cell)."""
+    explanation = subject.explanation
+    values = explanation.values[rows].to(subject.device).flatten(1)
+    observed, ids = subject.cells_observed(rows), explanation.ids[rows].to(subject.device, torch.int64)
+    sizes = (strength(values, name, signed=explanation.signed) for name in names)
+    return torch.stack([rankings(size, observed, ids) for size in sizes])
+
+
+def _states(
+    subject: Subject, rows: slice, routes: Sequence[Route], names: Sequence[str]
+) -> tuple[States, list[Tensor]]:
+    """All states of all routes without repetition, and where each route finds its own, (series, state)."""
+    observed = subject.observed[rows].to(subject.device)[:, None]
+    row = torch.arange(len(observed), device=subject.device)[:, None]
+    ways, radix = 2 * len(names), subject.x[0].numel() + 1
+    codes = []
+    for route in routes:
+        counts = route.counts(rows, subject.device)
+        way = 2 * names.index(route.rank) + (not route.descending)
+        # with nothing or everything gone the order makes no difference
+        trivial = (counts == 0) | (counts == observed)
+        codes.append((row * ways + torch.where(trivial, 0, way)) * radix + counts)
+    distinct, where = torch.unique(torch.cat([code.flatten() for code in codes]), return_inverse=True)
+    counts, rest = distinct % radix, distinct // radix
+    row, way = rest // ways, rest % ways
+    first = torch.where(way % 2 == 1, observed[row, 0] - counts, 0)
+    parts = where.split([code.numel() for code in codes])
+    indices = [part.view(code.shape) for part, code in zip(parts, codes, strict=True)]
+    return States(row, way // 2, first, first + counts), indices
+
+
+def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
+    """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time."""
+    x, substitute = (t[rows].to(subject.device, subject.dtype) for t in (subject.x, subject.substitute))
+    answers = []
+    for piece in pieces(len(states.row), size):
+        row, ranking, first, stop = (part[piece] for part in states)
+        rank = ranks[ranking, row]  # (state, cell)
+        gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
+        z = torch.where(gone, substitute[row], x[row])
+        with torch.no_grad():
+            alike = nested(gone, row, 2 * ranking + (first > 0))
+            answer = asked(subject.model, z, alike, shape=subject.x.shape)
+        answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
+    whole = torch.cat(answers)
+    if not bool(whole.isfinite().all()):
+        raise ModelError(
+            "The model returned NaN or infinity for a series with cells removed: "
+            "check its weights, or choose a substitute it can read."
+        )
+    return whole
