@@ -49,20 +49,20 @@ docs: .venv/docs  # docs/_build/html/index.html; every example and every block o
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
 bench: .venv/peers  # about a quarter of an hour, on a machine that does nothing else
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python perf/bench.py
 
 bench-pages: .venv/core  # docs/speed.md, docs/sampling.md and their pictures, from what was measured
-	$(BIN)/python benchmarks/speed_page.py
-	$(BIN)/python benchmarks/sampling_page.py
+	$(BIN)/python perf/speed_page.py
+	$(BIN)/python perf/sampling_page.py
 
 bench-report: .venv/browser
-	$(BIN)/python benchmarks/report.py --out benchmarks/results/report.json
+	$(BIN)/python perf/report.py --out perf/results/report.json
 
 tables: .venv/core  # of the kept results, written anew
-	for folder in results/*-published results/*-fair; do \
+	for folder in reproduction/results/*-published reproduction/results/*-fair; do \
 	  name=$$(basename $$folder); plan=$${name%-*}; \
-	  test -f results/plans/$$plan.toml && plan=results/plans/$$plan.toml; \
-	  $(BIN)/tempograd table $$plan --protocol $${name##*-} --results $$folder --out $$folder/table.md; \
+	  test -f reproduction/results/plans/$$plan.toml && plan=reproduction/results/plans/$$plan.toml; \
+	  $(BIN)/python -m tempograd_paper table $$plan --protocol $${name##*-} --results $$folder --out $$folder/table.md; \
 	done
 
 clean:
@@ -71,7 +71,7 @@ clean:
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --upgrade pip
-	$(PIP) --editable '.[all]'
+	$(PIP) --editable '.[all]' --editable reproduction
 	touch $@
 
 .venv/test: .venv/core

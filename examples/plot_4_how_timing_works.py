@@ -9,6 +9,7 @@ up to.
 import torch
 
 import tempograd as tg
+from tempograd_paper import figures
 
 torch.manual_seed(0)
 model = torch.nn.GRU(2, 16, batch_first=True)
@@ -22,7 +23,7 @@ def classify(x):
 t = torch.linspace(0, 6.3, 40)
 x = torch.stack([torch.sin(t) + 0.2 * torch.randn(40), torch.cos(2 * t)], 1)[None]
 exp = tg.explain(classify, x, channels=["slow", "fast"])
-tg.plots.timing_steps(classify, exp, 0, channel="slow")
+figures.timing_steps(classify, exp, 0, channel="slow")
 
 # %%
 # From left to right: the series and its baseline; some of the path points, with

@@ -7,8 +7,9 @@ opposite signs and all of them are removed at once.
 """
 
 import tempograd as tg
+from tempograd_paper import figures
 
-tg.plots.cancel_out()
+figures.cancel_out()
 
 # %%
 # The top row shows two maps of the same series and the twenty values that each of
@@ -21,7 +22,7 @@ tg.plots.cancel_out()
 #
 # The same in numbers:
 
-model, maps = tg.plots.cancel_out_example()
+model, maps = figures.cancel_out_example()
 for name, exp in maps.items():
     scores = tg.evaluate(model, exp, metrics=["prediction_difference", "cpd"], k=20)
     plain, cpd = scores["prediction_difference"].item(), scores["cpd"].item()

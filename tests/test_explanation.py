@@ -4,12 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from safetensors import safe_open
 from safetensors.torch import save_file
 from scipy import stats
 
 import tempograd as tg
-from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import DataError, InputError
 from tempograd.explanation.core import Top
 from tempograd.explanation.files import checksum

@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd.errors import DataError, InputError
 from tempograd.explanation.core import CELLS, ROWS
 from tempograd.explanation.files import SCHEMA, checksum
+from tempograd_paper import figures
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)
@@ -280,7 +281,7 @@ def test_what_is_no_explanation_is_refused(thing, tmp_path):
         lambda: tg.plots.methods(value),
         lambda: tg.plots.removal(MODEL, value),
         lambda: tg.plots.convergence(value),
-        lambda: tg.plots.timing_steps(MODEL, value),
+        lambda: figures.timing_steps(MODEL, value),
     ):
         with pytest.raises(InputError, match=r"An Explanation was expected, .* got") as caught:
             call()

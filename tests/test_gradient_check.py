@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from conftest import linear, series, smooth
 from torch import nn
 
 import tempograd as tg
-from conftest import linear, series, smooth
 from tempograd.engine import Found, GradientCheck, hidden
 from tempograd.errors import InputError
 from tempograd.explainers import MaskingIG

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from conftest import linear, series, smooth
 
 import tempograd as tg
-from conftest import linear, series, smooth
 from tempograd.errors import InputError
 from tempograd.explanation.messages import Errors, completeness_gap, curve, needed, needs, poor, sentence
 

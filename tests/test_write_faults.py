@@ -23,14 +23,13 @@ from toy_results import toy_plan, toy_records
 import tempograd as tg
 from tempograd import plots
 from tempograd._utils.io import write_atomically
-from tempograd.benchmark.store import Store
-from tempograd.data import save_prepared
-from tempograd.data.prepared import load_prepared
 from tempograd.errors import OutputError
 from tempograd.models import build, load_model
-from tempograd.tables import archive
-from tempograd.tables.rendering import TABLE, render
-from tempograd.tables.tabulate import tabulate
+from tempograd_paper.datasets.prepared import load_prepared, save_prepared
+from tempograd_paper.runner.store import Store
+from tempograd_paper.tables import archive
+from tempograd_paper.tables.rendering import TABLE, render
+from tempograd_paper.tables.tabulate import tabulate
 
 SLOW = {"report", "picture"}  # which see one of the errors at each step, and few of very many steps
 NUMBERS = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO)

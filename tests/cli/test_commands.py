@@ -9,13 +9,13 @@ import torch
 from unpacking import Page
 
 from tempograd._utils.formatting import with_error
-from tempograd.benchmark.reading import load_plan, packaged_plans
 from tempograd.cli import main
 from tempograd.data import load_dataset
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
+from tempograd_paper.runner.reading import load_plan, packaged_plans
 
 SERIES = 6
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import series
 
 import tempograd as tg
-from conftest import series
 from tempograd.cli import main
 
 PRINTING = {"bench.py", "summary.py", "train.py"}  # whose lines are run below; bench's in tests/benchmark

@@ -22,9 +22,9 @@ from tempograd.cli import main
 from tempograd.cli.demo_results import claim_folder
 from tempograd.errors import OutputError
 from tempograd.models import build, load_model, save_model
-from tempograd.tables.archive import write_archive
-from tempograd.tables.rendering import FORMATS, TABLE, render
-from tempograd.tables.tabulate import tabulate
+from tempograd_paper.tables.archive import write_archive
+from tempograd_paper.tables.rendering import FORMATS, TABLE, render
+from tempograd_paper.tables.tabulate import tabulate
 
 NET = """
 import torch
@@ -43,7 +43,7 @@ class Net(torch.nn.Module):
 def here(tmp_path, monkeypatch, tmp_path_factory):
     """A folder with everything that commands read, which is the current one."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("spare")))
-    monkeypatch.setattr("tempograd.benchmark.reading.DATASET_LABELS", {"toy": "Toy"})
+    monkeypatch.setattr("tempograd_paper.runner.reading.DATASET_LABELS", {"toy": "Toy"})
     monkeypatch.chdir(tmp_path)
     small_plan()  # registers the data set toy
     x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
@@ -126,7 +126,7 @@ def test_an_input_is_never_overwritten(capsys, argv, out, force, link):
 def test_an_archive_does_not_overwrite_the_archive_it_is_made_of(capsys, monkeypatch):
     made = toy_plan()
     write_archive("results", made, toy_records(made))
-    monkeypatch.setattr("tempograd.benchmark.reading.load_plan", lambda *_args, **_options: made)
+    monkeypatch.setattr("tempograd_paper.runner.reading.load_plan", lambda *_args, **_options: made)
     before = contents()
     for force in ([], ["--force"]):
         said = fails(capsys, "table", "toy", "--results", "results", "--archive", "results", *force)
@@ -203,7 +203,7 @@ def test_tables_know_their_own(form):
     made = toy_plan()
     Path("t").write_text(render(tabulate(made, toy_records(made)), form))
     assert TABLE.wrote(Path("t"))
-    from tempograd.tables.sizes import sizes_table
+    from tempograd_paper.tables.sizes import sizes_table
 
     Path("t").write_text(render(sizes_table(None, ["state"]), form))
     assert TABLE.wrote(Path("t"))

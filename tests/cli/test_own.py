@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from conftest import series
 from torch import nn
 
 import tempograd as tg
-from conftest import series
 from tempograd.cli import main
 from tempograd.explanation.messages import sentence
 

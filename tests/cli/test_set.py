@@ -5,9 +5,9 @@ import shlex
 import numpy as np
 import pytest
 import torch
+from conftest import series
 
 import tempograd as tg
-from conftest import series
 from tempograd.cli import main
 from tempograd.models import build, save_model
 

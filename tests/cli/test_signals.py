@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tempograd._utils.signals import Terminated, stoppable, uninterrupted
-from tempograd.benchmark.runner import _hands
 from tempograd.cli import main
+from tempograd_paper.runner.running import _hands
 
 ROOT = Path(__file__).parents[2]
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}

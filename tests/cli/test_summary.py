@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import linear, series
 from scipy import stats
 from torch import nn
 
 import tempograd as tg
-from conftest import linear, series
 from tempograd.cli import main
 from tempograd.cli.facts import change, sign_certain
 from tempograd.explanation.messages import completeness_gap, sentence

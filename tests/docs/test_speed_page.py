@@ -101,7 +101,7 @@ def test_the_table_of_a_gpu_turns_ratios_so_that_they_read_as_written():
             "mapped": {"1000_gb": 18.5, "1000_s": 1.0, "100000_gb": 18.6, "100000_s": 5.0},
         }
     ).splitlines()
-    assert lines[0] == "Measured on 15 November 2026 by `benchmarks/gpu.py`: NVIDIA H200, torch 2.11."
+    assert lines[0] == "Measured on 15 November 2026 by `perf/gpu.py`: NVIDIA H200, torch 2.11."
     cells = dict(re.findall(r"^\| (.*?) +\| +(.*?) \|$", "\n".join(lines[4:-2]), re.MULTILINE))
     ours, theirs = "0.50 (0.40–0.62)", "2.0 (1.6–2.5)"
     assert cells == {

@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import linear, series
 from settings import explained, fitted, quick, usable
 
-from conftest import linear, series
 from tempograd.engine import Chunks
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing

@@ -2,8 +2,8 @@ import math
 
 import pytest
 import torch
-
 from conftest import series
+
 from tempograd.engine import relative_error
 
 SIZE = math.sqrt(2 / math.pi)

@@ -1,8 +1,8 @@
 import pytest
 import torch
+from conftest import linear, series
 from torch import nn
 
-from conftest import linear, series
 from tempograd.engine import fingerprint
 from tempograd.explainers import IntegratedGradients
 

@@ -6,10 +6,10 @@ import types
 
 import pytest
 import torch
+from conftest import series
 from torch import nn
 
 import tempograd as tg
-from conftest import series
 from tempograd.engine import modules_of, place
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
+from conftest import series
 from torch import nn
 
-from conftest import series
 from tempograd.engine.model import rounding
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing

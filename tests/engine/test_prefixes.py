@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from torch import nn
 
-from conftest import Recurrent, linear, series
 from tempograd.engine import Prefixes, Question, quiet
 from tempograd.errors import ModelError
 from tempograd.models import build

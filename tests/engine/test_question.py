@@ -1,7 +1,7 @@
 import pytest
 import torch
-
 from conftest import linear, series
+
 from tempograd.engine import Question
 
 GIVEN = {

@@ -2,9 +2,9 @@ import copy
 
 import pytest
 import torch
+from conftest import Recurrent, series
 from torch import nn
 
-from conftest import Recurrent, series
 from tempograd.engine import place, quiet
 
 

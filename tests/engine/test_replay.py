@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from conftest import Recurrent, series, smooth
 from torch import nn
 
-from conftest import Recurrent, series, smooth
 from tempograd.engine import Question, gradients
 from tempograd.engine.cuda import UnrecordableError, plain_state
 from tempograd.models import build

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from conftest import series
 from torch import nn
 
 import tempograd.engine.resuming as module
-from conftest import series
 from tempograd.engine import answered, resumes, spans
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve

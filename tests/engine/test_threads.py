@@ -5,9 +5,9 @@ import threading
 
 import pytest
 import torch
+from conftest import Recurrent, series
 
 import tempograd as tg
-from conftest import Recurrent, series
 from tempograd.engine import computing
 from tempograd.engine.model import Hold, exact, rounding
 

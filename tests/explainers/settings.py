@@ -5,9 +5,9 @@ import warnings
 from dataclasses import replace
 
 import torch
+from conftest import series
 from torch import nn
 
-from conftest import series
 from tempograd.engine import owner
 from tempograd.explainers import EXPLAINERS, Explainer
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from conftest import linear, series
 
 import tempograd as tg
-from conftest import linear, series
 from tempograd.explainers.path.masking_ig import MaskingIG
 
 X = series(4, 6, 2)

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from settings import explained
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd._utils import validation
 from tempograd.errors import (
     InputError,

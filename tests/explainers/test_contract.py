@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from settings import UNDECIDED, quick, run, thorough
 from torch import nn
 
-from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, Explainer, GradientShap, IntegratedGradients, Random
 

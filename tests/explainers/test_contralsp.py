@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
+from conftest import Recurrent, series, smooth
 from mask_parts import blind, first_network
 from torch import nn
 from torch.nn.functional import normalize
 
-from conftest import Recurrent, series, smooth
 from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError

@@ -6,9 +6,9 @@ import warnings
 import captum.attr
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from torch import nn
 
-from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import MissingExtraError, ModelError, TempogradWarning
 from tempograd.explainers import DeepLift
 from tempograd.models import MODELS

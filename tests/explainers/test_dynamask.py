@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from sklearn.metrics import roc_auc_score
 from torch.nn.functional import cross_entropy, kl_div
 
-from conftest import Recurrent, linear, series, smooth
 from tempograd.engine import Block
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers import Dynamask

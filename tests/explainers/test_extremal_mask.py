@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from conftest import Recurrent, series, smooth
 from mask_parts import blind, first_network
 from torch.nn.functional import normalize
 
-from conftest import Recurrent, series, smooth
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.explainers import ExtremalMask

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from test_generator import Known
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from conftest import series
 from torch import nn
 
 import tempograd as tg
-from conftest import series
 from tempograd.explainers.prefix.fit import Generator, nearest_past
 from tempograd.explainers.training import Plan, Task, learn
 

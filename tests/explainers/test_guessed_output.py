@@ -5,10 +5,10 @@ import warnings
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd.engine.guesses import objection
 from tempograd.models import build
 

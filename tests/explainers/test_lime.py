@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from captum._utils.models.linear_model import SkLearnLasso
+from conftest import Recurrent, first_seed, linear, series, smooth
 from sklearn.linear_model import Lasso
 
-from conftest import Recurrent, first_seed, linear, series, smooth
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import Lime, lime
 from tempograd.explainers.lime import lasso

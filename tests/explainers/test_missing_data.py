@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from conftest import linear, series, smooth
 from settings import Filled, explained, filled, fitted, quick, run
 from torch import nn
 
-from conftest import linear, series, smooth
 from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing

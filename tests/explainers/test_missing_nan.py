@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from settings import explained, fitted, quick, usable
 
 import tempograd as tg
-from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import InputError
 
 X = series(5, 6, 2)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from captum.attr import FeatureAblation
 from captum.attr import Occlusion as Captum
+from conftest import Recurrent, linear, series, smooth
 
 import tempograd.explainers.occlusion as single_cells
-from conftest import Recurrent, linear, series, smooth
 from tempograd._utils.rng import Purpose, below, keys, per_point
 from tempograd.engine import Prefixes
 from tempograd.errors import ModelError, UnknownNameError

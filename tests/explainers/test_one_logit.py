@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from conftest import Recurrent, first_seed, series, smooth
 from settings import explained, fitted, quick, usable
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, first_seed, series, smooth
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Lime, Occlusion, Timing
 

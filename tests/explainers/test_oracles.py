@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from captum.attr import IntegratedGradients as Captum
+from conftest import Recurrent, first_seed, linear, series, smooth
 from settings import PAPER, run
 
-from conftest import Recurrent, first_seed, linear, series, smooth
 from tempograd.errors import TempogradWarning, UnknownNameError
 from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
@@ -131,7 +131,7 @@ def test_published_settings_are_those_of_the_paper(dataset):
 
 
 def test_published_synthetic_settings_are_the_best_of_the_stored_sweep():
-    rows = json.loads((Path(__file__).parents[2] / "benchmarks/results/published_cells.json").read_text())
+    rows = json.loads((Path(__file__).parents[2] / "perf/results/published_cells.json").read_text())
     for dataset in ("state", "switch_feature"):
         totals: dict[tuple[int, int], float] = {}
         for row in rows:

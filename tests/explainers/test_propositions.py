@@ -1,8 +1,8 @@
 """The four propositions of the paper."""
 
 import torch
-
 from conftest import Recurrent, series, smooth
+
 from tempograd.explainers import MaskingIG, Timing
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from conftest import Recurrent, series, smooth
+
 from tempograd.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
 from tempograd.explainers.integration import changed, doubling

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from conftest import Recurrent, series
 from settings import quick, run
 
-from conftest import Recurrent, series
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series, smooth
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers.timex import training
 from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, time_code

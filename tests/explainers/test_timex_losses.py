@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from conftest import series
 from torch.distributions import Normal, kl_divergence
 
-from conftest import series
 from tempograd.explainers.timex.training import (
     connect,
     gaussian_kl,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series, smooth
 from settings import PAPER
 
-from conftest import Recurrent, linear, series, smooth
 from tempograd._utils.rng import keys, per_point
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing

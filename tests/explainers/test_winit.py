@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from conftest import linear
 from trials import sentence
 
-from conftest import linear
 from tempograd.errors import TempogradError, TempogradWarning
 
 STEPS, CHANNELS = 4, 2

@@ -11,12 +11,11 @@ import pytest
 from series_files import DAMAGES, X, npy_bytes, one_sentence, zip_bytes
 
 import tempograd as tg
-from tempograd.data._physionet_records import read_records
-from tempograd.data._restricted_pickle import read_npy
-from tempograd.data._tables import numbers, read_csv
-from tempograd.data.pam import _archived_split
-from tempograd.data.physionet2012 import OUTCOME_HEADER, RANGES, read_outcomes
-from tempograd.data.ucr import _read
+from tempograd_paper.datasets.pam import _archived_split
+from tempograd_paper.datasets.physionet2012 import OUTCOME_HEADER, RANGES, read_outcomes, read_records
+from tempograd_paper.datasets.restricted_pickle import read_npy
+from tempograd_paper.datasets.text_tables import numbers, read_csv
+from tempograd_paper.datasets.ucr import _read
 
 RECORD = b"Time,Parameter,Value\n00:00,RecordID,132539\n00:07,GCS,15\n01:07,HR,73\n"
 SERIES = b"1\t0.5\t0.25\n-1\t0.1\t0.2\n"

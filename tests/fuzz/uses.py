@@ -19,6 +19,7 @@ import tempograd as tg
 from tempograd import plots
 from tempograd.data import Split
 from tempograd.explanation import Explanation
+from tempograd_paper import figures
 
 COUNT = 3
 
@@ -407,15 +408,15 @@ def _steps(rng: random.Random, explained: Explained) -> Case:
     for name in ("i", "target", "baseline", "seed", "segments"):
         if rng.random() < 0.4:
             options[name] = rng.choice((0, 1)) if rng.random() < 0.6 else rng.choice(odd)
-    known = plots.timing_steps_record.__code__.co_varnames[
-        : plots.timing_steps_record.__code__.co_argcount + plots.timing_steps_record.__code__.co_kwonlyargcount
+    known = figures.timing_steps_record.__code__.co_varnames[
+        : figures.timing_steps_record.__code__.co_argcount + figures.timing_steps_record.__code__.co_kwonlyargcount
     ]
     options = {name: value for name, value in options.items() if name in known}
-    text = f"plots.timing_steps_record({parts.listed(options)})"
+    text = f"figures.timing_steps_record({parts.listed(options)})"
     return _case(
         explained,
         text,
-        lambda: plots.timing_steps_record(explained.world.model, explained.x, **options),
+        lambda: figures.timing_steps_record(explained.world.model, explained.x, **options),
         lambda found: "" if found is not None else "nothing",
     )
 

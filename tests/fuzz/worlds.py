@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-
 from conftest import Recurrent
+from torch import nn
 
 TIME, CHANNELS, CLASSES = 4, 2, 3
 WEIGHTS = (

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from settings import explained, fitted, quick
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd import captum
 from tempograd._utils.rng import keys, split, words
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, linear, series
 from tempograd.models import build
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]

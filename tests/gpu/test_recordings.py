@@ -4,9 +4,9 @@ import gc
 
 import pytest
 import torch
+from conftest import Recurrent, linear, series
 from torch import nn
 
-from conftest import Recurrent, linear, series
 from tempograd.engine import cuda
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing

@@ -24,10 +24,13 @@ from tempograd import (
     html_report,  # noqa: F401  # loaded once, for all children
 )
 from tempograd._utils.signals import leave_at_once
-from tempograd.benchmark import reading, runner  # noqa: F401
 from tempograd.explainers import explain
 from tempograd.explanation import Explanation
 from tempograd.models import build, load_model, save_model
+from tempograd_paper.runner import (
+    reading,
+    running,  # noqa: F401
+)
 
 GOODBYE = "tempograd: terminated, nothing half-written was left behind.\n"
 SCRATCH = ".tempograd-"

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from conftest import first_seed
 from literal_metrics import Net, by_hand, faithfulness, randn
 from torch import nn
 
-from conftest import first_seed
 from tempograd.errors import InputError, ModelError, TempogradWarning
 from tempograd.explainers import IntegratedGradients, Random
 from tempograd.metrics import METRICS, evaluate, removal_curve

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from conftest import series
 from torch import nn
 
 import tempograd as tg
-from conftest import series
 from tempograd.cli import main
 
 HERE = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])

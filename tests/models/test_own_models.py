@@ -9,10 +9,10 @@ import zipfile
 import pytest
 import safetensors.torch
 import torch
+from conftest import Recurrent, series
 from torch import nn
 
 import tempograd as tg
-from conftest import Recurrent, series
 from tempograd.engine.model import _recurs
 
 BATCH = ({0: torch.export.Dim("batch")},)

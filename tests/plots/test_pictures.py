@@ -13,6 +13,7 @@ from plot_toys import HOSTILE, Running, looked_at, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
+from tempograd_paper import figures
 
 pytestmark = pytest.mark.exact_draws
 STORED = Path(__file__).parent / "pictures"
@@ -68,11 +69,11 @@ def removal():
 
 
 def cancel_out():
-    return plots.cancel_out()
+    return figures.cancel_out()
 
 
 def timing_steps():
-    return plots.timing_steps(quadratic, three_methods()[0], 2)
+    return figures.timing_steps(quadratic, three_methods()[0], 2)
 
 
 def cost():

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from conftest import linear, series
 from plot_toys import Running, made
 from scipy import stats
 
 import tempograd as tg
-from conftest import linear, series
 from tempograd import plots
+from tempograd_paper import figures
 
 
 def slow_curve(model, explanation, i, weakest_first):
@@ -73,7 +74,7 @@ def test_one_series_has_a_curve_and_no_band():
 
 
 def test_in_the_example_removing_all_at_once_prefers_the_wrong_method():
-    model, explanations = plots.cancel_out_example()
+    model, explanations = figures.cancel_out_example()
     right, wrong = explanations.values()
     for explanation, difference, cpd in ((right, 0, 20), (wrong, 5, 5)):
         scores = tg.evaluate(model, explanation, metrics=["prediction_difference", "cpd"], k=20)
@@ -82,13 +83,13 @@ def test_in_the_example_removing_all_at_once_prefers_the_wrong_method():
 
 
 def test_the_example_is_exact_and_so_is_its_record():
-    model, explanations = plots.cancel_out_example()
+    model, explanations = figures.cancel_out_example()
     right = explanations["right order, both signs"]
     for t in range(60):  # what the model loses with one step is what integrated gradients say
         without = right.x.clone()
         without[0, t] = 0
         assert float(model(right.x) - model(without)) == pytest.approx(float(right.values[0, t]), abs=1e-5)
-    record = plots.cancel_out_record(model, explanations)
+    record = figures.cancel_out_record(model, explanations)
     strong = set(range(1, 60, 3))
     assert set(record.methods[0].top.tolist()) == strong
     assert not strong & set(record.methods[1].top.tolist())
@@ -106,7 +107,7 @@ def test_cancel_out_of_ones_own_series():
 
     x = torch.tensor([[[9.0], [9.0]], [[2.0], [-3.0]]])
     explanation = tg.IntegratedGradients(points=1)(total, x, output="raw", ids=[5, 6])
-    record = plots.cancel_out_record(total, explanation, 1, k=2)
+    record = figures.cancel_out_record(total, explanation, 1, k=2)
     (found,) = record.methods
     assert (record.id, found.top.tolist()) == (6, [1, 0])
     assert (found.difference.tolist(), found.cumulative.tolist()) == ([0, 3, 1], [0, 3, 5])
@@ -114,4 +115,4 @@ def test_cancel_out_of_ones_own_series():
 
 def test_cancel_out_needs_a_model_and_its_explanations():
     with pytest.raises(tg.TempogradError, match="Pass a model and its explanations, or neither"):
-        plots.cancel_out(explanations=made([[[1.0]]]))
+        figures.cancel_out(explanations=made([[[1.0]]]))

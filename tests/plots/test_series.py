@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from conftest import linear
 from plot_toys import HOSTILE, Running, gaps, made, texts, waves
 from scipy import stats
 
 import tempograd as tg
-from conftest import linear
 from tempograd import plots
 
 VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels

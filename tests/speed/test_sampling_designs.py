@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from conftest import series
 
 import samplers
-from conftest import series
 from sampling_case import case
 
 POINTS = 12

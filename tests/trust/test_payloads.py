@@ -27,12 +27,12 @@ from payloads import (
 from torch import nn
 
 import tempograd as tg
-from tempograd.benchmark import load_plan
-from tempograd.benchmark.record import Record
 from tempograd.cli import main
-from tempograd.data._restricted_pickle import read_npy
-from tempograd.data.prepared import load_prepared
-from tempograd.tables.archive import _read_archive
+from tempograd_paper.datasets.prepared import load_prepared
+from tempograd_paper.datasets.restricted_pickle import read_npy
+from tempograd_paper.runner import load_plan
+from tempograd_paper.runner.record import Record
+from tempograd_paper.tables.archive import _read_archive
 
 ENDINGS = (".pt", ".pth", ".pt2", ".torchscript", ".jit", ".ckpt", ".pkl", ".pickle", ".safetensors", ".bin", "")
 

@@ -7,20 +7,19 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from tempograd._utils.registry import Registry
 from tempograd._utils.signals import last_words, stoppable
-from tempograd.cli.bench import add_bench
 from tempograd.cli.completion import add_completion
 from tempograd.cli.demo import add_demo
 from tempograd.cli.evaluate import add_evaluate
 from tempograd.cli.explain import add_explain
 from tempograd.cli.listing import add_list
 from tempograd.cli.report import add_report
-from tempograd.cli.table import add_table
 from tempograd.cli.train import add_train
 from tempograd.cli.words import as_typed
 from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, one_line
@@ -35,10 +34,9 @@ COMMANDS = (
     add_explain,
     add_evaluate,
     add_report,
-    add_bench,
-    add_table,
     add_completion,
 )
+OTHERS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands")  # of other packages
 PATH = """the usual path:
   see all of it  tempograd demo
   get a model    tempograd train state --out model.safetensors
@@ -56,7 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
     ends the program with exit code 2.
     """
-    parser = make_parser()
+    return run_command(make_parser(), argv)
+
+
+def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
+    """Run what a parser was made for; the command lines of other packages behave alike."""
     if not (sys.argv[1:] if argv is None else argv):
         parser.print_help(sys.stderr)
         parser.exit(2)
@@ -134,18 +136,20 @@ class _Parser(argparse.ArgumentParser):
         return [name for names in parts for name in names]
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+def make_parser(
+    commands: Sequence[Callable[[Any], None]] | None = None,
+    program: str = "tempograd",
+    about: str = "Which values of a series, at which moments, pushed a model's prediction up or down.",
+    path: str = PATH,
+) -> argparse.ArgumentParser:
+    """Return the parser of some commands, by default of all that this package and others bring."""
     parser = _Parser(
-        prog="tempograd",
-        description="Which values of a series, at which moments, pushed a model's prediction up or down.",
-        epilog=PATH,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=program, description=about, epilog=path, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command", title="commands")
-    for add in COMMANDS:
-        add(commands)
+    parts = parser.add_subparsers(required=True, metavar="command", title="commands")
+    for add in (*COMMANDS, *OTHERS.values()) if commands is None else commands:
+        add(parts)
     return parser
 
 

@@ -19,14 +19,15 @@ def add_command(
     commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = "", usage: str | None = None
 ) -> argparse.ArgumentParser:
     """Add a command whose help ends with examples; ``usage`` stands for a list of options too long to read."""
-    shown = "\n".join(f"  tempograd {name} {example}".rstrip() for example in examples)
+    program = commands._prog_prefix
+    shown = "\n".join(f"  {program} {name} {example}".rstrip() for example in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
         epilog=f"{notes}Examples:\n{shown}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage=None if usage is None else f"tempograd {name} {usage}",
+        usage=None if usage is None else f"{program} {name} {usage}",
     )
     return parser
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tempograd.cli.arguments import Commands, add_command, add_json
 
-KINDS = ("explainers", "metrics", "datasets", "models", "plans")
+KINDS = ("explainers", "metrics", "datasets", "models")
 EXAMPLES = ("", "explainers", "metrics --json")
 FACTS = (
     "signed",
@@ -61,9 +61,7 @@ def _print(kind: str, entries: list[dict[str, Any]]) -> None:
 
 
 def describe(kind: str) -> list[dict[str, Any]]:
-    """Return one entry per name of a registry, or per plan of the package."""
-    if kind == "plans":
-        return _plans()
+    """Return one entry per name of a registry."""
     from tempograd._utils.registry import Registry
     from tempograd.data import DATASETS
     from tempograd.explainers import EXPLAINERS
@@ -87,21 +85,6 @@ def describe(kind: str) -> list[dict[str, Any]]:
             entry["higher_is_better"] = thing.higher_is_better
         entries.append(entry)
     return entries
-
-
-def _plans() -> list[dict[str, Any]]:
-    from tempograd.benchmark.reading import load_plan, packaged_plans
-
-    plans = [load_plan(name, to_run=False) for name in packaged_plans()]
-    return [
-        {
-            "name": plan.name,
-            "about": plan.title.rstrip(".") + ".",
-            "datasets": plan.datasets,
-            "cells": len(plan.cells()),
-        }
-        for plan in plans
-    ]
 
 
 def first_sentence(documentation: str) -> str:

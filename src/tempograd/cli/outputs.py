@@ -27,14 +27,13 @@ def claim(args: argparse.Namespace, kind: "Kind") -> None:
 
 def inputs(args: argparse.Namespace) -> Iterator[Path]:
     """Yield every file that an argument may mean: what a command reads is among them, whatever it is called."""
-    from tempograd.tables.archive import ARCHIVE
-
     for name, value in vars(args).items():
         for part in value if isinstance(value, (list, tuple)) else [value]:
             if name not in OUTPUTS and isinstance(part, (str, Path)):
                 yield Path(part)
                 yield from _code(str(part))
-                yield from (Path(part) / file for file in ARCHIVE)
+                if Path(part).is_dir():  # of results, whose files a command may read
+                    yield from Path(part).iterdir()
 
 
 def _code(text: str) -> Iterator[Path]:

@@ -53,7 +53,7 @@ class Loader:
         return self.read(root=root, variant=variant, fold=fold)
 
 
-DATASETS: Registry[Loader] = Registry("dataset")
+DATASETS: Registry[Loader] = Registry("dataset", "tempograd.datasets")
 
 
 def dataset(

@@ -18,7 +18,7 @@ TIMING: dict[str, tuple[int, int, int, frozenset[str]]] = {  # segments, min_len
     "epilepsy": (10, 10, 10, REAL_FAULTS),
     "wafer": (5, 10, 152, REAL_FAULTS),
     "freezer": (5, 10, 100, REAL_FAULTS),
-    # The paper does not state these two: the best of the released sweep (benchmarks/published_cells.py).
+    # The paper does not state these two: the best of the released sweep (perf/published_cells.py).
     "switch_feature": (5, 1, 100, TIMING_FAULTS),
     "state": (10, 1, 200, TIMING_FAULTS),
 }

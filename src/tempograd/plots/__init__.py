@@ -9,41 +9,25 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``methods``        several methods on the same series
 ``drivers``        which channels drive the predictions of a class, over many series
 ``removal``        how the prediction moves as cells are removed (CPD and CPP as curves)
-``cancel_out``     why changes are added up one by one: effects of opposite sign cancel
-``timing_steps``   how TIMING works, from the masks, paths and gradients of one series
 ``convergence``    how sure the scores are: their estimated error as points were added
 ``cost``           faithfulness against cost, methods as points
 =================  ==============================================================================
 """
 
-from tempograd.plots.cancel_out import (
-    CancelOutRecord,
-    cancel_out,
-    cancel_out_example,
-    cancel_out_record,
-    draw_cancel_out,
-)
 from tempograd.plots.convergence import (
     ConvergenceRecord,
     convergence,
     convergence_record,
     draw_convergence,
 )
-from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, cost_rows, draw_cost
+from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, draw_cost
 from tempograd.plots.drivers import DriversRecord, draw_drivers, drivers, drivers_record
 from tempograd.plots.heatmap import HeatmapRecord, draw_heatmap, heatmap, heatmap_record
 from tempograd.plots.methods import MethodsRecord, draw_methods, methods, methods_record
 from tempograd.plots.removal import RemovalRecord, draw_removal, removal, removal_record
 from tempograd.plots.series import SeriesRecord, draw_series, series, series_record
-from tempograd.plots.timing_steps import (
-    TimingStepsRecord,
-    draw_timing_steps,
-    timing_steps,
-    timing_steps_record,
-)
 
 __all__ = [
-    "CancelOutRecord",
     "ConvergenceRecord",
     "CostRecord",
     "CostRow",
@@ -52,16 +36,10 @@ __all__ = [
     "MethodsRecord",
     "RemovalRecord",
     "SeriesRecord",
-    "TimingStepsRecord",
-    "cancel_out",
-    "cancel_out_example",
-    "cancel_out_record",
     "convergence",
     "convergence_record",
     "cost",
     "cost_record",
-    "cost_rows",
-    "draw_cancel_out",
     "draw_convergence",
     "draw_cost",
     "draw_drivers",
@@ -69,7 +47,6 @@ __all__ = [
     "draw_methods",
     "draw_removal",
     "draw_series",
-    "draw_timing_steps",
     "drivers",
     "drivers_record",
     "heatmap",
@@ -80,6 +57,4 @@ __all__ = [
     "removal_record",
     "series",
     "series_record",
-    "timing_steps",
-    "timing_steps_record",
 ]

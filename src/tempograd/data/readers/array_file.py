@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.data._restricted_pickle import HEADERS
 from tempograd.data.base import Series
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Coder
 from tempograd.data.readers.pivot import Asked, as_numbers
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
+from tempograd_paper.datasets.restricted_pickle import HEADERS
 
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
 KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later

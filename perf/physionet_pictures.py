@@ -1,0 +1,133 @@
+"""PhysioNet 2012 as pictures: two true positives and two true negatives, and what drives predicted deaths.
+
+A GRU trained by the default recipe on sets a and b, TIMING with its defaults on all 4,000 stays of set c, always
+for the class "died", so that orange raises the risk in every picture. The four stays are those whose risk is
+nearest to those of the paper's four cases. Minutes on one core:
+
+    TEMPOGRAD_DATA=/path/to/data python perf/physionet_pictures.py
+
+Pictures: ``docs/pictures/physionet_*.png``. Numbers: ``perf/results/physionet_drivers.json``.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import tempograd as tg
+from tempograd import plots
+from tempograd_paper import figures
+from tempograd_paper.runner.execute import quality
+from tempograd_paper.runner.reading import load_plan
+from tempograd_paper.tables import load_records
+
+CLASSES = ("survived", "died")
+RISKS = ((1, 0.625), (1, 0.898), (0, 0.020), (0, 0.081))  # label and risk of the paper's cases
+METHODS = ("integrated_gradients", "gradient_shap", "occlusion", "lime")
+COMPARED = Path("results/table2-physionet2012-fair")
+
+
+def cases(risk: Tensor, y: Tensor) -> list[int]:
+    """Return the stays that the model gets right with about these risks."""
+    found: list[int] = []
+    for label, wanted in RISKS:
+        right = (y == label) & ((risk > 0.5) == bool(label))
+        distance = torch.where(right, (risk - wanted).abs(), torch.inf)
+        distance[found] = torch.inf
+        found.append(int(distance.argmin()))
+    return found
+
+
+def numbers(record: plots.DriversRecord) -> list[dict[str, object]]:
+    columns = ("signed_mean", "signed_error", "absolute_mean", "absolute_error", "present")
+    values = zip(*(getattr(record, name).tolist() for name in columns), strict=True)
+    return [
+        {"channel": channel} | {name: float(f"{value:.4g}") for name, value in zip(columns, row, strict=True)}
+        for channel, row in zip(record.channels, values, strict=True)
+    ]
+
+
+def picture_drivers(found: tg.Explanation, rows: Tensor, what: str, out: Path) -> dict[str, object]:
+    """Draw the drivers per stay and per value, and return the numbers of all parameters."""
+    kept: dict[str, object] = {}
+    for per, by, unit in (("series", "absolute", "per stay"), ("value", "signed", "per measured value")):
+        record = plots.drivers_record(found, 1, rows=rows, per=per, by=by, channels=len(found.channels or ()))
+        kept[per] = numbers(record)
+        picture = plots.drivers(
+            found, 1, rows=rows, per=per, by=by, title=f"What drives predicted deaths, {unit}  ·  {what}"
+        )
+        picture.savefig(out / f"physionet_drivers_{per}.png", dpi=110)
+    return kept
+
+
+def made(
+    data: tg.Dataset, args: argparse.Namespace, options: dict[str, object]
+) -> tuple[nn.Module, tg.Explanation]:
+    """Return model and explanation: those kept before, or new ones."""
+    paths = [args.keep / f"{name}.safetensors" for name in ("model", "explanation")] if args.keep else []
+    if paths and all(path.exists() for path in paths):
+        return tg.load_model(paths[0]).to(args.device), tg.Explanation.load(paths[1])
+    model = tg.train("gru", data, seed=args.seed, device=args.device)
+    found = tg.explain(model, data.test.x, mask=data.test.mask, ids=data.test.ids, **options)
+    if paths:
+        args.keep.mkdir(parents=True, exist_ok=True)
+        tg.save_model(model, paths[0])
+        found.save(paths[1])
+    return model, found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("docs/pictures"))
+    parser.add_argument("--results", type=Path, default=Path("perf/results/physionet_drivers.json"))
+    parser.add_argument("--keep", type=Path, help="a folder for model and explanation, to be used again")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    data = tg.load_dataset("physionet2012")
+    options = {"target": 1, "seed": args.seed, "channels": data.channels}
+    model, found = made(data, args, options)
+    facts, test = quality(model, data.test), data.test
+    with torch.no_grad():
+        risk = torch.cat([model(part.to(args.device)).softmax(-1)[:, 1].cpu() for part in test.x.split(256)])
+    died = risk > 0.5
+    what = f"{int(died.sum())} of {len(test):,} stays, AUROC {facts['auroc']:.2f}"
+    print(f"accuracy {facts['accuracy']:.3f}, {what}, {int((died & (test.y == 1)).sum())} of them died")
+    kept = picture_drivers(found, died, what, args.out)
+    args.results.write_text(json.dumps({"model": facts, "stays": int(died.sum()), **kept}, indent=1) + "\n")
+
+    shown = cases(risk, test.y)
+    title = "Input and attribution by TIMING: two true positives, two true negatives (PhysioNet 2012)"
+    common = {"model": model, "y": test.y, "classes": CLASSES, "channels": 14}
+    plots.heatmap(found, shown, title=title, **common).savefig(args.out / "physionet_heatmap.png", dpi=110)
+    plots.series(found, shown[0], **(common | {"channels": 5})).savefig(args.out / "physionet_series.png", dpi=110)
+
+    one = test.take([shown[0]])
+    named = {"timing": found[shown[0] : shown[0] + 1]}
+    for method in METHODS:
+        train = data.train.x[:500] if method == "gradient_shap" else None
+        named[method] = tg.explain(model, one.x, method, train, mask=one.mask, ids=one.ids, **options)
+    common["y"] = one.y
+    plots.methods(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
+
+    picture_cost(args.out)
+
+
+def picture_cost(out: Path) -> None:
+    """Draw the kept results of all methods: how faithful they are, and what a series costs."""
+    records = load_records(COMPARED, load_plan("table2-physionet2012", protocol="fair"))
+    device = next(iter(records.values())).facts["device"]
+    picture = plots.cost(
+        figures.cost_rows(records, "cpd50_zero"),
+        cost_label=f"seconds per stay on one {device}, what was learnt before not counted",
+        score_label="mean CPD of 50 cells",
+        title="Faithfulness against cost: PhysioNet 2012, fair protocol",
+    )
+    picture.savefig(out / "physionet_cost.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""``python -m tempograd_paper``: run the cells of a table, print it, list the plans."""
+
+import sys
+
+from tempograd._utils.signals import leave_at_once
+
+
+def main() -> int:
+    """Start the command line; an interruption is one line from the first moment on."""
+    leave_at_once()
+    from tempograd_paper.commands import main as run  # noqa: PLC0415  # not before an interruption is taken care of
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The published protocol: the released code's settings and measures, faults included where they make the number.
+
+Models are trained by the published recipe; masks of missing values are ignored, as the released models and metrics
+do; CPD and CPP are means over the classes; AUP and AUR are pooled over all series. Each fault has its key in the
+documentation of the explainer that shows it.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.data import Dataset, Split
+from tempograd.explainers import Explainer
+from tempograd.models import train
+from tempograd_paper.protocols.settings import configured
+from tempograd_paper.runner.cell import Cell
+
+LEARNS_FROM_ALL = {"timex", "timexpp"}  # B10: also from the fold's held-out series
+METRIC_SETTINGS = {"cpd": {"scale": "published"}, "cpp": {"scale": "published"}} | {
+    name: {"pooled": True} for name in ("aup", "aur", "auroc", "auprc")
+}
+
+
+def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
+    """Train by the published recipe: no shuffling, no stopping, last weights."""
+    options = dict(cell.sizes)
+    return train(
+        cell.model, data, seed=cell.seed, recipe="published", device=device, options=options, **dict(cell.training)
+    )
+
+
+def make_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Split) -> Explainer:
+    """Return the paper's explainer, fitted to what it was fitted to there."""
+    explainer = configured(cell.method, cell.dataset, cell.protocol, cell.settings)
+    if not explainer.needs_fit and cell.method != "occlusion":
+        return explainer
+    return explainer.fit(model, _training_series(cell, data, test), seed=cell.seed)
+
+
+def _training_series(cell: Cell, data: Dataset, test: Split) -> Tensor:
+    if cell.method == "fit" and data.per_step:  # the released generator saw the series it was to explain
+        return test.x
+    if cell.method in LEARNS_FROM_ALL and data.validation is not None:
+        order = torch.cat([data.train.ids, data.validation.ids]).argsort()
+        return torch.cat([data.train.x, data.validation.x])[order]
+    return data.train.x

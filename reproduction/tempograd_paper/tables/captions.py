@@ -1,0 +1,129 @@
+"""What has to be said about a table and its panels."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from tempograd.metrics import Summary
+from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS
+from tempograd_paper.tables.entries import Entry, stands_in
+from tempograd_paper.tables.published_numbers import substitution_is_stated
+from tempograd_paper.tables.tabulate import Panel, Table
+
+ABSENT, INCOMPLETE = "–", "†"
+
+
+def panel_label(panel: Panel) -> str:
+    """Name data set and model, and the folds that do not count."""
+    label = f"{DATASET_LABELS.get(panel.dataset, panel.dataset)}, {MODEL_LABELS.get(panel.model, panel.model)}"
+    return label + (f", without {_folds(fold for fold, _ in panel.left_out)}" if panel.left_out else "")
+
+
+def about_panel(panel: Panel) -> str:
+    """Say what the numbers of a panel are over, and how good the explained models are."""
+    if not panel.folds:
+        return "Nothing was run here."
+    low, high = panel.series
+    series = f"{low}" if low == high else f"{low} to {high}"
+    if panel.over == "folds":
+        over = f"Mean ± standard error over {len(panel.folds)} folds, each the mean over its {series} test series"
+    else:
+        over = f"Mean ± standard error over the {series} test series of {_folds(panel.folds)}"
+    sentences = [f"{over}.", *_about_models(panel)]
+    if panel.left_out:
+        reasons = "; ".join(f"fold {fold}, {reason}" for fold, reason in panel.left_out)
+        sentences.append(f"Left out: {reasons}.")
+    if not panel.ranked:
+        sentences.append("Not ranked, because a model that has learnt nothing has nothing to explain.")
+    return " ".join(sentences)
+
+
+def notes(table: Table, second: str) -> list[str]:
+    """Say what a reader must know; ``second`` tells how the second best is set."""
+    plan, entries = table.plan, list(_entries(table))
+    overs = [panel.over for panel in table.panels if panel.folds]
+    found = ["A head names the metric, the cells removed (a count or a share) and what takes their place."]
+    if any(entry.mark for entry in entries):
+        found.append(f"Best in bold, second best {second}, by the arrow's direction; random is not ranked.")
+    if any(entry.deviation is not None for entry in entries):
+        if "folds" in overs:
+            found.append("Δ/σ: ours minus published, in units of both standard errors together.")
+        if "series" in overs:
+            found.append("Δ: ours minus published; one fold has no error between folds to measure it by.")
+    if any(entry.difference is not None for entry in entries):
+        found.append(f"Intervals are Student's t over paired {' or '.join(sorted(set(overs)))}.")
+    found += _about_published(table)
+    if plan.series is not None:
+        found.append(f"{plan.series} test series, evenly spaced, are explained.")
+    if any(entry.summary is not None and not entry.complete for entry in entries):
+        found.append(f"{INCOMPLETE} Fewer folds than other rows have: not ranked.")
+    idle = [panel_label(panel) for panel in table.panels if not panel.folds]
+    if idle and len(idle) < len(table.panels):
+        found.append(f"Nothing was run of {'; '.join(idle)}.")
+    if table.missing:
+        verb = "is" if table.missing == 1 else "are"
+        found.append(
+            f"{table.missing} of {table.total} cells {verb} not there ({ABSENT}): run "
+            f"tempograd bench {shlex.quote(plan.name)} --protocol {plan.protocol} --out RESULTS"
+        )
+    return found
+
+
+def _about_models(panel: Panel) -> Iterator[str]:
+    quality = panel.quality
+    parts = []
+    if quality.accuracy is not None:
+        parts.append(f"test accuracy {_with_error(quality.accuracy)}")
+    if quality.majority is not None:
+        parts.append(f"largest class {quality.majority.mean:.3f}")
+    if quality.auroc is not None:
+        parts.append(f"AUROC {_with_error(quality.auroc)}")
+    if parts:
+        yield f"Models: {', '.join(parts)}."
+    if quality.at_chance:
+        yield f"At chance level: {_folds(quality.at_chance)}."
+
+
+def _about_published(table: Table) -> Iterator[str]:
+    plan = table.plan
+    if plan.table is None or not any(entry.published is not None for entry in _entries(table)):
+        return
+    metrics = {measure.metric for measure in plan.measures}
+    absent = [DATASET_LABELS.get(dataset, dataset) for dataset in plan.datasets if stands_in(plan, dataset)]
+    if absent:
+        yield (
+            f"The paper has no {' and no '.join(absent)}: the published numbers beside it are those of "
+            f"{plan.stands_for}, for orientation only."
+        )
+    if plan.protocol == "fair" and "cpd" in metrics:
+        yield (
+            "CPD is summed over the classes here, as the paper defines it; the published numbers are means over "
+            "them: multiply those by the number of classes (two, in PAM eight) to compare."
+        )
+    if "cpd" in metrics and not substitution_is_stated(plan.table):
+        yield (
+            f"Table {plan.table} of the paper does not say what takes the place of removed cells: its CPD stands "
+            "beside zero."
+        )
+
+
+def _entries(table: Table) -> Iterator[Entry]:
+    for panel in table.panels:
+        for row in panel.entries:
+            yield from row
+
+
+def _with_error(summary: Summary) -> str:
+    error = f" ± {summary.standard_error:.3f}" if summary.standard_error < float("inf") else ""
+    return f"{summary.mean:.3f}{error}"
+
+
+def _folds(folds: Iterable[int]) -> str:
+    """Write folds as a list.
+
+    Examples
+    --------
+    >>> _folds([3]), _folds([1, 2, 4])
+    ('fold 3', 'folds 1, 2 and 4')
+    """
+    *most, last = [str(fold) for fold in folds]
+    return f"folds {', '.join(most)} and {last}" if most else f"fold {last}"

@@ -1,0 +1,176 @@
+"""Records as files, and the small form of them."""
+
+import json
+import sys
+
+import duckdb
+import pytest
+import torch
+from toy_results import AUP, CPD, IG, NAN, RANDOM, SCORES, TIMING, toy_plan, toy_record, toy_records
+
+from tempograd.errors import DataError, MissingExtraError
+from tempograd_paper.runner import Measure, Row
+from tempograd_paper.tables.archive import load_records, write_archive
+from tempograd_paper.tables.rendering import render
+from tempograd_paper.tables.tabulate import tabulate
+
+
+def mixed():
+    """A plan with pooled scores, undefined ones, settings, and a cell that was not run."""
+    settings = (("points", 5), ("rule", "midpoint"))
+    measures = (CPD, AUP, Measure("cpd50", "cpd", 50, "average"))
+    plan = toy_plan(rows=(IG, Row("timing", "TIMING", settings), RANDOM), measures=measures)
+    records = {}
+    for number, cell in enumerate(plan.cells()[:-1]):
+        scores = {"cpd10": [number, NAN, 1 / 3], "aup": [number / 7], "cpd50": [0.1, -number, 1e-8]}
+        ids = [5, -3, 2**40 + number // 3]  # the same for all methods of a fold
+        records[cell.key] = toy_record(cell, scores, ids=ids, seconds={"explain": number + 0.5}, chosen=None)
+    return plan, records
+
+
+def save(records, folder):
+    for key, record in records.items():
+        record.save(folder / "records" / f"{key}.safetensors")
+
+
+def test_records_and_archive_give_the_same_records_and_tables(tmp_path):
+    plan, records = mixed()
+    save(records, tmp_path / "run")
+    loaded = load_records(tmp_path / "run", plan)
+    archived = load_records(write_archive(tmp_path / "archive", plan, loaded), plan)
+    assert list(loaded) == list(archived) == list(records)
+    for key, record in records.items():
+        for found in (loaded[key], archived[key]):
+            assert found.cell == record.cell
+            assert found.cell.key == key
+            assert found.facts == record.facts
+            assert set(found.scores) == set(record.scores)
+            torch.testing.assert_close(found.ids, record.ids, rtol=0, atol=0)
+            for name, scores in record.scores.items():
+                torch.testing.assert_close(found.scores[name], scores, rtol=0, atol=0, equal_nan=True)
+    table = tabulate(plan, records)
+    assert tabulate(plan, loaded) == tabulate(plan, archived) == table
+    assert (table.missing, table.total) == (1, 9)
+    for form in ("markdown", "latex", "csv"):
+        assert render(tabulate(plan, archived), form) == render(table, form)
+
+
+def test_the_archive_is_for_people_and_programs(tmp_path):
+    plan = toy_plan(measures=(CPD, AUP))
+    cell = plan.cell("state", "gru", 2, TIMING)
+    record = toy_record(cell, {"cpd10": [1.0, NAN, 4.0], "aup": [0.5]}, ids=[7, 8, 3])
+    write_archive(tmp_path, plan, {cell.key: record})
+    (entry,) = json.loads((tmp_path / "cells.json").read_text(encoding="utf-8"))
+    assert list(entry) == ["key", "cell", "measures", "facts"]
+    assert (entry["key"], entry["cell"]["method"], entry["cell"]["fold"]) == (cell.key, "timing", 2)
+    assert entry["measures"] == {
+        "cpd10": {"mean": 2.5, "standard_error": pytest.approx(1.5), "count": 2},
+        "aup": {"mean": 0.5, "standard_error": None, "count": 1},
+    }
+    assert entry["facts"] == record.facts
+    query = f"SELECT key, id, measure, score FROM '{tmp_path / 'scores.parquet'}'"
+    rows = duckdb.sql(query)
+    assert [str(kind) for kind in rows.types] == ["VARCHAR", "BIGINT", "VARCHAR", "FLOAT"]
+    found = rows.fetchall()
+    assert [row[:3] for row in found] == [
+        (cell.key, 7, "cpd10"),
+        (cell.key, 8, "cpd10"),
+        (cell.key, 3, "cpd10"),
+        (cell.key, None, "aup"),
+    ]
+    assert [found[0][3], found[2][3], found[3][3]] == [1.0, 4.0, 0.5]
+    assert found[1][3] is None
+    codecs = duckdb.sql(f"SELECT DISTINCT compression FROM parquet_metadata('{tmp_path / 'scores.parquet'}')")
+    assert codecs.fetchall() == [("ZSTD",)]
+
+
+def test_the_same_records_give_the_same_files(tmp_path):
+    plan, records = mixed()
+    backwards = dict(reversed(records.items()))
+    for name, found in (("a", records), ("b", backwards)):
+        write_archive(tmp_path / name, plan, found)
+    for name in ("cells.json", "scores.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    keys = [entry["key"] for entry in json.loads((tmp_path / "b" / "cells.json").read_text())]
+    assert keys == [cell.key for cell in plan.cells()[:-1]]
+
+
+def test_pooled_scores_alone_keep_the_ids(tmp_path):
+    plan = toy_plan(measures=(AUP,), folds=(0,))
+    records = {}
+    for row, value in ((IG, 0.25), (TIMING, 0.5)):
+        cell = plan.cell("state", "gru", 0, row)
+        records[cell.key] = toy_record(cell, [value], ids=[4, 1])
+    archived = load_records(write_archive(tmp_path, plan, records), plan)
+    assert [record.ids.tolist() for record in archived.values()] == [[4, 1], [4, 1]]
+    assert [record.scores["aup"].tolist() for record in archived.values()] == [[0.25], [0.5]]
+    assert all(set(record.scores) == {"aup"} for record in archived.values())
+
+
+def test_one_series_is_not_taken_for_a_pooled_score(tmp_path):
+    plan = toy_plan(folds=(0,))
+    records = toy_records(plan, {"TIMING": {0: [3.0]}}, ids=[9])
+    (record,) = load_records(write_archive(tmp_path, plan, records), plan).values()
+    assert (record.ids.tolist(), record.scores["cpd10"].tolist()) == ([9], [3.0])
+
+
+def test_only_the_cells_of_the_plan_are_read(tmp_path):
+    plan, other = toy_plan(), toy_plan(seed=3)
+    save(toy_records(plan) | toy_records(other), tmp_path)
+    (tmp_path / "records" / "stray.safetensors").write_bytes(b"never opened")
+    assert set(load_records(tmp_path, plan)) == set(toy_records(plan))
+    write_archive(tmp_path / "both", plan, toy_records(plan))
+    small = toy_plan(folds=(1,))
+    assert set(load_records(tmp_path / "both", small)) == {cell.key for cell in small.cells()}
+    assert load_records(tmp_path / "both", other) == {}
+
+
+def test_what_is_no_result(tmp_path):
+    plan = toy_plan()
+    sentence = (
+        f"{tmp_path} holds no results, neither records/ of a run nor cells.json of an archive: run "
+        f"tempograd bench toy --protocol published --out {tmp_path} first."
+    )
+    with pytest.raises(DataError, match=sentence):
+        load_records(tmp_path, plan)
+    with pytest.raises(DataError, match=r"No cell of toy is there: nothing can be archived before it was run."):
+        write_archive(tmp_path, plan, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_archives(tmp_path):
+    plan = toy_plan()
+    folder = write_archive(tmp_path, plan, toy_records(plan))
+    cells = (folder / "cells.json").read_text()
+    scores = (folder / "scores.parquet").read_bytes()
+    for text in ("[{", '{"a": 1}', '[{"key": "a"}]', "[3]"):
+        (folder / "cells.json").write_text(text)
+        with pytest.raises(
+            DataError, match=r"cells.json is no archive of a benchmark: write it again with --archive"
+        ):
+            load_records(folder, plan)
+    (folder / "cells.json").write_text(cells)
+    (folder / "scores.parquet").write_bytes(scores[:-40])
+    with pytest.raises(DataError, match=r"scores.parquet cannot be read: write it again with --archive."):
+        load_records(folder, plan)
+    (folder / "scores.parquet").unlink()
+    with pytest.raises(DataError, match=r"scores.parquet does not exist."):
+        load_records(folder, plan)
+    write_archive(folder, toy_plan(seed=2), toy_records(toy_plan(seed=2)))
+    (folder / "cells.json").write_text(cells)
+    sentence = (
+        "scores.parquet lacks cpd10 of integrated_gradients on state/released, gru, fold 0: it does not belong to "
+        "the cells.json beside it, write both again with --archive."
+    )
+    with pytest.raises(DataError, match=sentence):
+        load_records(folder, plan)
+
+
+def test_without_duckdb(tmp_path, monkeypatch):
+    plan = toy_plan()
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtraError, match=r"This needs duckdb: pip install 'tempograd\[data\]'."):
+        write_archive(tmp_path / "archive", plan, toy_records(plan))
+    assert not (tmp_path / "archive").exists()
+    save(toy_records(plan, SCORES), tmp_path)
+    assert len(load_records(tmp_path, plan)) == 6  # a run is read without it

@@ -1,0 +1,74 @@
+"""The results in the repository: tables are what the kept scores give, and documents quote them to the letter."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tempograd.cli import main
+from tempograd_paper.runner import load_plan
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = sorted(path.parent for path in ROOT.glob("results/*/cells.json"))
+
+
+def plan_of(folder: Path) -> tuple[str, str]:
+    """Return plan and protocol of a folder such as results/table4-fair."""
+    name, protocol = folder.name.rsplit("-", 1)
+    own = ROOT / "results" / "plans" / f"{name}.toml"
+    return str(own) if own.exists() else name, protocol
+
+
+def test_there_are_results():
+    assert len(FOLDERS) >= 6
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_table_is_what_the_scores_give(folder, capsys):
+    plan, protocol = plan_of(folder)
+    assert main(["table", plan, "--results", str(folder), "--protocol", protocol]) == 0
+    shown = capsys.readouterr().out.replace(str(ROOT) + "/", "")
+    assert shown == (folder / "table.md").read_text()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_kept_cell_belongs_to_the_plan(folder):
+    plan, protocol = plan_of(folder)
+    known = {cell.key for cell in load_plan(plan, protocol=protocol, to_run=False).cells()}
+    kept = [entry["key"] for entry in json.loads((folder / "cells.json").read_text())]
+    assert kept
+    assert set(kept) <= known
+
+
+def test_results_stay_small():
+    total = sum(path.stat().st_size for path in ROOT.glob("results/**/*") if path.is_file())
+    assert total < 20e6
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
+def test_documents_quote_results_to_the_letter(page):
+    """Every table below a comment "from FILE" is part of that file, line by line."""
+    for name, table in re.findall(r"<!-- from (\S+) -->\n\n((?:\|.*\n)+)", page.read_text()):
+        source = (ROOT / name).read_text().splitlines()
+        assert [line for line in table.splitlines() if line not in source] == [], name
+
+
+def test_the_page_on_predicted_deaths_has_the_measured_numbers():
+    """Names and numbers of its table, in their order, from the file that the script wrote."""
+    found = json.loads((ROOT / "perf/results/physionet_drivers.json").read_text())
+    page = (ROOT / "docs/physionet.md").read_text()
+    assert f"AUROC {found['model']['auroc']:.2f}" in page
+    assert f"over {found['stays']} predicted deaths" in page
+    lines = re.findall(r"\| (push|size) per (stay|measured value) \| (.*) \|", page)
+    assert len(lines) == 4
+    for kind, unit, rest in lines:
+        name = {"push": "signed", "size": "absolute"}[kind]
+        rows = found["series" if unit == "stay" else "value"]
+        rows = sorted(rows, key=lambda row, name=name: -row[f"{name}_mean"])
+        *first, lactate = rest.split(" | ")
+        places = 3 if unit == "stay" else 4
+        assert first == [f"{row['channel']} {row[f'{name}_mean']:.{places}f}" for row in rows[:3]]
+        rank = [row["channel"] for row in rows].index("Lactate")
+        mean, error = (rows[rank][f"{name}_{part}"] for part in ("mean", "error"))
+        assert lactate == f"rank {rank + 1}: {mean:.{places}f} ± {error:.{places}f}"

@@ -1,7 +1,0 @@
-"""Records of a benchmark as tables, beside the published numbers, and the small files that keep them."""
-
-from tempograd.tables.archive import load_records, write_archive
-from tempograd.tables.outliers import outlier_folds
-from tempograd.tables.tabulate import Table, tabulate
-
-__all__ = ["Table", "load_records", "outlier_folds", "tabulate", "write_archive"]

@@ -1,0 +1,305 @@
+"""A classifier with a single logit whose sign is known: the right words in pictures, notebook, report and summary.
+
+The logit of class 1, "died", is 3 · x[2, 0] - 2 · x[5, 1]. The first patient is at high, the second at low risk.
+"""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from unpacking import Page, flags
+
+import tempograd as tg
+from tempograd import plots
+from tempograd.cli import main
+from tempograd.data import Split
+from tempograd.errors import InputError
+from tempograd.html_report import notebook
+from tempograd_paper import figures
+
+CLASSES = ["survived", "died"]
+CODE = """
+from torch import nn
+
+class Risk(nn.Module):
+    def forward(self, x):
+        return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
+"""
+
+
+class Risk(nn.Module):
+    def forward(self, x):
+        return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
+
+
+class Running(nn.Module):
+    """One logit per step."""
+
+    def forward(self, x):
+        return 2 * x[..., :1] - x[..., 1:2]
+
+
+class Twin(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        answer = self.inner(x)
+        return torch.cat([torch.zeros_like(answer), answer], -1)
+
+
+def patients():
+    x = torch.zeros(4, 8, 2)
+    x[0, 2, 0], x[0, 5, 1] = 1.0, 0.25
+    x[1, 2, 0], x[1, 5, 1] = 0.5, 2.0
+    x[2, 2, 0], x[2, 5, 1] = 0.2, 1.0
+    x[3, 2, 0], x[3, 5, 1] = 2.0, 1.0
+    return x
+
+
+LABELS = torch.tensor([1, 0, 1, 0])
+CHANCES = [0.9241, 0.0759, 0.1978, 0.9820]  # 1 / (1 + exp(-l)) of l = 2.5, -2.5, -1.4, 4
+
+
+def explained(target=None, model=None, **options):
+    return tg.explain(model or Risk(), patients(), "integrated_gradients", target=target, **options)
+
+
+TITLES = {
+    None: [
+        "explained: “died”, probability 0.92 (true: “died”)",
+        "explained: “died”, probability 0.08 (true: “survived”)",
+    ],
+    1: [
+        "explained: “died”, probability 0.92 (true: “died”)",
+        "explained: “died”, probability 0.08 (true: “survived”)",
+    ],
+    0: [
+        "explained: “survived”, probability 0.08 (true: “died”)",
+        "explained: “survived”, probability 0.92 (true: “survived”)",
+    ],
+}
+
+
+@pytest.mark.parametrize("target", TITLES)
+@pytest.mark.parametrize("record", [plots.series_record, plots.methods_record])
+def test_the_title_names_the_explained_class(record, target):
+    found = explained(target)
+    for i, title in enumerate(TITLES[target]):
+        assert record(found, i, model=Risk(), y=LABELS, classes=CLASSES).said.text == title
+        alone = record(found, i, classes=CLASSES).said.text  # without a model, as in exp.plot(0, classes=…)
+        assert alone == title.split(",")[0]
+    named = plots.heatmap_record(found, [0, 1], model=Risk(), y=LABELS, classes=CLASSES)
+    assert [case.said.text for case in named.cases] == TITLES[target]
+
+
+def test_the_drawn_title_is_that_sentence():
+    texts = [
+        text.get_text() for text in explained().plot(0, classes=CLASSES).findobj(lambda a: hasattr(a, "get_text"))
+    ]
+    assert any("explained: “died”" in text for text in texts)
+    assert not any("survived" in text for text in texts)
+
+
+def test_each_series_has_its_own_class():
+    found = explained(torch.tensor([0, 1, 1, 0]))
+    texts = [plots.series_record(found, i, classes=CLASSES).said.text for i in range(4)]
+    assert texts == [f"explained: “{CLASSES[k]}”" for k in (0, 1, 1, 0)]
+
+
+def test_the_logit_itself_is_no_class():
+    found = explained(output="raw")
+    assert plots.series_record(found, 0, model=Risk()).said.text == "explained: the model's output, 2.5"
+    assert plots.series_record(found, 0).said.text == "explained: the model's output"
+    with pytest.raises(InputError, match=r"classes must hold one name per output of the model, 1, got 2"):
+        plots.series_record(found, 0, classes=CLASSES)
+
+
+def test_a_wrong_number_of_names_is_refused():
+    for names in (["died"], ["a", "b", "c"]):
+        with pytest.raises(InputError, match=rf"one name per output of the model, 2, got {len(names)}"):
+            plots.series_record(explained(), 0, classes=names)
+        with pytest.raises(InputError, match=rf"one name per output of the model, 2, got {len(names)}"):
+            plots.drivers_record(explained(), classes=names)
+
+
+def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_path):
+    """There the single probability was called 0, and nothing said how many outputs there were."""
+    now = explained()
+    older = replace(now, target=torch.zeros(4, dtype=torch.int64), columns=None)
+    older = tg.Explanation.load(older.save(tmp_path / "older.safetensors"))
+    assert plots.series_record(older, 0, classes=CLASSES).said.text == "explained: output 0"
+    assert plots.series_record(older, 0, model=Risk(), classes=CLASSES).said.text == TITLES[None][0].split(" (")[0]
+    pages = [Page(tg.report(tmp_path / "r.html", Risk(), each, classes=CLASSES)).content for each in (older, now)]
+    assert pages[0]["target"] == pages[1]["target"] == [1, 1, 1, 1]
+    np.testing.assert_array_equal(*(page["maps"][0]["removal"]["score"] for page in pages))
+    alone = Page(tg.report(tmp_path / "r.html", None, older)).content
+    assert alone["classes"] == ["output 0"]
+    assert torch.equal(tg.evaluate(Risk(), older)["cpd"], tg.evaluate(Risk(), now)["cpd"])
+
+
+def test_the_steps_of_timing_are_those_of_the_explained_class():
+    x = torch.randn(2, 8, 2, generator=torch.Generator().manual_seed(0))
+    up, down = (tg.explain(Risk(), x, "timing", target=target) for target in (1, 0))
+    older = replace(up, target=torch.zeros(2, dtype=torch.int64), columns=None)
+    slopes = [figures.timing_steps_record(Risk(), each, 0, channel=0).mean_gradient for each in (up, down, older)]
+    assert slopes[0][2] > 0.01
+    np.testing.assert_allclose(slopes[1], -slopes[0])
+    np.testing.assert_allclose(slopes[2], slopes[0])
+
+
+def test_how_many_outputs_there_are_is_kept_in_files_and_parts(tmp_path):
+    found = tg.Explanation.load(explained(0).save(tmp_path / "e.safetensors"))
+    assert (found.n_outputs, found[1:3].n_outputs, found.target.tolist()) == (2, 2, [0, 0, 0, 0])
+    assert explained(output="raw").n_outputs == 1
+
+
+def test_drivers_are_found_by_the_explained_class():
+    found = explained()
+    record = plots.drivers_record(found, 1, classes=CLASSES)
+    assert record.text == "“died”, 4 series"
+    signs = dict(zip(record.channels, record.signed_mean, strict=True))
+    assert signs["channel 0"] > 0 > signs["channel 1"]
+    with pytest.raises(InputError, match=r"none of those given was explained for class 0.*target=.*rows="):
+        plots.drivers_record(found, 0)
+    with pytest.raises(InputError, match=r"target 2 is out of range: the model has 2 outputs"):
+        plots.drivers_record(found, 2)
+    mixed = explained(torch.tensor([0, 1, 1, 0]))
+    assert plots.drivers_record(mixed, 0, classes=CLASSES).text == "“survived”, 2 series"
+
+
+def test_steps_name_the_class():
+    x = torch.randn(2, 5, 2, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
+    found = tg.explain(Running(), x, "integrated_gradients")
+    record = plots.series_record(found, 0, model=Running(), y=labels, classes=CLASSES)
+    assert record.said.text == "explained: “died”, summed over all steps"
+    assert record.said.steps.title == "probability of “died”"
+    np.testing.assert_allclose(record.said.steps.values, Running()(x)[0, :, 0].sigmoid(), rtol=1e-5)
+    assert record.said.steps.labels.tolist() == labels[0].bool().tolist()
+    own = tg.explain(Running(), x, "integrated_gradients", target=0, steps="own")
+    told = plots.series_record(own, 0, model=Running(), classes=CLASSES).said
+    assert told.text == "explained: each cell's effect on “survived” at its own step"
+    raw = tg.explain(Running(), x, "integrated_gradients", output="raw")
+    assert plots.series_record(raw, 0, model=Running()).said.steps.title == "the model's output"
+
+
+def test_the_notebook_says_which_class():
+    assert "Explained: class 1, as a probability." in notebook.as_html(explained())
+    assert "Explained: class 0, as a probability." in notebook.as_html(explained(0))
+
+
+@pytest.mark.parametrize("target", [None, 0])
+def test_the_report_is_that_of_the_twin(target, tmp_path):
+    split = Split(patients(), LABELS)
+    one = tg.report(tmp_path / "1.html", Risk(), explained(target), split, classes=CLASSES)
+    twin = Twin(Risk())
+    asked = 1 if target is None else target
+    two = tg.report(tmp_path / "2.html", twin, explained(asked, twin), split, classes=CLASSES)
+    found, expected = Page(one).content, Page(two).content
+    for name in ("classes", "target", "predicted", "label", "outcome", "output"):
+        assert found[name] == expected[name], name
+    assert found["classes"] == CLASSES
+    assert found["target"] == [1 if target is None else 0] * 4
+    assert found["predicted"] == [1, 0, 0, 1]
+    assert found["outcome"] == ["TP", "TN", "FN", "FP"]
+    for name in ("outputs", "score"):
+        np.testing.assert_allclose(
+            found["maps"][0]["removal"][name], expected["maps"][0]["removal"][name], rtol=1e-4, atol=1e-6
+        )
+    chance = np.array(CHANCES)
+    outputs = found["maps"][0]["removal"]["outputs"].reshape(4, -1, 2)[:, 0]
+    np.testing.assert_allclose(outputs, np.stack([1 - chance, chance], 1), atol=1e-4)
+    scores = found["maps"][0]["scores"], expected["maps"][0]["scores"]
+    assert scores[0]["cpd"] == pytest.approx(scores[1]["cpd"], rel=1e-4)
+    sign = 1 if target is None else -1
+    values = found["maps"][0]["values"].reshape(4, 8, 2) * sign
+    assert (values[:, 2, 0] > 0).all()
+    assert (values[:, 5, 1] < 0).all()
+    named = "died" if target is None else "survived"
+    assert f"What is explained is the probability of {named}, whatever the model predicted." in Page(one).text
+
+
+def test_without_a_model_the_report_still_knows_two_classes(tmp_path):
+    content = Page(tg.report(tmp_path / "r.html", None, explained())).content
+    assert (content["classes"], content["target"]) == (["class 0", "class 1"], [1] * 4)
+    content = Page(tg.report(tmp_path / "r.html", None, explained(), classes=CLASSES)).content
+    assert content["classes"] == CLASSES
+    with pytest.raises(InputError, match=r"classes must hold one name per output of the model, 2, got 1"):
+        tg.report(tmp_path / "r.html", None, explained(), classes=["died"])
+
+
+@pytest.mark.parametrize("target", [None, 0])
+def test_mistakes_at_steps_are_about_class_one(target, tmp_path):
+    x = torch.randn(3, 6, 2, generator=torch.Generator().manual_seed(0))
+    y = (torch.arange(18).view(3, 6) % 3 == 0).long()
+    found = tg.explain(Running(), x, "integrated_gradients", target=target)
+    steps = Page(tg.report(tmp_path / "r.html", Running(), found, Split(x, y), classes=CLASSES)).content["steps"]
+    chance = Running()(x)[..., 0].sigmoid().numpy()
+    np.testing.assert_allclose(steps["values"], chance.ravel(), rtol=1e-5)
+    assert steps["name"] == "probability of died"
+    assert steps["alarm"]
+    np.testing.assert_array_equal(flags(steps["labels"], (3, 6)), y.bool().numpy())
+    says = chance > 0.5
+    np.testing.assert_array_equal(flags(steps["agrees"], (3, 6)), says if target is None else ~says)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "risk_net.py").write_text(CODE)
+    np.savez("ward.npz", x=patients().numpy(), y=np.array(CLASSES)[LABELS.numpy()])
+    yield tmp_path
+    sys.modules.pop("risk_net", None)
+
+
+def command(capsys, *words):
+    assert main(list(words)) == 0
+    return capsys.readouterr()
+
+
+@pytest.mark.parametrize("target", [None, "0", "1"])
+@pytest.mark.usefixtures("folder")
+def test_the_command_line_counts_and_names_both_classes(target, capsys):
+    argv = ["explain", "--model", "risk_net:Risk", "--data", "ward.npz", "--classes", "survived,died"]
+    argv += ["--device", "cpu", "--method", "integrated_gradients"] + (
+        [] if target is None else ["--target", target]
+    )
+    found = command(capsys, *argv)
+    name = CLASSES[0 if target == "0" else 1]
+    assert "  predicted classes: survived (2 series), died (2 series)\n" in found.out
+    assert f"  explained class: {name} (4 series)\n" in found.out
+    assert "  right on 50 % of the labels (class 0 = survived, 1 = died)\n" in found.out
+    assert found.err == ""
+    facts = json.loads(command(capsys, *argv, "--json").out)
+    assert facts["predicted"] == {"0": 2, "1": 2}
+    assert facts["explained"] == {str(CLASSES.index(name)): 4}
+    assert (facts["outputs"], facts["classes"], facts["accuracy"]) == (2, CLASSES, 0.5)
+    stored = tg.Explanation.load("explanation.safetensors")
+    assert (stored.target.tolist(), stored.n_outputs) == ([CLASSES.index(name)] * 4, 2)
+    wanted = ["evaluate", "explanation.safetensors", "--model", "risk_net:Risk", "--device", "cpu", "--json"]
+    metrics = "cpd,cpp,accuracy,log_odds,comprehensiveness,sufficiency,cross_entropy"
+    scores = json.loads(command(capsys, *wanted, "--metrics", metrics).out)["explanations"][0]["metrics"]
+    twin = tg.evaluate(Twin(Risk()), replace(stored, fingerprint=""), metrics=metrics.split(","))
+    for metric, values in twin.items():
+        assert scores[metric]["scores"] == pytest.approx(values.tolist(), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_half_is_not_yet_class_one(capsys):
+    """As for two equal logits, of which the first counts."""
+    np.savez("zero.npz", x=np.zeros((3, 8, 2), dtype=np.float32), y=np.array([0, 0, 1]))
+    argv = ["explain", "--model", "risk_net:Risk", "--data", "zero.npz", "--device", "cpu", "--method", "random"]
+    facts = json.loads(command(capsys, *argv, "--json").out)
+    assert (facts["predicted"], facts["accuracy"]) == ({"0": 3}, pytest.approx(2 / 3))
+    split = Split(torch.zeros(3, 8, 2), torch.tensor([0, 0, 1]))
+    content = Page(tg.report("r.html", Risk(), tg.explain(Risk(), split.x, "random"), split)).content
+    assert (content["predicted"], content["outcome"]) == ([0, 0, 0], ["TN", "TN", "FN"])
+    found = tg.explain(Risk(), split.x, "random")
+    assert tg.evaluate(Risk(), found, metrics="accuracy")["accuracy"].tolist() == [0, 0, 0]
