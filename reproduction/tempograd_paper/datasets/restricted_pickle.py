@@ -9,10 +9,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from tempograd.data.readers.array_file import HEADERS
 from tempograd.errors import DataError, one_line, short_path
 
 PLAIN_TYPE = re.compile(r"[iuf][1248]|b1|O8?")  # the types that an array in such a file may have
-HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def read_npy(path: Path) -> NDArray[Any]:

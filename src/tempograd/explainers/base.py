@@ -274,7 +274,8 @@ class Explainer(ABC):
     @property
     def name(self) -> str:
         """Return the name in the registry."""
-        return next((name for name, kind in EXPLAINERS.items() if kind is type(self)), type(self).__name__)
+        known = {kind: name for name, kind in EXPLAINERS.items()}
+        return next((known[kind] for kind in type(self).__mro__ if kind in known), type(self).__name__)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -362,9 +363,8 @@ class Explainer(ABC):
                 missing=missing,
                 chunk=chunk,
             )
-            question.checked = gradient_check and not self.quirks and not isinstance(steps, str)
-            if self.quirks:
-                question = as_published(question, self.quirks)
+            question.checked = gradient_check and self._examined and not isinstance(steps, str)
+            question = self._request(question)
             with computing(precision, question.device):
                 result, question, draws = self._over_draws(question, draws)
                 few = _few(question)
@@ -395,6 +395,15 @@ class Explainer(ABC):
             columns=question.columns,
         )
 
+    @property
+    def _examined(self) -> bool:
+        """Tell whether the gradient is checked, and the change read where all scores are 0."""
+        return not self.quirks
+
+    def _request(self, question: Question) -> Question:
+        """Return the question to explain; a variant of a method may ask another one than it was asked."""
+        return as_published(question, self.quirks) if self.quirks else question
+
     def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
         """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
         if draws > 1:
@@ -407,7 +416,7 @@ class Explainer(ABC):
 
     def _attribution(self, question: Question) -> Attribution:
         found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
-        told = found.change is not None or not self.targeted or self.quirks
+        told = found.change is not None or not self.targeted or not self._examined
         blank = ~found.values.flatten(1).any(1)
         if question.mask is not None:
             blank &= question.mask.flatten(1).any(1)

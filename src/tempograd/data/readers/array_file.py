@@ -21,8 +21,8 @@ from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Coder
 from tempograd.data.readers.pivot import Asked, as_numbers
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
-from tempograd_paper.datasets.restricted_pickle import HEADERS
 
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
 KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
 UTF_32 = f"utf-32-{sys.byteorder[0]}e"
