@@ -11,13 +11,9 @@ from numpy.typing import NDArray
 from tempograd.data.base import Dataset, Split
 from tempograd.data.loading import choose_variant, dataset
 
-# What the two hidden-state data sets share: labels drawn from one cell per step, and the cut into splits.
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-TRAIN = 800
-TEST = 200
+TRAIN, TEST = 800, 200  # series
 
 
 def draw_labels(rng: np.random.RandomState, x: Floats, decider: Integers, slope: float) -> NDArray[np.bool_]:
@@ -54,8 +50,7 @@ def synthetic_dataset(name: str, variant: str, x: Floats, decider: Integers, lab
     )
 
 
-# Switch-Feature: three hidden states, each of which hands the label to another channel.
-
+# Switch-Feature
 SWITCH_STEPS = 100
 SWITCH_SEED = 234
 VARIANCE = 0.1
@@ -97,24 +92,23 @@ def load_switch_feature(
     root : path, optional
         Not used: the data is made, not read.
     variant : {"released", "paper"}, optional
-        ``"released"`` (the default) is what the published experiments ran on, ``"paper"`` what their text
-        says.
+        ``"released"`` (the default) is what the generator of the reference does, ``"paper"`` what its text says.
 
         * start. Released: state 1 with probability 1/3, else state 0; never 2. Paper: each state with
           probability 1/3.
         * label. Released: :math:`\beta = 3`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by the published rule.
+        0 … 4: cut the training series by :func:`~tempograd.data.fold_indices`.
 
     Notes
     -----
-    The published generator draws each run of one state from a Gaussian process with a squared-exponential
+    The released generator draws each run of one state from a Gaussian process with a squared-exponential
     kernel of length 0.2. One step apart its correlation is :math:`e^{-12.5} \approx 4 \cdot 10^{-6}`, so we
     draw independent values. The text only says "γ = 0.2"; read as :math:`e^{-\gamma \Delta^2}` neighbours
     would correlate at 0.82, but both variants here keep to the length.
 
-    The seed is the published one (234), the order of the draws is our own: same law, other series.
+    The seed is that of the released generator (234), the order of the draws is our own: same law, other series.
 
     References
     ----------
@@ -153,8 +147,7 @@ def switching_states(
     return states
 
 
-# State: two hidden states, each with a channel of its own that decides the label of every step.
-
+# State
 STATE_STEPS = 200
 STATE_SEED = 42
 STATE_MEANS = np.array([[0.1, 1.6, 0.5], [-0.1, -0.4, -1.5]])
@@ -200,8 +193,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     root : path, optional
         Not used: the data is made, not read.
     variant : {"released", "paper"}, optional
-        ``"released"`` (the default) is what the published experiments ran on, ``"paper"`` what their text
-        says.
+        ``"released"`` (the default) is what the generator of the reference does, ``"paper"`` what its text says.
 
         * transitions. Released: with :math:`\tau` the steps since the last change (0 at the start),
           :math:`P(1 \mid 1) = 0.95 - \tau/500` and :math:`P(1 \mid 0) = 0.05`. Paper: :math:`P(1 \mid \cdot)
@@ -214,11 +206,11 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
         * label. Released: :math:`\beta = 2`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by the published rule.
+        0 … 4: cut the training series by :func:`~tempograd.data.fold_indices`.
 
     Notes
     -----
-    The seed is the published one (42), the order of the draws is our own: same law, other series.
+    The seed is that of the released generator (42), the order of the draws is our own: same law, other series.
 
     References
     ----------
