@@ -8,9 +8,8 @@ from os import PathLike, fspath
 from reprlib import Repr
 from typing import Any
 
-# Values as messages show them: in a few words on one line, never a whole array.
-
 WIDTH = 60  # characters of a message that a value may take
+LONGEST = 300  # characters of a message, which people read in a terminal
 
 
 class _Short(Repr):
@@ -52,20 +51,13 @@ def brief(value: Any) -> str:
 def _array(value: Any) -> str:
     """Describe what has a shape and axes; nothing for anything else."""
     shape = getattr(value, "shape", None)
-    if isinstance(value, type) or not isinstance(shape, tuple) or (not shape and not _is_tensor(value)):
+    scalar = not shape and not hasattr(value, "requires_grad")  # a tensor without axes is one all the same
+    if isinstance(value, type) or not isinstance(shape, tuple) or scalar:
         return ""
     kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
     article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
     return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"
 
-
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "requires_grad")
-
-
-# Every error and warning this library raises on purpose: what came, what was expected, what to do.
-
-LONGEST = 300  # characters of a message, which people read in a terminal
 
 SHORT = {  # what people call things, for hints only
     "ig": "integrated_gradients",
@@ -146,9 +138,7 @@ class TempogradError(Exception):
 
     def __init__(self, message: object = "") -> None:
         text = str(message)
-        super().__init__(
-            one_line(text, 6 * len(text)) if not text.isprintable() else text
-        )  # an escaped letter is longer
+        super().__init__(one_line(text, 6 * len(text)))  # an escaped letter is longer
 
 
 class InputError(TempogradError, ValueError):

@@ -19,9 +19,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from tempograd._utils.signals import uninterrupted
+from tempograd._utils.validation import unexpanded
 from tempograd.errors import DataError, InputError, OutputError, brief, short_path
-
-# Kinds of files that this library writes, and how it knows its own: nothing else is replaced unasked.
 
 START = 4096  # bytes, in which text files say what they are
 LONGEST = 100_000_000  # bytes of a safetensors header, a limit of the format
@@ -79,9 +78,6 @@ def notes(path: Path) -> dict[str, Any]:
 EXPLANATION = Kind("explanation", lambda path: "tempograd" in notes(path) and "values" in header(path))
 MODEL = Kind("model", lambda path: str(notes(path).get("format")).startswith("tempograd-model"))
 REPORT = Kind("report", lambda path: '<meta name="generator" content="tempograd ' in start(path))
-
-
-# Where a file lies, as people give it: one door for paths, of files that are read and that are written.
 
 
 def as_path(value: Any, name: str = "path") -> Path:
@@ -208,7 +204,7 @@ def _is_old(folder: Path) -> bool:
 Write = Callable[[Path], object]
 BLOCK = 65536  # bytes that are written to see whether a disk has room
 LINKS = 40  # that lead to a file, as many as Linux follows
-PATH = 90  # letters of a path that are shown
+LONGEST_NAME, LONGEST_REASON = 45, 90  # bytes of a kept file's name, letters of what a library says
 REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "your share of the disk is used up",
@@ -275,7 +271,7 @@ def check_output(
     >>> check_output(__file__, inputs=[__file__])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.errors.OutputError: ...files.py is one of the inputs, which are never overwritten: name another file.
+    tempograd.errors.OutputError: ...io.py is one of the inputs, which are never overwritten: name another file.
     """
     path = as_path(path)
     target = _target(path, kind, force, inputs)
@@ -293,13 +289,13 @@ def writable(folder: str | Path) -> Path:
     >>> writable(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.errors.OutputError: ...files.py is no folder that can be written to: File exists.
+    tempograd.errors.OutputError: ...io.py is no folder that can be written to: File exists.
     """
     folder = made(folder)
     try:
         _try_out(folder)
     except OSError as error:
-        raise OutputError(f"{_shown(folder)} is no folder that can be written to: {reason(error)}.") from error
+        raise OutputError(f"{short_path(folder)} is no folder that can be written to: {reason(error)}.") from error
     return folder
 
 
@@ -308,13 +304,13 @@ def made(folder: str | Path) -> Path:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise OutputError(f"{_shown(folder)} is no folder that can be written to: {reason(error)}.") from error
+        raise OutputError(f"{short_path(folder)} is no folder that can be written to: {reason(error)}.") from error
     return Path(folder)
 
 
 def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | Path] = ()) -> Path:
     """Return the file that a path leads to; one sentence if it must not be written."""
-    name = _shown(path)
+    name = short_path(path)
     try:
         if kind in (EXPLANATION, MODEL):
             str(path).encode()  # safetensors writes files with other names, but cannot read them
@@ -360,7 +356,7 @@ def _status(target: Path) -> os.stat_result | None:
     with suppress(FileNotFoundError):
         return target.stat()
     if not target.parent.exists():
-        raise OutputError(f"The folder {_shown(target.parent)} does not exist: make it, or name another file.")
+        raise OutputError(f"The folder {short_path(target.parent)} does not exist: make it, or name another file.")
     return None
 
 
@@ -447,7 +443,7 @@ def _kept(path: Path, write: Write, kind: Kind | None) -> str:
     """Keep a result that cannot go where it should, and say where it is."""
     if kind is None:
         return ""
-    short = len(os.fsencode(path.name)) <= PATH // 2 if path.name.isprintable() else False
+    short = path.name.isprintable() and len(os.fsencode(path.name)) <= LONGEST_NAME
     name = path.name if short and path.name else f"result{path.suffix if short else ''}"
     for place in (tempfile.gettempdir, Path.home):
         with suppress(OSError, SafetensorError, RuntimeError):  # RuntimeError: somebody without a home
@@ -463,7 +459,7 @@ def _kept(path: Path, write: Write, kind: Kind | None) -> str:
 
 
 def _cannot(path: Path, error: Exception) -> str:
-    return f"{_shown(path)} cannot be written: {reason(error)}."
+    return f"{short_path(path)} cannot be written: {reason(error)}."
 
 
 def reason(error: Exception) -> str:
@@ -475,20 +471,11 @@ def reason(error: Exception) -> str:
         return REASONS.get(number, os.strerror(number))
     if isinstance(error, ValueError):
         return "this is no name that a file can have"
-    return " ".join(str(error).split())[:PATH].rstrip(".")
+    return " ".join(str(error).split())[:LONGEST_REASON].rstrip(".")
 
 
 def _no_file(path: Path) -> str:
-    return f"{_shown(path)} is a device or a pipe, and only files are written: name a file."
-
-
-def _shown(path: str | Path) -> str:
-    """Return a path in one line that is not too long."""
-    text = str(path) if str(path).isprintable() else repr(str(path))
-    return text if len(text) <= PATH else f"…{text[-PATH:]}"
-
-
-# Tensors in safetensors files, small and never trusted.
+    return f"{short_path(path)} is a device or a pipe, and only files are written: name a file."
 
 
 def load(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -512,9 +499,5 @@ def read_tensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
 
 
 def shrunk(tensor: Tensor) -> tuple[Tensor, list[int]]:
-    """Cut repeated axes of an expanded view to one, so that a constant baseline costs nothing on disk."""
-    shape = list(tensor.shape)
-    for axis, stride in enumerate(tensor.stride()):
-        if stride == 0 and shape[axis]:
-            tensor = tensor.narrow(axis, 0, 1)
-    return tensor.cpu().contiguous().clone(), shape
+    """Return an expanded view as it is kept, so that a constant baseline costs nothing on disk, and its shape."""
+    return unexpanded(tensor).cpu().contiguous().clone(), list(tensor.shape)

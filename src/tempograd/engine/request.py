@@ -179,7 +179,8 @@ class Question:
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
         x = self.x[rows].to(self.device, self.dtype)
-        baseline = _travel(self.baseline[rows], self.device, self.dtype)
+        baseline = self.baseline[rows]
+        baseline = validation.unexpanded(baseline).to(self.device, self.dtype).expand_as(baseline)
         if self.mask is None:
             observed = torch.ones((), dtype=torch.bool, device=self.device).expand_as(x)
         else:
@@ -303,14 +304,6 @@ class Question:
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.asked_target):
             self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
-
-
-def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Send a tensor to a device; what is one number many times over travels once."""
-    few = part
-    for axis, stride in enumerate(part.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 and len(part) else few
-    return few.to(device, dtype).expand_as(part)
 
 
 def _repeat(part: Any, points: int) -> Any:
