@@ -14,7 +14,7 @@ DEFAULT = 256  # on a CPU larger passes leave the cache
 SLACK = 1.05  # a few series more rather than a small last block
 CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
 
-Done = Callable[[int], None]
+Work = Callable[[slice, int], None]
 
 
 class Chunks:
@@ -32,18 +32,14 @@ class Chunks:
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        cells: int,
-        size: int | None = None,
-        memory: dict[Hashable, int] | None = None,
+        self, device: torch.device, cells: int, size: int | None = None, memory: dict[Hashable, int] | None = None
     ) -> None:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
         self.device, self.automatic = device, size is None
         usual = max(1, min(_most(device), CELLS // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
-    def run(self, series: int, per_series: int, work: Callable[[slice, int], None], label: str) -> None:
+    def run(self, series: int, per_series: int, work: Work, label: str) -> None:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
 
         ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
@@ -52,7 +48,7 @@ class Chunks:
         with progress(series, label) as advance:
             self.each(slice(0, series), per_series, work, advance)
 
-    def each(self, series: slice, per_series: int, work: Callable[[slice, int], None], done: Done) -> None:
+    def each(self, series: slice, per_series: int, work: Work, done: Callable[[int], None]) -> None:
         """Do the same for a run of series, and report the number of those finished to ``done``."""
         start = series.start
         while start < series.stop:
@@ -66,7 +62,7 @@ class Chunks:
         left, most = series - start, max(1, self.size // per_series)
         return slice(start, start + (left if left <= most * SLACK else most))
 
-    def _fits(self, work: Callable[[slice, int], None], rows: slice) -> bool:
+    def _fits(self, work: Work, rows: slice) -> bool:
         try:
             work(rows, int(self.size * SLACK))
         except (RuntimeError, MemoryError) as error:
