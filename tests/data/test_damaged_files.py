@@ -72,7 +72,7 @@ def test_endings_that_are_not_read(name, tmp_path):
 
 @pytest.mark.parametrize("path", [5, None, b"a.csv", [], object()])
 def test_a_path_is_a_text(path):
-    assert refusal(path).startswith("path must be a text or a Path, got ")
+    assert refusal(path).startswith("path must be the name of a file, as a text or a pathlib.Path, got ")
 
 
 @pytest.mark.parametrize(

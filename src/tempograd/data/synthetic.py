@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,40 +13,6 @@ from tempograd.data.loading import choose_variant, dataset
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TRAIN, TEST = 800, 200  # series
-
-
-def draw_labels(rng: np.random.RandomState, x: Floats, decider: Integers, slope: float) -> NDArray[np.bool_]:
-    r"""Labels :math:`y_t \sim \mathrm{Bernoulli}(\sigma(\text{slope} \cdot x_{t, c_t}))`.
-
-    Parameters
-    ----------
-    x : array of shape (N, T, D)
-    decider : array of shape (N, T)
-        The channel :math:`c_t` that decides each step.
-    slope : float
-        Steepness of the sigmoid :math:`\sigma`.
-    """
-    score = np.take_along_axis(x, decider[..., None], axis=2)[..., 0]
-    return rng.random_sample(score.shape) < 1 / (1 + np.exp(-slope * score))
-
-
-def synthetic_dataset(name: str, variant: str, x: Floats, decider: Integers, labels: NDArray[Any]) -> Dataset:
-    """Put series, labels and the deciding cells together: the first 800 train, the rest tests."""
-    channels = x.shape[2]
-    whole = Split(
-        x=torch.from_numpy(x).float(),
-        y=torch.from_numpy(labels).long(),
-        truth=torch.from_numpy(decider[..., None] == np.arange(channels)),
-    )
-    return Dataset(
-        name=name,
-        train=whole.take(slice(None, TRAIN)),
-        validation=None,
-        test=whole.take(slice(TRAIN, None)),
-        classes=2,
-        channels=tuple(f"feature {channel}" for channel in range(channels)),
-        variant=variant,
-    )
 
 
 # Switch-Feature
@@ -128,9 +93,7 @@ def load_switch_feature(
     rng = np.random.RandomState(SWITCH_SEED)  # numpy promises never to change this stream
     states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, law.initial)
     x = SWITCH_MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
-    return synthetic_dataset("switch_feature", variant, x, states, draw_labels(rng, x, states, law.slope)).fold(
-        fold
-    )
+    return labelled("switch_feature", variant, rng, x, states, law.slope).fold(fold)
 
 
 def switching_states(
@@ -230,9 +193,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     rng = np.random.RandomState(STATE_SEED)  # numpy promises never to change this stream
     states = (ageing_states if law.ageing else independent_states)(rng, TRAIN + TEST, STATE_STEPS)
     x = emit(rng, states, law.covariances())
-    return synthetic_dataset("state", variant, x, 1 + states, draw_labels(rng, x, 1 + states, law.slope)).fold(
-        fold
-    )
+    return labelled("state", variant, rng, x, 1 + states, law.slope).fold(fold)
 
 
 def ageing_states(rng: np.random.RandomState, series: int, steps: int) -> Integers:
@@ -259,3 +220,23 @@ def emit(rng: np.random.RandomState, states: Integers, covariances: Floats) -> F
     factors = np.linalg.cholesky(covariances)  # (2, 3, 3)
     coloured = [noise @ factor.T for factor in factors]
     return np.asarray(STATE_MEANS[states] + np.where(states[..., None] == 1, coloured[1], coloured[0]))
+
+
+def labelled(
+    name: str, variant: str, rng: np.random.RandomState, x: Floats, decider: Integers, slope: float
+) -> Dataset:
+    r"""Draw labels, and put them together with the series and the deciding cells: the first 800 train.
+
+    :math:`y_t \sim \mathrm{Bernoulli}(\sigma(\text{slope} \cdot x_{t, c_t}))` for series ``x`` (N, T, D), where
+    the channel :math:`c_t` of ``decider`` (N, T) decides each step.
+    """
+    score = np.take_along_axis(x, decider[..., None], axis=2)[..., 0]
+    labels = rng.random_sample(score.shape) < 1 / (1 + np.exp(-slope * score))
+    channels = range(x.shape[2])
+    whole = Split(
+        x=torch.from_numpy(x).float(),
+        y=torch.from_numpy(labels).long(),
+        truth=torch.from_numpy(decider[..., None] == np.array(channels)),
+    )
+    train, test = whole.take(slice(None, TRAIN)), whole.take(slice(TRAIN, None))
+    return Dataset(name, train, None, test, 2, tuple(f"feature {channel}" for channel in channels), variant)

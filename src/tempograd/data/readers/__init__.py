@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd._utils.io import as_path
 from tempograd.data.base import Series
 from tempograd.data.files import reading
 from tempograd.data.readers.array_file import from_arrays
@@ -108,18 +108,13 @@ def read_series(
         missing=missing,
         labels=labels,
     )
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"path must be a text or a Path, got {type(path).__name__}.")
-    path = Path(path)
+    path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
     if ending not in (PACKED if packed else ENDINGS):
-        known = (
-            f"gzipped files of series end in {', '.join(PACKED)} before .gz"
-            if packed
-            else (f"files of series end in {', '.join(ENDINGS)}")
-        )
-        raise DataError(f"{short_path(path)} cannot be read: {known}.")
+        known = f"{', '.join(PACKED)} before .gz" if packed else ", ".join(ENDINGS)
+        kind = "gzipped files" if packed else "files"
+        raise DataError(f"{short_path(path)} cannot be read: {kind} of series end in {known}.")
     with reading(path):
         if ending in {".npz", ".npy"}:
             return from_arrays(path, asked)
