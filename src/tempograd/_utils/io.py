@@ -220,22 +220,12 @@ UNSYNCED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}  # file systems that do n
 
 
 def write_atomically(path: str | Path, write: Write, *, kind: Kind | None = None, force: bool = False) -> Path:
-    """Call ``write`` with a temporary path, then put that file in the place of ``path``.
+    """Call ``write`` with a temporary path, then put that file in the place of ``path``, in a folder that exists.
 
     At every moment ``path`` is the old file or the new one, whole. Symbolic links are followed, and a file that
-    is replaced hands down its permissions.
-
-    Parameters
-    ----------
-    path : path
-        In a folder that exists.
-    write : callable
-        Writes the path it is given.
-    kind : Kind, optional
-        What the file is, for a result that a user named: a file of another kind is not replaced, and what cannot
-        be written is kept in the system's temporary folder. Without a kind the file's name is the library's own.
-    force : bool
-        Replace a file of any kind.
+    is replaced hands down its permissions. ``kind`` says what the file is, for a result that a user named: a file
+    of another kind is not replaced (unless by ``force``), and what cannot be written is kept in the system's
+    temporary folder. Without a kind the file's name is the library's own.
 
     Examples
     --------
@@ -256,15 +246,9 @@ def write_atomically(path: str | Path, write: Write, *, kind: Kind | None = None
 def check_output(
     path: str | Path, kind: Kind | None = None, *, inputs: Iterable[str | Path] = (), force: bool = False
 ) -> None:
-    """Find out, before the work starts, whether a file can be written; one sentence if it cannot.
+    """Find out, before the work starts, whether :func:`write_atomically` can write; one sentence if it cannot.
 
-    Parameters
-    ----------
-    path : path
-    kind, force
-        As :func:`write_atomically` gets them.
-    inputs : iterable of paths
-        Files that are read, which are never replaced; those that do not exist do not matter.
+    ``inputs`` are files that are read, which are never replaced; those that do not exist do not matter.
 
     Examples
     --------

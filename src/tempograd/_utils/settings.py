@@ -67,17 +67,16 @@ def whole(default: int | None, *, least: int = 1, most: int = LARGEST, optional:
 def number(
     default: float | None,
     *,
-    low: float = 0.0,
     high: float = math.inf,
     closed: tuple[bool, bool] = (True, True),
     optional: bool = False,
 ) -> Any:
-    """Declare a setting that is a finite number from ``low`` to ``high``, both allowed where ``closed``."""
-    bounds = _bounds(low, high, closed)
+    """Declare a setting that is a finite number from 0 to ``high``, both allowed where ``closed``."""
+    bounds = _bounds(high, closed)
 
     def within(value: Any, name: str) -> Any:
         found = validation.real(value, name)
-        inside = low <= found if closed[0] else low < found
+        inside = found >= 0 if closed[0] else found > 0
         inside &= found <= high if closed[1] else found < high
         if not (inside and math.isfinite(found)):
             raise SettingError(f"{name} must {bounds}, got {brief(value)}.")
@@ -86,15 +85,13 @@ def number(
     return _declared(default, f"a number that must {bounds}", within, optional=optional)
 
 
-def _bounds(low: float, high: float, closed: tuple[bool, bool]) -> str:
+def _bounds(high: float, closed: tuple[bool, bool]) -> str:
     if math.isinf(high):
-        if closed[0] and low == 0:
-            return "be finite and not negative"
-        return f"be a finite number {'of at least' if closed[0] else 'above'} {low:g}"
+        return "be finite and not negative" if closed[0] else "be a finite number above 0"
     if all(closed):
-        return f"lie between {low:g} and {high:g}"
+        return f"lie between 0 and {high:g}"
     least, most = "at least" if closed[0] else "above", "at most" if closed[1] else "below"
-    return f"be {least} {low:g} and {most} {high:g}"
+    return f"be {least} 0 and {most} {high:g}"
 
 
 def positive(default: float | None, *, optional: bool = False) -> Any:

@@ -218,13 +218,8 @@ def _refuse(rows: Tensor, name: str, *, gaps: bool) -> None:
 def without_gaps(x: Tensor, mask: Tensor | None, value: Any, name: str) -> tuple[Tensor, Tensor | None, Tensor]:
     """Fill NaN in ``x`` with what "absent" means and leave such cells out of the mask.
 
-    Returns
-    -------
-    x : Tensor
-        Without NaN; the same one where there was none.
-    mask : Tensor, optional
-    fill : Tensor like ``x``
-        See :func:`fill`; an average is one over the cells that are left.
+    Return ``x``, the same one where there was no NaN, the mask, and what :func:`fill` returns; an average is one
+    over the cells that are left.
 
     Examples
     --------

@@ -16,18 +16,9 @@ LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file o
 
 
 def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -> Path:
-    """Return the first of ``names`` (paths below ``root``) that exists.
+    """Return the first of ``names``, paths below the data root with the usual place first, that exists.
 
-    Parameters
-    ----------
-    root : path or None
-        The data root.
-    dataset : str
-        What it is called here, for the error message.
-    names : sequence of str
-        Where it may lie, the usual place first.
-    source : str
-        Where users get it, as a phrase that follows "Get it from".
+    Where none does, the message tells what the data set is called and where users "Get it from".
     """
     if root is None:
         raise DataError(

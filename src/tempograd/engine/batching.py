@@ -18,17 +18,9 @@ Work = Callable[[slice, int], None]
 
 
 class Chunks:
-    """How many sequences go through the model at once.
+    """How many sequences go through the model at once, by default what the device should hold of so many cells.
 
-    Parameters
-    ----------
-    device : torch.device
-    cells : int
-        Values of one sequence.
-    size : int, optional
-        By default what the device should hold.
-    memory : dict, optional
-        What did fit when memory ran out before, by device and cells; kept up to date.
+    ``memory`` is what did fit when memory ran out before, by device and cells; it is kept up to date.
     """
 
     def __init__(

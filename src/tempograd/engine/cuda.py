@@ -58,17 +58,8 @@ def replay(
     - the first playback gives what the trial gave.
 
     New weights at the old addresses, as an optimiser leaves them, are read by the playback. Recordings go with the
-    model. The second pass of a kind is recorded.
-
-    Parameters
-    ----------
-    model : Model
-    kind : hashable
-    work : function
-        Of the model, of ``kind`` and of its inputs alone.
-    inputs : tuple of Tensor
-    asked : bool
-        False says that the model is not asked: its recording is then good whatever became of it.
+    model. ``work`` must be a function of the model, of ``kind`` and of its inputs alone; the second pass of a kind
+    is recorded. ``asked=False`` says that the model is not asked: a recording is then good whatever became of it.
     """
     module = owner(model)
     if module is None or not inputs[0].is_cuda or not _undisturbed():
@@ -119,7 +110,7 @@ def _record(
     module: nn.Module, state: Hashable, work: Callable[..., Tensors], inputs: Tensors
 ) -> _Recording | None:
     device = inputs[0].device
-    stream, current = _stream(device), torch.cuda.current_stream(device)
+    stream, current = _stream(device, 0), torch.cuda.current_stream(device)
     static = tuple(tensor.clone() for tensor in inputs)
     stream.wait_stream(current)
     try:
@@ -253,12 +244,6 @@ def _plain(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-@lru_cache
-def _stream(device: torch.device) -> "torch.cuda.Stream":
-    """One stream for all recordings: libraries keep a workspace per stream."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no types here
-
-
 class Later:
     """Starts the copy of numbers to the host; asking for them waits for the copy, not for later work.
 
@@ -300,7 +285,8 @@ class Ahead(Generic[Prepared]):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = _side_stream(device) if device.type == "cuda" else None
+        # of high priority: many small kernels would otherwise wait for one large one of the model each
+        self._stream = _stream(device, -1) if device.type == "cuda" else None
         self._free: torch.cuda.Event | None = None
         self._waiting: tuple[Hashable, Prepared] | None = None
 
@@ -356,9 +342,6 @@ class Landing:
 
 
 @lru_cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """One stream per device, since each keeps the memory that it once used.
-
-    Of high priority: many small kernels would otherwise wait for one large one of the model each.
-    """
-    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]  # torch has no types here
+def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream":
+    """One stream per device and use: each keeps the memory that it once used, and libraries a workspace for it."""
+    return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]  # torch has no types here

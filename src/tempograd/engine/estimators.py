@@ -49,15 +49,9 @@ class WeightedMean:
         self._single: tuple[Tensor, Tensor] | None = None
 
     def add(self, y: Tensor, weight: Tensor | None = None, free: Tensor | None = None) -> None:
-        """Take points.
+        """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points).
 
-        Parameters
-        ----------
-        y : Tensor of shape (series, points, time, channel)
-        weight : Tensor that broadcasts to (series, points), optional
-            By default all points weigh the same.
-        free : Tensor like ``y``, optional
-            1 for the cells each point counts for, 0 for others; by default all count.
+        ``free``, like ``y``, is 1 for the cells each point counts for and 0 for others.
         """
         count = torch.full_like(y[:, 0], y.shape[1]) if free is None else free.sum(1)
         v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if free is None else free, [count, count]
@@ -141,16 +135,10 @@ class ControlledMean:
     def add(
         self, gradient: Tensor, weight: Tensor | None, free: Tensor, position: Tensor, gap: Tensor | None
     ) -> None:
-        """Take points.
+        """Take points: ``gradient`` and ``free`` are (series, points, time, channel), the others (series, points).
 
-        Parameters
-        ----------
-        gradient, free : Tensor of shape (series, points, time, channel)
-        weight : Tensor of shape (series, points), optional
-        position : Tensor that broadcasts to (series, points)
-            0 at the baseline, 1 at the input.
-        gap : Tensor of shape (series, points), optional
-            Score of the input minus that of each point; without it only the position is used.
+        ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
+        point; without it only the position is used.
         """
         self._controls = 1 if gap is None else 3
         self._flush()
@@ -353,18 +341,9 @@ def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None
     fewer than two draws has no :math:`s`: it counts with the size of its value plus the largest finite :math:`s`
     of its series.
 
-    Parameters
-    ----------
-    values, error : Tensor of shape (series, time, channel)
-        Scores, and their standard errors, infinite below two draws.
-    observed : Tensor like ``values``, optional
-        True for the cells that count; by default all do.
-
-    Returns
-    -------
-    Tensor of shape (series,)
-        0 where all scores are exactly 0 without error, infinite where they are 0 with some. Nothing waits for
-        the device.
+    Scores and their standard errors, infinite below two draws, are (series, time, channel); ``observed`` is True
+    for the cells that count. The result, (series,), is 0 where all scores are exactly 0 without error, infinite
+    where they are 0 with some. Nothing waits for the device.
 
     Examples
     --------

@@ -83,20 +83,10 @@ class Evidence:
         self.change: Tensor | None = None
 
     def rows(self, block: Block, z: Tensor, piece: slice, start: Tensor | None, *, straight: bool) -> list[Tensor]:
-        """Return what to read beside some path points.
+        """Return what to read beside the points ``piece`` of a stage, ``z`` (series, points, time, channel).
 
-        That is a place near the baseline and, where all paths are straight, both sides of the middle point.
-
-        Parameters
-        ----------
-        block : Block
-        z : Tensor of shape (series, points, time, channel)
-        piece : slice
-            Which points of their stage they are.
-        start : Tensor of shape (series, time, channel), optional
-            Where the paths begin, if that is read here as well.
-        straight : bool
-            Whether all paths are one, so that neighbours tell of one direction only.
+        That is a place near the ``start`` of the paths, if that is read here as well, and, where all paths are one
+        (``straight``), so that neighbours tell of one direction only, both sides of the middle point.
         """
         self._edge = start is not None
         rows = [] if start is None else [torch.lerp(start, block.x, EDGE)]
@@ -356,19 +346,10 @@ class GradientCheck:
 
 
 def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, straight: bool) -> GradientCheck:
-    """Judge the evidence.
+    """Judge the evidence ``table``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
-    Parameters
-    ----------
-    table : Tensor of shape (series, :data:`NAMES`)
-    values : Tensor of shape (series, time, channel)
-        The scores.
-    change : Tensor of shape (series,), optional
-        Score of the series minus that of where their paths start.
-    unit : float
-        Resolution of numbers.
-    straight : bool
-        Whether all points of a series lie on one path, so that the scores sum to the change.
+    ``change`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
+    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to the change.
     """
     sizes = torch.stack([values.sum((1, 2)), values.abs().sum((1, 2)), values.flatten(1).norm(dim=1)])
     total, size, norm = sizes.double().cpu().numpy()  # a few numbers, for which numpy is faster

@@ -29,16 +29,10 @@ class Gradients(NamedTuple):
 
 
 def gradients(question: Question, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
-    """Differentiate the explained score.
+    """Differentiate the explained score at ``z``, (series, points, time, channel).
 
-    Parameters
-    ----------
-    question : Question
-    z : Tensor of shape (series, points, time, channel)
-    block : Block
-        If its target is not known yet, the clean series are read in the same pass.
-    beside : Tensor of shape (series, rows, time, channel), optional
-        What else is read in the same pass, without a gradient.
+    If the target of the block is not known yet, the clean series are read in the same pass, and so is ``beside``,
+    (series, rows, time, channel), without a gradient.
     """
     series, points = z.shape[:2]
     known = _played(question, z, block, beside)

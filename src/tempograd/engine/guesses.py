@@ -60,14 +60,8 @@ def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | Non
     together. Neither do neighbouring classes resemble each other more than others do, as the steps of a horizon
     do.
 
-    Parameters
-    ----------
-    answers : Tensor of shape (series, …, output)
-        Raw answers to some clean series.
-    x : Tensor of shape (series, time, channel)
-        The series.
-    sigmoid : bool
-        Whether the model is known to end with a sigmoid.
+    ``answers`` are the raw ones, (series, …, output), to the clean series ``x``; ``sigmoid`` says that the model
+    is known to end with one.
 
     Examples
     --------

@@ -578,8 +578,12 @@ def _fingerprint(module: nn.Module) -> Callable[[], str]:
     digest = hashlib.sha256()
     for key, tensor in state:
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-    groups = grouped([tensor.detach() for _, tensor in state])
-    sums = [_checksums([bits for _, bits in group]) for group in groups]
+    sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
+    for group in grouped([tensor.detach() for _, tensor in state]):
+        bits = torch.cat([part for _, part in group]).long()
+        plain = bits.sum()
+        position = torch.arange(1, len(bits) + 1, device=bits.device)
+        sums.append(torch.stack([plain, bits.mul_(position).sum()]))
 
     def name() -> str:
         final = digest.copy()
@@ -588,12 +592,6 @@ def _fingerprint(module: nn.Module) -> Callable[[], str]:
         return f"{type(module).__name__}:{final.hexdigest()[:16]}"
 
     return name
-
-
-def _checksums(group: list[Tensor]) -> Tensor:
-    """Sum the bits, plainly and weighted by position, so that a swap is seen too."""
-    bits = torch.cat(group).long()
-    return torch.stack([bits.sum(), bits.mul_(torch.arange(1, len(bits) + 1, device=bits.device)).sum()])
 
 
 def find_device(device: Any) -> torch.device:
@@ -642,14 +640,9 @@ class Hold:
         self._mine: dict[Hashable, None] = {}
 
     def take(self, key: Hashable, change: Callable[[], Restore]) -> bool:
-        """Change something, and tell whether this call had not done so before.
+        """Change what ``key`` names, and tell whether this call had not done so before.
 
-        Parameters
-        ----------
-        key : hashable
-            Names what is changed.
-        change : function
-            Called unless another call has changed it already; returns what puts it back.
+        ``change`` is called unless another call has changed it already, and returns what puts it back.
         """
         if key in self._mine:
             return False

@@ -258,14 +258,10 @@ def spans(time: int) -> list[slice]:
 
 
 def answered(model: Model, z: Tensor, alike: Tensor | None = None) -> Tensor:
-    """Call the model, without a gradient where the caller wants none.
+    """Call the model with ``z``, (series, time, channel), without a gradient where the caller wants none.
 
-    Parameters
-    ----------
-    model : Model
-    z : Tensor of shape (series, time, channel)
-    alike : LongTensor of shape (series, spans), optional
-        Series with the same number in column s are equal from the first step to the end of span s.
+    Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
+    of span s.
     """
     if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
         return raw(model, z)
@@ -298,15 +294,9 @@ def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
 def nested(gone: Tensor, row: Tensor, way: Tensor | int = 0) -> Tensor:
     """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
 
-    Parameters
-    ----------
-    gone : Tensor of shape (state, time, channel)
-        Which cells each state lacks.
-    row : Tensor of shape (state,)
-        Which series each state is of.
-    way : Tensor of shape (state,), optional
-        States of one series and one way lack sets that contain each other. So do the parts of these sets up to a
-        step, and how many cells lie in such a part tells which it is.
+    Each state lacks the cells ``gone``, (state, time, channel), of series ``row``, (state,). States of one series
+    and one ``way``, (state,), lack sets that contain each other. So do the parts of these sets up to a step, and
+    how many cells lie in such a part tells which it is.
     """
     ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
     count = gone.sum(2).cumsum(1)[:, ends]

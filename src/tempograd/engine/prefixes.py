@@ -28,15 +28,8 @@ STEPS = 16  # single steps that count as one sequence: with more of them at once
 class Prefixes:
     """The predictions of a few series at every step.
 
-    Parameters
-    ----------
-    question : Question
-    block : Block
-        Settled, so that it is known whether the model has one output per step.
-    size : int
-        Sequences that may go through the model at once.
-    fast : bool, default=True
-        Whether a recurrent model goes on from remembered states.
+    The block must be settled, so that it is known whether the model has one output per step. At most ``size``
+    sequences go through the model at once; ``fast`` lets a recurrent model go on from remembered states.
 
     Attributes
     ----------
@@ -69,19 +62,10 @@ class Prefixes:
 
     @torch.no_grad()
     def replaced(self, starts: slice, windows: Tensor) -> Tensor:
-        """Predict with other values.
+        """Predict with other values from some steps on: windows (series, starts, candidates, length, channel).
 
-        Parameters
-        ----------
-        starts : slice
-            Steps at which windows begin.
-        windows : Tensor of shape (series, starts, candidates, length, channel)
-            What the series holds from there on; what lies beyond the end of the series is not looked at.
-
-        Returns
-        -------
-        Tensor of shape (series, starts, candidates, length, class)
-            The predictions at the steps of the window, each from the values up to it; 0 beyond the end.
+        Return the predictions at the steps of the windows, (series, starts, candidates, length, class), each from
+        the values up to it. What lies beyond the end of the series is not looked at, and predicted as 0.
         """
         shape = windows.shape[:4]
         if self._stepper is not None:
@@ -213,22 +197,9 @@ class Stepper:
         self.model, self.layers = model, layers
 
     def step(self, z: Tensor, state: State, candidates: int = 1) -> tuple[Tensor, State]:
-        """Go one step on.
+        """Go one step on with the values ``z``, (rows · candidates, channel); all of a row from the same state.
 
-        Parameters
-        ----------
-        z : Tensor of shape (rows · candidates, channel)
-            The values of the step.
-        state : State
-            What the layers remember, for every row; all ``candidates`` of a row go on from the same.
-        candidates : int
-
-        Returns
-        -------
-        answer : Tensor of shape (rows · candidates, class)
-            The model's raw answer.
-        state : State
-            What the layers remember afterwards.
+        Return the model's raw answer, (rows · candidates, class), and what the layers remember afterwards.
         """
         return self._call(
             z, [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, state, strict=True)]
@@ -294,7 +265,8 @@ class _Memory:
         self.after: Parts = ()
 
     def __enter__(self) -> None:
-        if _is_plain_gru(self.layer) and self.before is not None and self.candidates > 1:
+        plain = isinstance(self.layer, nn.GRU) and self.layer.num_layers == 1 and not self.layer.bidirectional
+        if plain and self.before is not None and self.candidates > 1:
             self.layer.forward = self._forward  # taken back below
             return
         start = self.layer.register_forward_pre_hook(self._start, with_kwargs=True)
@@ -344,10 +316,6 @@ def shared_gru_step(layer: nn.RNNBase, values: Tensor, state: Tensor, candidates
         .tanh_()
     )
     return torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
-
-
-def _is_plain_gru(layer: nn.RNNBase) -> bool:
-    return isinstance(layer, nn.GRU) and layer.num_layers == 1 and not layer.bidirectional
 
 
 def _parts(state: Tensor | Parts) -> Parts:

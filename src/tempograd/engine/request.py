@@ -286,18 +286,10 @@ def _repeat(part: Any, points: int) -> Any:
 def asked(
     model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int], layout: str = "BTD"
 ) -> Tensor:
-    """Call the model; where the series do not fit it, say so in one sentence.
+    """Call the model with ``z``, (series, time, channel); where it does not fit, say so in one sentence.
 
-    Parameters
-    ----------
-    model : Model
-    z : Tensor of shape (series, time, channel)
-    alike : LongTensor, optional
-        Which series begin alike, see :func:`~tempograd.engine.outputs.answered`.
-    shape : sequence of int
-        Of all the series that the caller has.
-    layout : {"BTD", "BDT"}
-        In which order of axes the caller has them.
+    That names the ``shape`` of all the series that the caller has, and in which order of axes. ``alike`` tells
+    which of them begin alike, see :func:`~tempograd.engine.outputs.answered`.
     """
     try:
         return answered(model, z, alike)

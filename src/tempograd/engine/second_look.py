@@ -108,18 +108,12 @@ def answers_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
 
     Only what rounding in another batch cannot explain counts; if in doubt, it is asked twice under the same
     circumstances. A model that draws and still answers the same seeds itself: then a series is asked about at two
-    places of a batch, which may meet other numbers.
-
-    Parameters
-    ----------
-    model : Model
-    first : Tensor of shape (series, …)
-        Its first answers, the same series among them.
-    look : SecondLook
+    places of a batch, which may meet other numbers. ``first`` are its first answers, the same series among them.
     """
     count = min(len(first), len(look.answer))
     again = look.answer[:count].cpu()
-    gap, size = _gap(first[:count].to(again), again), _size(again)
+    gap = _gap(first[:count].to(again), again)
+    size = float(again.double().abs().amax()) if again.numel() else 0.0
     same = not gap > ROUNDED * _precision(again) * size
     if same and not look.drew:
         return False
@@ -150,10 +144,6 @@ def _gap(first: Tensor, second: Tensor) -> float:
         return torch.inf
     gap = (first.double() - second.double()).abs()
     return float(gap.amax()) if gap.numel() else 0.0
-
-
-def _size(answer: Tensor) -> float:
-    return float(answer.double().abs().amax()) if answer.numel() else 0.0
 
 
 def _precision(answer: Tensor) -> float:
