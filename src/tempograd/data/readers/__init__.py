@@ -95,19 +95,9 @@ def read_series(
     tensor([[ True,  True],
             [ True, False]])
     """
-    asked = Asked(
-        format=format,
-        id=id,
-        time=time,
-        label=label,
-        variable=variable,
-        value=value,
-        channels=_names(channels, "channels"),
-        classes=_names(classes, "classes"),
-        align=align,
-        missing=missing,
-        labels=labels,
-    )
+    columns = (format, id, time, label, variable, value)
+    named = (_names(channels, "channels"), _names(classes, "classes"))
+    asked = Asked(*columns, *named, align=align, missing=missing, labels=labels)
     path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
