@@ -1,5 +1,6 @@
 """A few series asked once more: whether a model answers the same again; and one realisation of those that draw."""
 
+import pickle
 import random
 import warnings
 import weakref
@@ -26,6 +27,10 @@ VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Trans
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 8  # sizes and states per module
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+_SHARED: tuple[Generator, ...] = (
+    np.random.mtrand._rand,
+    random._inst,
+)  # numpy's and Python's own, which models use
 
 _trusted: "weakref.WeakKeyDictionary[nn.Module, list[Hashable]]" = weakref.WeakKeyDictionary()
 
@@ -154,10 +159,7 @@ def _precision(answer: Tensor) -> float:
 def generators_kept(model: Model) -> Iterator[None]:
     """Leave numpy's and Python's generators as they were, and those of the model; torch's are kept elsewhere."""
     hold = Hold()
-    legacy = np.random.mtrand._rand  # numpy's global one, which models use
-    hold.take("numpy's generator", lambda: partial(legacy.set_state, legacy.get_state()))
-    hold.take("Python's generator", lambda: partial(random.setstate, random.getstate()))
-    for each in generators(model):
+    for each in (*_SHARED, *generators(model)):
         hold.take(("generator", id(each)), lambda each=each: partial(_put_back, each, _state(each)))  # type: ignore[misc]
     try:
         yield
@@ -165,16 +167,13 @@ def generators_kept(model: Model) -> Iterator[None]:
         hold.release()
 
 
-def random_state(model: Model) -> list[Any]:
+def random_state(model: Model) -> list[bytes]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
-    plain: Any = np.random.mtrand._rand.get_state()
-    states: list[Any] = [torch.get_rng_state().numpy().tobytes(), plain[1].tobytes(), plain[2:], random.getstate()]
+    every = [torch.default_generator, *_SHARED, *generators(model)]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
-        states += [
-            torch.cuda.get_rng_state(device).numpy().tobytes() for device in range(torch.cuda.device_count())
-        ]
-    own = [_state(each) for each in generators(model)]
-    return states + [state.numpy().tobytes() if isinstance(state, Tensor) else str(state) for state in own]
+        every += torch.cuda.default_generators
+    states = map(_state, every)
+    return [state.numpy().tobytes() if isinstance(state, Tensor) else pickle.dumps(state) for state in states]
 
 
 def generators(model: Model) -> list[Generator]:
