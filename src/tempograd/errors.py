@@ -10,55 +10,6 @@ from typing import Any
 
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
-
-
-class _Short(Repr):
-    """Python's own way to shorten values, with arrays in lists as shapes."""
-
-    def repr1(self, x: Any, level: int) -> str:
-        return _array(x) or super().repr1(x, level)
-
-
-_SHORT = _Short()
-_SHORT.maxlevel = 2
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfrozenset = _SHORT.maxdict = _SHORT.maxdeque = 4
-_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = WIDTH
-
-
-def brief(value: Any) -> str:
-    """Describe a value on one line, in at most about 60 characters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> print(brief(0.5), brief("rule"), brief(np.float64(0.5)), brief(None), sep=", ")
-    0.5, 'rule', 0.5, None
-    >>> print(brief(list(range(1000))), brief(np.zeros((2, 3))), sep=", ")
-    [0, 1, 2, 3, ...], an ndarray of shape (2, 3) and float64
-    >>> print(brief([np.zeros(2)]))
-    [an ndarray of shape (2,) and float64]
-    """
-    try:
-        text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
-    except Exception:  # whatever a foreign object does when it is asked to show itself
-        text = f"an object of class {type(value).__name__}"
-    if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything
-        text = f"an object of class {type(value).__name__}"
-    text = " ".join(text.split())
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
-
-
-def _array(value: Any) -> str:
-    """Describe what has a shape and axes; nothing for anything else."""
-    shape = getattr(value, "shape", None)
-    scalar = not shape and not hasattr(value, "requires_grad")  # a tensor without axes is one all the same
-    if isinstance(value, type) or not isinstance(shape, tuple) or scalar:
-        return ""
-    kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
-    article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
-    return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"
-
-
 SHORT = {  # what people call things, for hints only
     "ig": "integrated_gradients",
     "intgrad": "integrated_gradients",
@@ -73,58 +24,6 @@ SHORT = {  # what people call things, for hints only
     "comp": "comprehensiveness",
     "suff": "sufficiency",
 }
-
-
-def one_line(text: str, most: int = 30) -> str:
-    r"""Write a text of anybody's in a message: in one line, cut where it is long, nothing that steers a terminal.
-
-    Examples
-    --------
-    >>> one_line("bed 7"), one_line("a\x1b[31m\n"), one_line("x" * 1000, most=6)
-    ('bed 7', 'a\\x1b[31m\\n', 'xxxxx…')
-    """
-    short = text[: most + 1]
-    if not short.isprintable():
-        short = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in short)
-    return short if len(short) <= most else f"{short[: most - 1]}…"
-
-
-def quote(text: object, most: int = 30) -> str:
-    """Quote a text of anybody's, or write another value as Python does.
-
-    Examples
-    --------
-    >>> print(quote("bed 7"), quote("x" * 1000, most=6), quote(None))
-    'bed 7' 'xxxxx…' None
-    """
-    return f"'{one_line(text, most)}'" if isinstance(text, str) else one_line(repr(text), most)
-
-
-def short_path(path: "str | PathLike[str]", most: int = 80) -> str:
-    """Write a path in a message, the end of it where it is long.
-
-    Examples
-    --------
-    >>> short_path("data/ward.csv"), short_path("/home/somebody/measurements/2026/ward.csv", most=18)
-    ('data/ward.csv', '…nts/2026/ward.csv')
-    """
-    text = str(fspath(path))
-    return one_line(text if len(text) <= most else f"…{text[len(text) - most + 1 :]}", most)
-
-
-def listed(names: Iterable[object], most: int = 90) -> str:
-    """List names in a message, the first of them where there are many.
-
-    Examples
-    --------
-    >>> listed(["a", "b"]), listed((f"t{step}" for step in range(5000)), most=14)
-    ('a, b', 't0, t1, t2, t3, … (5000)')
-    """
-    texts = [one_line(str(name), 30) for name in names]
-    shown, size = 0, 0
-    while shown < len(texts) and (size := size + len(texts[shown]) + 2) <= most + 2:
-        shown += 1
-    return ", ".join([*texts[:shown], *([f"… ({len(texts)})"] if shown < len(texts) else [])])
 
 
 class TempogradError(Exception):
@@ -183,16 +82,6 @@ class UnknownNameError(TempogradError, KeyError):
         return str(self.args[0])
 
 
-def _meant(name: str, known: list[str]) -> str | None:
-    """Return the known name that is closest, whatever its case, or that people call so for short."""
-    plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
-    if SHORT.get(plain) in known:
-        return SHORT[plain]
-    lowered = {entry.lower(): entry for entry in known}
-    close = get_close_matches(plain, lowered, n=1)
-    return lowered[close[0]] if close else None
-
-
 class TempogradWarning(UserWarning):
     """Something works, but not as well as it could; the text says how to improve it."""
 
@@ -203,3 +92,113 @@ def warn(message: str) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, TempogradWarning, stacklevel=level)
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    """Return the known name that is closest, whatever its case, or that people call so for short."""
+    plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
+    if SHORT.get(plain) in known:
+        return SHORT[plain]
+    lowered = {entry.lower(): entry for entry in known}
+    close = get_close_matches(plain, lowered, n=1)
+    return lowered[close[0]] if close else None
+
+
+def one_line(text: str, most: int = 30) -> str:
+    r"""Write a text of anybody's in a message: in one line, cut where it is long, nothing that steers a terminal.
+
+    Examples
+    --------
+    >>> one_line("bed 7"), one_line("a\x1b[31m\n"), one_line("x" * 1000, most=6)
+    ('bed 7', 'a\\x1b[31m\\n', 'xxxxx…')
+    """
+    short = text[: most + 1]
+    if not short.isprintable():
+        short = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in short)
+    return short if len(short) <= most else f"{short[: most - 1]}…"
+
+
+def quote(text: object, most: int = 30) -> str:
+    """Quote a text of anybody's, or write another value as Python does.
+
+    Examples
+    --------
+    >>> print(quote("bed 7"), quote("x" * 1000, most=6), quote(None))
+    'bed 7' 'xxxxx…' None
+    """
+    return f"'{one_line(text, most)}'" if isinstance(text, str) else one_line(repr(text), most)
+
+
+def short_path(path: "str | PathLike[str]", most: int = 80) -> str:
+    """Write a path in a message, the end of it where it is long.
+
+    Examples
+    --------
+    >>> short_path("data/ward.csv"), short_path("/home/somebody/measurements/2026/ward.csv", most=18)
+    ('data/ward.csv', '…nts/2026/ward.csv')
+    """
+    text = str(fspath(path))
+    return one_line(text if len(text) <= most else f"…{text[len(text) - most + 1 :]}", most)
+
+
+def listed(names: Iterable[object], most: int = 90) -> str:
+    """List names in a message, the first of them where there are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed((f"t{step}" for step in range(5000)), most=14)
+    ('a, b', 't0, t1, t2, t3, … (5000)')
+    """
+    texts = [one_line(str(name), 30) for name in names]
+    shown, size = 0, 0
+    while shown < len(texts) and (size := size + len(texts[shown]) + 2) <= most + 2:
+        shown += 1
+    return ", ".join([*texts[:shown], *([f"… ({len(texts)})"] if shown < len(texts) else [])])
+
+
+class _Short(Repr):
+    """Python's own way to shorten values, with arrays in lists as shapes."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        return _array(x) or super().repr1(x, level)
+
+
+_SHORT = _Short()
+_SHORT.maxlevel = 2
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfrozenset = _SHORT.maxdict = _SHORT.maxdeque = 4
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = WIDTH
+
+
+def brief(value: Any) -> str:
+    """Describe a value on one line, in at most about 60 characters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(brief(0.5), brief("rule"), brief(np.float64(0.5)), brief(None), sep=", ")
+    0.5, 'rule', 0.5, None
+    >>> print(brief(list(range(1000))), brief(np.zeros((2, 3))), sep=", ")
+    [0, 1, 2, 3, ...], an ndarray of shape (2, 3) and float64
+    >>> print(brief([np.zeros(2)]))
+    [an ndarray of shape (2,) and float64]
+    """
+    try:
+        text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
+    except Exception:  # whatever a foreign object does when it is asked to show itself
+        text = f"an object of class {type(value).__name__}"
+    if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything
+        text = f"an object of class {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
+
+
+def _array(value: Any) -> str:
+    """Describe what has a shape and axes; nothing for anything else."""
+    shape = getattr(value, "shape", None)
+    if isinstance(value, type) or not isinstance(shape, tuple):
+        return ""
+    if not shape and not hasattr(value, "requires_grad"):  # a number, unless it is a tensor
+        return ""
+    kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
+    article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
+    return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"
