@@ -224,8 +224,7 @@ class Stepper:
         """
         memories = [_Memory(layer) for layer in self.layers]
         answers, states = zip(*self._run(x, memories), strict=True)
-        zeros = [tuple(map(torch.zeros_like, memory.after)) for memory in memories]
-        given = [memory.before or none for memory, none in zip(memories, zeros, strict=True)]
+        given = [memory.before or tuple(map(torch.zeros_like, memory.after)) for memory in memories]
         before = [given, *states[:-1]]
         stacked = [
             tuple(torch.stack(parts) for parts in zip(*layers, strict=True))
@@ -263,6 +262,7 @@ class _Memory:
     def __init__(self, layer: nn.RNNBase, before: Parts | None = None, candidates: int = 1) -> None:
         self.layer, self.before, self.candidates = layer, before, candidates
         self.after: Parts = ()
+        self.handles: tuple[RemovableHandle, ...] = ()
 
     def __enter__(self) -> None:
         plain = isinstance(self.layer, nn.GRU) and self.layer.num_layers == 1 and not self.layer.bidirectional
@@ -276,8 +276,6 @@ class _Memory:
         for handle in self.handles:
             handle.remove()
         self.layer.__dict__.pop("forward", None)
-
-    handles: tuple[RemovableHandle, ...] = ()
 
     def _start(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         values = args[0] if args else kwargs["input"]
