@@ -1,7 +1,8 @@
 """The short way: explain by the name of a method."""
 
 import inspect
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from torch import Tensor
@@ -10,7 +11,7 @@ from tempograd._utils import validation
 from tempograd.engine import Model
 from tempograd.errors import InputError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Facts
 
 
 def explain(
@@ -93,3 +94,18 @@ def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, 
                 f"option of {method if isinstance(method, str) else method.name}", name, known | call
             )
     return {k: v for k, v in options.items() if k in known}, {k: v for k, v in options.items() if k in call}
+
+
+def facts(method: str, parameters: Mapping[str, Any]) -> Facts:
+    """Return what a method promises with the settings of an explanation that does not tell.
+
+    A setting that the method does not have, if it is not empty, is a variant's, which promises less.
+    """
+    if method not in EXPLAINERS:
+        return Facts()
+    kind = EXPLAINERS[method]
+    names = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
+    found = kind(**{name: value for name, value in parameters.items() if name in names}).facts
+    if any(value for name, value in parameters.items() if name not in names):
+        return replace(found, complete=False, adaptive=False)
+    return found
