@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings, stats, validation
+from tempograd._utils import stats, validation
 from tempograd._utils.registry import joined
 from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
@@ -84,11 +84,10 @@ class Facts:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("complete", "deterministic", "needs_gradient", "adaptive"):
-            if not (name == "deterministic" and self.deterministic is None):
-                validation.flag(getattr(self, name), name)
-        if not isinstance(self.unit, str):
-            raise InputError(f"unit must be the name of a setting, got {brief(self.unit)}.")
+        for name, value in vars(self).items():
+            kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
+            if not isinstance(value, kinds):
+                raise InputError(f"{name} of a method cannot be {brief(value)}.")
 
 
 CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
@@ -345,9 +344,9 @@ class Explanation:
         """Read what :meth:`save` wrote, also by versions that knew less.
 
         A file that was damaged, whose parts do not fit each other, or that a newer version wrote in another way is
-        refused. Files of schema 1 do not tell the facts of their method: for methods with a name of
-        ``tempograd.EXPLAINERS`` they are those of today's version with the file's settings, of others nothing is
-        claimed. A setting that the method no longer has makes no promise either.
+        refused. Files of schema 1 do not tell the facts of their method: those of a name in
+        ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
+        claimed.
         """
         tensors, plain = files.read(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
         content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
@@ -435,13 +434,12 @@ def _check_content(found: Explanation) -> None:
     check = found.gradient_check
     if check is not None:
         check.verify()
-    count = settings.Whole(0, 2**63)
-    rules: dict[str, settings.Rule] = {found.facts.unit: count}  # of the settings that the verdict reads
-    if found.facts.adaptive:
-        above_zero = settings.Number(0, math.inf, closed=(False, False))
-        rules |= {"max_points": count, "tolerance": settings.Optional(above_zero)}
-    for name in rules.keys() & found.parameters.keys():
-        rules[name].check(found.parameters[name], name)
+    given, facts = found.parameters, found.facts  # of the settings, the verdict reads these
+    for name in {facts.unit, "max_points" if facts.adaptive else facts.unit} & given.keys():
+        validation.whole(given[name], name, 0, 2**63)
+    tolerance = given.get("tolerance") if facts.adaptive else None
+    if tolerance is not None and not 0 < validation.real(tolerance, "tolerance") < math.inf:
+        raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

@@ -153,12 +153,14 @@ def errors(explanation: "Explanation") -> Errors:
         unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top = goal(explanation), _by_top(explanation)
-    relative = torch.maximum(relative.cpu(), _steep(explanation))
+    relative, check = relative.cpu(), explanation.gradient_check
+    if check is not None:  # what slopes miss of the change where steep places were met
+        relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
     good = [value <= SLACK * aim for value in relative.tolist()]
     # where the error is too large anyway, more points come first
     missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
-    if top:  # a run that was not stopped by its top had all the points there were
-        good = [count < explanation.parameters.get("max_points", 0) for count in points]
+    if top and points:  # a run that was not stopped by its top had all the points there were
+        good = [count < (explanation.parameters.get("max_points") or 0) for count in points]
     against_them = torch.stack(against(explanation)).any(0).tolist()
     good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against_them, missed, strict=True)]
     worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
@@ -170,19 +172,9 @@ def _unmet(explanation: "Explanation", points: list[int]) -> list[float]:
     check, change = explanation.gradient_check, explanation.change
     if check is None or change is None or not points:
         return [0.0] * len(explanation)
-    rest = change.double().abs() - check.seen.to(change.device)
-    share = hidden(
-        explanation.values, change, check.seen.to(change.device), torch.tensor(points, device=change.device)
-    )
-    return torch.where(rest > _rounding(explanation), share, 0).tolist()
-
-
-def _steep(explanation: "Explanation") -> torch.Tensor:
-    """Return the share of the change that slopes miss, where steep places were met, (series,)."""
-    check = explanation.gradient_check
-    if check is None:
-        return torch.zeros(len(explanation))
-    return torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu()
+    seen, drawn = check.seen.to(change.device), torch.tensor(points, device=change.device)
+    rest = change.double().abs() - seen
+    return torch.where(rest > _rounding(explanation), hidden(explanation.values, change, seen, drawn), 0).tolist()
 
 
 def _by_top(explanation: "Explanation") -> bool:

@@ -99,23 +99,23 @@ def _about_gradient(check: GradientCheck, bad: int) -> str:
 
 
 def _of_one(found: Errors, explanation: "Explanation", option: str) -> str:
-    (error,) = found.error
+    error, used = _about(found.error[0]), _points(found)
     if any(found.missed):
         return _missed(explanation)
     if all(found.good):
-        return f"{_reached(found)}: {_about(error)}{_in_brackets(found)}"
+        return f"{_reached(found)}: {error}{used and f' ({used})'}"
     advice = _advice(found, diagnostics.needs(found), explanation, option)
-    return f"not {_reached(found)}: {_about(error)}{_with(found)}{advice}"
+    return f"not {_reached(found)}: {error}{used and f' with {used}'}{advice}"
 
 
 def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
     ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
-    middle, worst = ordered[(count - 1) // 2], ordered[-1]
+    middle, worst, used = _about(ordered[(count - 1) // 2]), ordered[-1], _points(found)
     if not bad:
-        return f"{_reached(found)}: {_about(middle)}, at most {percent(worst)}{_in_brackets(found)}"
-    few = bad <= (1 - MOST) * count
+        return f"{_reached(found)}: {middle}, at most {percent(worst)}{used and f' ({used})'}"
     if 2 * sum(found.missed) > bad:
         return _missed(explanation, sum(found.missed))
+    few = bad <= (1 - MOST) * count
     enough = sorted(diagnostics.needs(found))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
     if few and diagnostics.tolerance(explanation) is None:
         enough = []  # a few hard series are no reason to pay for more points of all
@@ -123,11 +123,13 @@ def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
     if few:
         where = explanation.called(found.error.index(worst))
         return (
-            f"{_reached(found)} in {count - bad:,} of {count:,} series: {_about(middle)}{_in_brackets(found)}, "
+            f"{_reached(found)} in {count - bad:,} of {count:,} series: {middle}{used and f' ({used})'}, "
             f"but {percent(worst)} in series {where}{advice}"
         )
     what = "" if found.top else f"above {percent(found.goal)} "
-    return f"not {_reached(found)}: {_about(middle)}{_with(found)}, {what}in {bad:,} of {count:,} series{advice}"
+    return (
+        f"not {_reached(found)}: {middle}{used and f' with {used}'}, {what}in {bad:,} of {count:,} series{advice}"
+    )
 
 
 def _missed(explanation: "Explanation", bad: int = 1) -> str:
@@ -167,19 +169,12 @@ def _about(error: float) -> str:
     return f"error {'' if error > 1 or error < 0.001 else 'about '}{percent(error)}"
 
 
-def _with(found: Errors) -> str:
-    return f" with {_points(found)}" if found.points else ""
-
-
-def _in_brackets(found: Errors) -> str:
-    return f" ({_points(found)})" if found.points else ""
-
-
 def _points(found: Errors) -> str:
-    low, high = min(found.points), max(found.points)
+    if not found.points:
+        return ""
+    low, high, mean = min(found.points), max(found.points), sum(found.points) / len(found.points)
     if low == high:
         return f"{low:,} {found.unit if low != 1 else found.unit[:-1]}"
-    mean = sum(found.points) / len(found.points)
     return f"{low:,} to {high:,} {found.unit}, {mean:,.0f} on average"
 
 
@@ -193,8 +188,7 @@ def _without_draws(explanation: "Explanation", option: str) -> str:
         points = explanation.parameters.get(unit)
         advice = f"; pass {option}{unit}={4 * points}" if isinstance(points, int) else ""
         return f"not complete: the scores miss {percent(gap)} of the change of the prediction{advice}"
-    if explanation.facts.deterministic is None:
-        return "no error is known"
     if explanation.facts.deterministic:
         return "no sampling error"
-    return "no error is known: explain again with another seed to see how much the scores move"
+    known = explanation.facts.deterministic is not None
+    return "no error is known" + known * ": explain again with another seed to see how much the scores move"
