@@ -13,6 +13,7 @@ from conftest import linear, series
 from safetensors import safe_open
 
 import tempograd as tg
+from tempograd.explainers.explain import facts
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Facts
 
@@ -95,12 +96,12 @@ def test_facts_stay_with_the_explanation(tmp_path):
 @pytest.mark.parametrize("name", sorted(tg.EXPLAINERS))
 def test_facts_are_those_of_the_class(name):
     kind = tg.EXPLAINERS[name]
-    facts = kind().facts
+    told = kind().facts
     for each in ("complete", "deterministic", "needs_gradient"):
-        assert getattr(facts, each) == getattr(kind, each)
-    assert facts.adaptive == (name == "timing")
+        assert getattr(told, each) == getattr(kind, each)
+    assert told.adaptive == (name == "timing")
     counts = {name for name, value in kind().parameters.items() if type(value) is int}
-    assert facts.unit == "".join({"points", "samples"} & counts)
+    assert told.unit == "".join({"points", "samples"} & counts)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,22 @@ def test_files_of_schema_1_keep_their_verdict():
             assert file.metadata()["schema"] == "1"
         assert tg.Explanation.load(path).verdict() == verdict
     assert elsewhere(paths, *["for each in found:", "    print(each.verdict())"]) == list(verdicts.values())
+
+
+class Faulty(tg.IntegratedGradients):
+    """As variants with known faults are."""
+
+    _examined = False
+
+
+def test_a_variant_promises_less():
+    """Whether it says so itself, or a file without facts names a setting that the method does not have."""
+    assert tg.IntegratedGradients().facts.complete
+    assert Faulty().facts == replace(tg.IntegratedGradients().facts, complete=False)
+    plain, more = {"points": 50, "mood": []}, {"points": 50, "mood": ["odd"]}
+    assert facts("integrated_gradients", plain) == tg.IntegratedGradients().facts
+    assert facts("integrated_gradients", more) == Faulty().facts
+    assert (facts("timing", plain).adaptive, facts("timing", more).adaptive) == (True, False)
 
 
 def test_explanations_draw_themselves_wherever_they_come_from(tmp_path):
