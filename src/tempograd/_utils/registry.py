@@ -1,13 +1,10 @@
 """One table of names per kind of thing, which other packages extend through their entry points."""
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
 
 from tempograd.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -53,8 +50,6 @@ class Registry(Mapping[str, T]):
 
     def _names(self) -> dict[str, None]:
         if self._elsewhere is None:
-            from importlib.metadata import entry_points  # noqa: PLC0415  # which makes "import tempograd" slow
-
             self._elsewhere = {each.name: each for each in entry_points(group=str(self._group))}
         return dict.fromkeys((*self._entries, *self._elsewhere))
 
@@ -74,21 +69,3 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._names())
-
-
-# What lower rooms call of upper ones, such as the drawing of an explanation: the package joins them by name, and
-# they are loaded when they are called.
-
-_PLACES: dict[str, str] = {}
-
-
-def join(**places: str) -> None:
-    """Say where functions are, each as ``module.function``."""
-    _PLACES.update(places)
-
-
-def joined(name: str) -> Callable[..., Any]:
-    """Return a function of an upper room."""
-    module, _, function = _PLACES[name].rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
