@@ -138,13 +138,14 @@ class Faulty(tg.IntegratedGradients):
 
 
 def test_a_variant_promises_less():
-    """Whether it says so itself, or a file without facts names a setting that the method does not have."""
+    """Whether it says so itself, or a file without facts holds settings that the method does not have or take."""
     assert tg.IntegratedGradients().facts.complete
     assert Faulty().facts == replace(tg.IntegratedGradients().facts, complete=False)
     plain, more = {"points": 50, "mood": []}, {"points": 50, "mood": ["odd"]}
     assert facts("integrated_gradients", plain) == tg.IntegratedGradients().facts
     assert facts("integrated_gradients", more) == Faulty().facts
     assert (facts("timing", plain).adaptive, facts("timing", more).adaptive) == (True, False)
+    assert facts("integrated_gradients", {"points": 50, "rule": "of thumb"}) == Faulty().facts
 
 
 def test_explanations_draw_themselves_wherever_they_come_from(tmp_path):

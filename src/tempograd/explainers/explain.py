@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.engine import Model
-from tempograd.errors import InputError, UnknownNameError, brief
+from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation, Facts
 
@@ -99,13 +99,16 @@ def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, 
 def facts(method: str, parameters: Mapping[str, Any]) -> Facts:
     """Return what a method promises with the settings of an explanation that does not tell.
 
-    A setting that the method does not have, if it is not empty, is a variant's, which promises less.
+    Settings that the method does not have, if they are not empty, or does not take are those of a variant or of an
+    earlier version, which promise less.
     """
     if method not in EXPLAINERS:
         return Facts()
     kind = EXPLAINERS[method]
     names = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
-    found = kind(**{name: value for name, value in parameters.items() if name in names}).facts
-    if any(value for name, value in parameters.items() if name not in names):
-        return replace(found, complete=False, adaptive=False)
-    return found
+    known = not any(value for name, value in parameters.items() if name not in names)
+    try:
+        found = kind(**{name: value for name, value in parameters.items() if name in names}).facts
+    except TempogradError:
+        found, known = kind().facts, False
+    return found if known else replace(found, complete=False, adaptive=False)
