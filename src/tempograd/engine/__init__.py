@@ -27,8 +27,6 @@ from tempograd.engine.model import (
     wrap,
 )
 from tempograd.engine.outputs import (
-    LAST_STEP,
-    WHERE_PER_STEP,
     Target,
     both_logits,
     by_class,
@@ -44,8 +42,6 @@ from tempograd.engine.request import Block, Question, asked, change
 from tempograd.engine.resuming import answered, nested, resumes, spans, wider
 
 __all__ = [
-    "LAST_STEP",
-    "WHERE_PER_STEP",
     "Ahead",
     "Block",
     "Chunks",

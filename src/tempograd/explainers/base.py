@@ -20,7 +20,6 @@ from tempograd.engine import (
     fingerprint,
     link,
     mutable_if_needed,
-    one_logit,
     quiet,
 )
 from tempograd.engine.guesses import PROBABILITY, across, caution, objection
@@ -36,7 +35,7 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.errors import InputError, SettingError, UnknownNameError, brief, warn
-from tempograd.explainers._published import as_published
+from tempograd.explainers._published import as_published, explained_as_published
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation
 
@@ -379,7 +378,7 @@ class Explainer(ABC):
             warn_of_noise()
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
-            target=_explained(question, output),
+            target=self._explained(question, output),
             output=str(output),
             steps=question.steps,
             baseline=question.baseline,
@@ -397,12 +396,17 @@ class Explainer(ABC):
 
     @property
     def _examined(self) -> bool:
-        """Tell whether the gradient is checked, and the change read where all scores are 0."""
+        """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
         return not self.quirks
 
     def _request(self, question: Question) -> Question:
         """Return the question to explain; a variant of a method may ask another one than it was asked."""
         return as_published(question, self.quirks) if self.quirks else question
+
+    def _explained(self, question: Question, output: str) -> Tensor | None:
+        """Return the explained class in the terms of the asked ``output``; None if a function picked the score."""
+        target = question.target if isinstance(question.target, Tensor) else None
+        return explained_as_published(target, question, output) if self.quirks else target
 
     def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
         """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
@@ -440,24 +444,6 @@ class Explainer(ABC):
     @abstractmethod
     def attribute(self, question: Question) -> Attribution:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
-
-
-def _explained(question: Question, output: str) -> Tensor | None:
-    """Return the explained class in the terms of the asked ``output``; None if a function picked the score.
-
-    Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
-    """
-    target = question.target if isinstance(question.target, Tensor) else None
-    if target is None or question.columns is None or question.output == output:
-        return target
-    if not one_logit(question.columns, output):
-        return target
-    if question.asked_target is not None:
-        raise InputError(
-            "As the released code does it (A6) the model's only output is read as it is, so no class of two "
-            "can be asked for: leave target out."
-        )
-    return target + 1
 
 
 def _few(question: Question) -> Tensor:

@@ -126,6 +126,11 @@ class Points(NamedTuple):
     position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
 
 
+def midpoints(points: int, like: Tensor) -> Tensor:
+    """Return positions at the middle of equal parts of the path."""
+    return (torch.arange(points, device=like.device) + 0.5).to(like.dtype) / points
+
+
 class Path(NamedTuple):
     """The paths of a few series."""
 

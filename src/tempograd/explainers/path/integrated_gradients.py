@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,8 +10,7 @@ from torch import Tensor
 
 from tempograd._utils import settings
 from tempograd.engine import Block, Question
-from tempograd.errors import SettingError, UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate
 
@@ -50,7 +49,6 @@ class IntegratedGradients(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7"})
 
     points: int = settings.whole(50)
     rule: str = settings.choice("gauss-legendre", RULES)
@@ -58,17 +56,6 @@ class IntegratedGradients(Explainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_nodes(self.points, self.rule)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: 50 Gauss–Legendre nodes.
-
-        On synthetic data the raw output is differentiated (A6) and only each cell's effect on its own step
-        is kept (B7).
-        """
-        if dataset not in REAL + SYNTHETIC:
-            raise UnknownNameError("published setting of integrated gradients", dataset, REAL + SYNTHETIC)
-        return cls(quirks=cls.known_quirks if dataset in SYNTHETIC else frozenset())
 
     def attribute(self, question: Question) -> Attribution:
         plan = Plan((self.points,), random=False)

@@ -152,15 +152,15 @@ class Law:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
-def moving(
-    stream: Tensor,
-    law: Law,
-    anchor: Tensor | None = None,
-    *,
-    base: Tensor | None = None,
-    short_starts: bool = False,
-    collapse: bool = False,
-) -> Tensor:
+class Drawn(NamedTuple):
+    """Segments, (series, points, segments) each."""
+
+    length: Tensor  # 0 where a series has fewer than others
+    channel: Tensor
+    start: Tensor
+
+
+def moving(stream: Tensor, law: Law, anchor: Tensor | None = None, *, base: Tensor | None = None) -> Tensor:
     """Draw masks, True where a cell moves, (series, points, time, channel).
 
     Parameters
@@ -173,51 +173,47 @@ def moving(
     base : LongTensor of shape (series, points, 2, segments), optional
         32-bit words that place the segments: the first of each pair says how long and in which channel, the
         second where. By default independent words of the stream.
-    short_starts, collapse : bool
-        The faults A3 and A4 of the released sampler: starts end one early; a segment shorter than the
-        longest possible one also holds step 0 of its channel.
     """
-    _, series, points = stream.shape
+    return paint(sample_segments(placing_words(stream, law) if base is None else base, law, stream, anchor), law)
+
+
+def placing_words(stream: Tensor, law: Law) -> Tensor:
+    """Return the random words that place segments, (series, points, 2, segments)."""
+    return _words(stream, law, 0, 2)
+
+
+def _words(stream: Tensor, law: Law, first: int, last: int) -> Tensor:
     index = torch.arange(law.most, device=stream.device)
-    if base is None:
-        base = words(stream[..., None, None], index * FIELDS + _fields(0, 2, index))
+    fields = torch.arange(first, last, device=stream.device)
+    return words(stream[..., None, None], index * FIELDS + fields[:, None])
+
+
+def sample_segments(base: Tensor, law: Law, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
+    """Place segments by random words; see :func:`moving` for the arguments."""
     shape, place = base.unbind(2)
     time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
     both = scale(shape, (high - low + 1) * law.channels)  # length and channel in one number
     length, channel = low + both // law.channels, both % law.channels
-    start = scale(place, (time - length).clamp(min=1) if short_starts else time - length + 1)
+    drawn = Drawn(length, channel, scale(place, time - length + 1))
     if anchor is not None:
-        length, channel, start = _missing(anchor, stream, law, Drawn(length, channel, start))
-    length = torch.where(index < law.count[:, None, None], length, 0)
-    if collapse:
-        short = (length < high) & (length > 0)
-        start, channel = torch.cat([start, torch.zeros_like(start)], 2), torch.cat([channel, channel], 2)
-        length = torch.cat([length, short.long()], 2)
-    return _paint(start, length, channel, law).view(series, points, -1, law.channels)
+        drawn = _missing(anchor, stream, law, drawn)
+    index = torch.arange(law.most, device=stream.device)
+    return drawn._replace(length=torch.where(index < law.count[:, None, None], drawn.length, 0))
 
 
-def _fields(first: int, last: int, index: Tensor) -> Tensor:
-    return torch.arange(first, last, device=index.device)[:, None]
-
-
-def _paint(start: Tensor, length: Tensor, channel: Tensor, law: Law) -> Tensor:
+def paint(segments: Drawn, law: Law) -> Tensor:
     """Mark what no segment covers: +1 where one starts, -1 where it ends, and a running sum over time."""
-    rows, steps = start.shape[0] * start.shape[1], law.free.shape[1]
+    length, channel, start = segments
+    series, points = start.shape[:2]
+    rows, steps = series * points, law.free.shape[1]
     kind = torch.int8 if start.shape[2] < 128 else torch.int32
     edges = torch.zeros(rows, (steps + 1) * law.channels, dtype=kind, device=start.device)
     one = torch.ones((), dtype=kind, device=start.device).expand(rows, start.shape[2])
     first = (start * law.channels + channel).view(rows, -1)
     edges.scatter_add_(1, first, one)
     edges.scatter_add_(1, first + (length * law.channels).view(rows, -1), -one)
-    return edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind) == 0
-
-
-class Drawn(NamedTuple):
-    """Segments, (series, points, segments) each."""
-
-    length: Tensor
-    channel: Tensor
-    start: Tensor
+    covered = edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind)
+    return (covered == 0).view(series, points, steps, law.channels)
 
 
 def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
@@ -230,8 +226,7 @@ def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
     time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
     cumulative = _missing_weights(when, law)
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
-    index = torch.arange(law.most, device=anchor.device)
-    first, second, place = words(stream[..., None, None], index * FIELDS + _fields(2, 5, index)).unbind(2)
+    first, second, place = _words(stream, law, 2, 5).unbind(2)
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
     total = inside + (law.channels - 1) * everywhere

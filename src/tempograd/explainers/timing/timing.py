@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,10 +13,9 @@ from torch import Tensor
 from tempograd._utils import settings
 from tempograd._utils.rng import FAR, Purpose, keys, per_point, split
 from tempograd.engine import Block, Later, Question
-from tempograd.errors import SettingError, UnknownNameError
-from tempograd.explainers._published import TIMING, TIMING_FAULTS, summed_over_prefixes
+from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate
+from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate, midpoints
 from tempograd.explainers.timing.anchors import Draw, draw, repaired
 from tempograd.explainers.timing.segments import RAREST, Law, Segments, complete, moving, warn_of_rare_cells
 
@@ -65,15 +64,6 @@ class Timing(Explainer):
     until : {"error", "top"}
         With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when
         the points were last doubled.
-    quirks : frozenset of str, default=frozenset()
-        Faults of the released code to repeat, as :meth:`published` does:
-
-        - A3: starts of segments end one step early
-        - A4: a segment shorter than ``max_length`` also holds step 0 of its channel
-        - A5: 9.77e-4 is added to the count of free points
-        - A6: the raw output is differentiated, whatever ``output`` says
-        - A7: left end-points of the path instead of midpoints
-        - 1.4: magnitudes are summed over the explanations of all prefixes of a series
 
     Notes
     -----
@@ -96,7 +86,6 @@ class Timing(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = TIMING_FAULTS
 
     points: int = settings.whole(50)
     segments: int | None = settings.whole(None, least=0)
@@ -119,12 +108,12 @@ class Timing(Explainer):
                 f"max_points={self.max_points} is below points={self.points}: pass a larger max_points."
             )
         if not self.controlled:
-            raise SettingError("tolerance= needs controls=True, segments and no quirks.")
+            raise SettingError("tolerance= needs controls=True and segments.")
 
     @property
     def controlled(self) -> bool:
         """Return whether scores and positions take noise out of the mean."""
-        return self.controls and self.segments != 0 and not self.quirks
+        return self.controls and self.segments != 0
 
     @property
     def plan(self) -> Plan:
@@ -135,36 +124,16 @@ class Timing(Explainer):
             return Plan(doubling(min(self.points, FIRST), self.points))
         return Plan(doubling(self.points, self.max_points), tolerance=self.tolerance, until=self.until)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting for a data set with the faults of the released code, ``quirks`` above."""
-        if dataset not in TIMING:
-            raise UnknownNameError("published setting of TIMING", dataset, TIMING)
-        segments, low, high, quirks = TIMING[dataset]
-        return cls(50, segments, low, high, anchored=0.0, controls=False, quirks=quirks)
-
     def attribute(self, question: Question) -> Attribution:
-        if "1.4" in self.quirks:
-            return summed_over_prefixes(question, self._prefix)
-        return self._attribute(question)
-
-    def _prefix(self, question: Question) -> Attribution:
-        longest = question.x.shape[1]
-        low, high = (min(length or longest, longest) for length in (self.min_length, self.max_length))
-        return replace(self, min_length=low, max_length=high)._attribute(question)
-
-    def _attribute(self, question: Question) -> Attribution:
-        label = f"explain with {self.name}"
-        return integrate(question, self.plan, self.paths(question), label=label)
+        return integrate(question, self.plan, self.paths(question), label=f"explain with {self.name}")
 
     def paths(self, question: Question) -> Callable[[Block, int], Path]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
         laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
-        if not self.quirks:
+        if self._examined:
             warn_of_rare_cells(list(laws.values()), self.plan.points)
-        large = partial(
-            self._large_path, Law.table(laws, question.x, question.device, question.dtype), question.seed
-        )
+        table = Law.table(laws, question.x, question.device, question.dtype)
+        large = partial(self._large_path, table, question.seed)
         if question.mask is None and len(question.x) * self.plan.stages[0] * question.x[0].numel() <= SMALL:
             (law,) = laws.values()
             ids = tuple(question.ids.tolist())
@@ -194,7 +163,7 @@ class Timing(Explainer):
         rare = law.free() < RAREST
         if watched is not None:
             rare &= watched
-        if rare.any() and not self.quirks:
+        if rare.any() and self._examined:
             good = complete(law.time, channels, None, None, None, longest)
             raise SettingError(
                 f"{law} hold step {rare.argmax()} of series of {law.time} steps and {channels} channels (almost) "
@@ -237,14 +206,25 @@ class Timing(Explainer):
         if self.anchored != 0 and law.most:
             return draw(stream, law, observed, points)
         streams = per_point(stream, points)
-        masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
         anchors = torch.full_like(streams[0], -1)
+        masks = self._sample_masks(streams, law)
         return Draw(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
 
+    def _sample_masks(self, streams: Tensor, law: Law) -> Tensor:
+        """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
+        return moving(streams, law)
+
+    def _positions(self, points: int, like: Tensor) -> Tensor:
+        """Return how far points are on their way from the baseline, 0, to the series, 1."""
+        return midpoints(points, like)
+
+    def _scale(self, block: Block, masks: Tensor) -> Tensor:
+        """Return what the mean gradient of each cell is multiplied by."""
+        return block.x - block.baseline
+
     def _path(self, block: Block, drawn: Draw) -> Path:
-        offset = 0.0 if "A7" in self.quirks else 0.5
-        points = drawn.masks.shape[1]
-        alpha = (torch.arange(points, device=block.x.device) + offset).to(block.x.dtype) / points
+        alpha = self._positions(drawn.masks.shape[1], block.x)
+        difference = block.x - block.baseline
 
         def at(piece: slice) -> Points:
             free = drawn.masks[:, piece].to(block.x.dtype)
@@ -253,11 +233,13 @@ class Timing(Explainer):
             weight = None if drawn.weights is None else drawn.weights[:, piece]
             return Points(z, weight, free, position=alpha[piece])
 
-        scale = difference = block.x - block.baseline
-        if "A5" in self.quirks:
-            count = drawn.masks.sum(1)
-            scale = scale * count / (count + torch.finfo(torch.float16).eps)
-        return Path(scale, at, start=block.baseline, straight=self.segments == 0, controlled=self.controlled)
+        return Path(
+            self._scale(block, drawn.masks),
+            at,
+            start=block.baseline,
+            straight=self.segments == 0,
+            controlled=self.controlled,
+        )
 
 
 @lru_cache(maxsize=8)
