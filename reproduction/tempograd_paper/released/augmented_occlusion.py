@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from tempograd.explainers import AugmentedOcclusion
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, SYNTHETIC, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, check_dataset
 from tempograd_paper.released.occlusion import PREFIXES, JudgedByPrefixes
 
 

@@ -10,11 +10,9 @@ from torch import Tensor
 from tempograd.engine import Question, one_logit
 from tempograd.errors import InputError, SettingError, UnknownNameError, brief
 from tempograd.explainers import Explainer
+from tempograd_paper.labels import REAL, SYNTHETIC
 
-REAL = ("mimic3", "pam", "boiler", "epilepsy", "wafer", "freezer")
-SYNTHETIC = ("switch_feature", "state")
 RAW_OUTPUT = {"A6": "the raw output is explained, whatever output= says"}
-LAST_STEP = {"B6": "of one output per step only the last is explained"}
 OWN_STEPS = {"B7": "of one output per step only each value's effect on its own step is kept"}
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from tempograd.explainers import DeepLift
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, SYNTHETIC, Released, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from tempograd._utils import settings
 from tempograd._utils.rng import FAR, below, uniform
 from tempograd.engine import Block, Question
 from tempograd.explainers import GradientShap
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, SYNTHETIC, Released, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
 
 
 @dataclass(frozen=True)

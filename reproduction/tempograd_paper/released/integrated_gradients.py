@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from tempograd.explainers import IntegratedGradients
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, SYNTHETIC, Released, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from tempograd.engine import Block, Question, at_every_step, default_class, pick
 from tempograd.explainers import Lime
-from tempograd_paper.released.base import RAW_OUTPUT, SYNTHETIC, Released, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import RAW_OUTPUT, Released, check_dataset
 
 
 @dataclass(frozen=True)

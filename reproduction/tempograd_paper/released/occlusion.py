@@ -11,7 +11,8 @@ from tempograd.engine import Block, Prefixes, Question, one_logit
 from tempograd.explainers import Occlusion
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.occlusion import CellReplacement
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, SYNTHETIC, Released, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
 
 PREFIXES = {
     "B8": "a value is judged by the class predicted from the series up to its step, though there is one label"

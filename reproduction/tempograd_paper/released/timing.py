@@ -13,7 +13,8 @@ from tempograd.errors import SettingError
 from tempograd.explainers import Timing
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.timing.segments import Law, paint, placing_words, sample_segments
-from tempograd_paper.released.base import RAW_OUTPUT, SYNTHETIC, Released, check_dataset
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import RAW_OUTPUT, Released, check_dataset
 
 EPSILON = torch.finfo(torch.float16).eps
 SEGMENTS = {  # segments, min_length, max_length

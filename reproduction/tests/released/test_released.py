@@ -8,8 +8,8 @@ from torch import nn
 
 from tempograd.errors import InputError, SettingError, TempogradError, UnknownNameError
 from tempograd.explainers import EXPLAINERS
+from tempograd_paper.labels import REAL, SYNTHETIC
 from tempograd_paper.released import RELEASED, faults, kind_of, released
-from tempograd_paper.released.base import REAL, SYNTHETIC
 from tempograd_paper.released.gradient_shap import ReleasedGradientShap
 from tempograd_paper.released.lime import ReleasedLime
 from tempograd_paper.released.occlusion import ReleasedOcclusion

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -65,14 +65,6 @@ def varied(question: Question, look: SecondLook | None) -> bool:
     return differ
 
 
-def warn_of_noise() -> None:
-    """Warn of a model that draws."""
-    warn(
-        "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
-        "draws=32 to average over its random numbers, with an error."
-    )
-
-
 # Scores of any size have errors: squares of very large or very small ones leave the range of single precision.
 
 LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
@@ -91,7 +83,7 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
         return found
     unit = 2.0 ** round(math.log2(size))
-    part = attribute(question.but(model=_in_units(question.model, unit)))
+    part = attribute(question.but(model=lambda z: question.model(z) / unit))
     check = part.gradient_check
     return part._replace(
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
@@ -99,13 +91,6 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
         standard_error=None if part.standard_error is None else part.standard_error * unit,
         change=None if part.change is None else part.change * unit,
     )
-
-
-def _in_units(model: Model, unit: float) -> Model:
-    def scaled(z: Tensor) -> Tensor:
-        return model(z) / unit
-
-    return scaled
 
 
 # The mean map over the realisations of a model that draws, and its error.
@@ -120,15 +105,13 @@ def _in_units(model: Model, unit: float) -> Model:
 # :math:`J`. The degrees of freedom are those of Welch and Satterthwaite.
 
 
-class Averaged(NamedTuple):
-    """The mean over realisations, and the question to the last of them, which knows target and steps."""
+def over_draws(
+    question: Question, attribute: Callable[[Question], Attribution], draws: int
+) -> tuple[Attribution, Question]:
+    """Explain ``draws`` realisations of the model in question, and average.
 
-    attribution: Attribution
-    question: Question
-
-
-def over_draws(question: Question, attribute: Callable[[Question], Attribution], draws: int) -> Averaged:
-    """Explain ``draws`` realisations of the model in question, and average."""
+    The question is that to the last of them, which knows target and steps.
+    """
     take = realisation(question.model, question.seed)
     target, parts = question.asked_target, []
     if target is None:
@@ -139,7 +122,7 @@ def over_draws(question: Question, attribute: Callable[[Question], Attribution],
         part = attribute(asked)
         asked.verify(part.values)
         parts.append(part)
-    return Averaged(_mean(parts, question.mask), asked)
+    return _mean(parts, question.mask), asked
 
 
 def _predicted(question: Question, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
@@ -165,14 +148,12 @@ def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
     freedom = torch.full_like(between, count - 1)
     if first.standard_error is not None:
         own = _stacked([part.standard_error for part in parts]).double().mean(0)
-        effective = first.effective_points
-        inner = (
-            torch.full_like(between, torch.inf) if effective is None else (effective.double() - 1).clamp(min=0.5)
-        )
+        inner = torch.full_like(between, torch.inf)
+        if first.effective_points is not None:
+            inner = (first.effective_points.double() - 1).clamp(min=0.5)
         whole = between.square() + own.square()
-        freedom = whole.square() / (between**4 / (count - 1) + own**4 / inner).clamp(
-            min=torch.finfo(whole.dtype).tiny
-        )
+        spread = between**4 / (count - 1) + own**4 / inner
+        freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
         freedom = torch.where(own.isinf(), 0.0, freedom)
     effective_points, error = freedom + 1, torch.hypot(between, own)
     draws = torch.full_like(first.values, count, dtype=torch.int32)
@@ -375,7 +356,10 @@ class Explainer(ABC):
                 warn_of_doubts(question, look)
             put_buffers_back()
         if varies and draws == 1:
-            warn_of_noise()
+            warn(
+                "The model answers the same series differently when it is asked again, so the scores hold its "
+                "noise: pass draws=32 to average over its random numbers, with an error."
+            )
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
             target=self._explained(question, output),

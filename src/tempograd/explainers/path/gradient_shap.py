@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -76,12 +77,10 @@ class GradientShap(Explainer):
                 "train= to tempograd.explain."
             )
 
-        def path(block: Block, stage: int) -> Path:
-            return self._path(block, question)
-
+        path = partial(self._path, question)
         return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
 
-    def _path(self, block: Block, question: Question) -> Path:
+    def _path(self, question: Question, block: Block, stage: int) -> Path:
         stream = keys(question.seed, block.ids, Purpose.BASELINES)
         alpha = self._positions(block, stream)
         noise = per_point(stream, self.points)

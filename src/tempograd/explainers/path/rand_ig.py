@@ -1,6 +1,7 @@
 """RandIG: TIMING's ablation, with single cells held at random instead of segments."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -58,16 +59,14 @@ class RandIG(Explainer):
                 f"use points={int(2 / self.moves) + 1} or a larger p."
             )
 
-        def path(block: Block, stage: int) -> Path:
-            return self._path(block, question.seed)
-
+        path = partial(self._path, question.seed)
         return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return how far points are on their way from the baseline, 0, to the series, 1."""
         return midpoints(points, like)
 
-    def _path(self, block: Block, seed: int) -> Path:
+    def _path(self, seed: int, block: Block, stage: int) -> Path:
         streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.points)
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
         alpha = self._positions(self.points, block.x)
