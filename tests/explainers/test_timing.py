@@ -11,8 +11,7 @@ from settings import PAPER
 from tempograd._utils.rng import keys, per_point
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
-from tempograd.explainers.timing.anchors import draw, repaired
-from tempograd.explainers.timing.segments import Law, complete, moving
+from tempograd.explainers.timing.segments import Law, complete, draw, moving, repaired
 
 
 @pytest.mark.parametrize("setting", PAPER)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils.rng import scale
-from tempograd.engine import Block, Question
+from tempograd.engine import Question
 from tempograd.errors import SettingError
 from tempograd.explainers import Timing
 from tempograd.explainers.integration import Attribution
@@ -107,12 +107,11 @@ class ReleasedTiming(Released, Timing):
     def _positions(self, points: int, like: Tensor) -> Tensor:
         return left_ends(points, like) if "A7" in self.quirks else super()._positions(points, like)
 
-    def _scale(self, block: Block, masks: Tensor) -> Tensor:
-        scale = super()._scale(block, masks)
+    def _scale(self, difference: Tensor, masks: Tensor) -> Tensor:
         if "A5" not in self.quirks:
-            return scale
+            return super()._scale(difference, masks)
         count = masks.sum(1)
-        return scale * count / (count + EPSILON)
+        return difference * count / (count + EPSILON)
 
 
 def left_ends(points: int, like: Tensor) -> Tensor:

@@ -30,20 +30,10 @@ class CellReplacement(Explainer):
     def _replace_cells(
         self, question: Question, draws: int, replacement: Replacement, finish: Finish, *, every: bool = False
     ) -> None:
-        """Replace each observed cell alone, and hand over by how much the prediction falls.
+        """Replace each observed cell alone, ``draws`` times, and hand over by how much the prediction falls.
 
-        Parameters
-        ----------
-        question : Question
-        draws : int
-            Replacements per cell; each costs one pass of the model.
-        replacement : function
-            Makes the new values of a block of series.
-        finish : function
-            Takes what the prediction of the clean series is above that of the changed one; 0 where nothing was
-            observed.
-        every : bool, default=False
-            Whether all outputs are read, and not only the target.
+        ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
+        was observed: that of the target or, with ``every``, each output.
         """
         question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(question)
@@ -52,9 +42,8 @@ class CellReplacement(Explainer):
         def work(rows: slice, size: int) -> None:
             question.verify_once()
             block = question.settled(question.block(rows))
-            falls = (self._in_prefixes if own else _in_whole_series)(
-                question, block, size, replacement(block), every
-            )
+            compute = self._in_prefixes if own else _in_whole_series
+            falls = compute(question, block, size, replacement(block), every)
             if not bool(falls.isfinite().all()):
                 raise ModelError(
                     "The model returned NaN or infinity when one value of a series was replaced: replace by "
@@ -300,9 +289,9 @@ class AugmentedOcclusion(CellReplacement):
         pool: Tensor = self.rows
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(question.device)
-        like = torch.zeros(question.x.shape, device=question.x.device)
-        values, error = like, torch.zeros_like(like)
-        seen = torch.ones_like(like) if question.mask is None else question.mask.to(like)
+        values = torch.zeros(question.x.shape, device=question.x.device)
+        error = torch.zeros_like(values)
+        seen = torch.ones_like(values) if question.mask is None else question.mask.to(values)
 
         def finish(block: Block, falls: Tensor) -> None:
             moves = falls.abs().mean(-1)

@@ -16,8 +16,17 @@ from tempograd.engine import Block, Later, Question
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate, midpoints
-from tempograd.explainers.timing.anchors import Draw, draw, repaired
-from tempograd.explainers.timing.segments import RAREST, Law, Segments, complete, moving, warn_of_rare_cells
+from tempograd.explainers.timing.segments import (
+    RAREST,
+    Draw,
+    Law,
+    Segments,
+    complete,
+    draw,
+    moving,
+    repaired,
+    warn_of_rare_cells,
+)
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 FIRST = 50  # points of the first stage
@@ -129,25 +138,31 @@ class Timing(Explainer):
 
     def paths(self, question: Question) -> Callable[[Block, int], Path]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
-        laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
+        _, longest, channels = question.x.shape
+        laws = {}
+        for length in sorted(set(question.lengths.tolist())):
+            watched = None
+            if question.mask is not None:  # what was never observed need not be estimated
+                here = question.mask[question.lengths == length]
+                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
+            laws[length] = self.law(length, channels, longest, watched)
         if self._examined:
             warn_of_rare_cells(list(laws.values()), self.plan.points)
         table = Law.table(laws, question.x, question.device, question.dtype)
         large = partial(self._large_path, table, question.seed)
-        if question.mask is None and len(question.x) * self.plan.stages[0] * question.x[0].numel() <= SMALL:
-            (law,) = laws.values()
-            ids = tuple(question.ids.tolist())
-            return partial(self._small_path, law, ids, question, large)
-        return large
+        if question.mask is not None or len(question.x) * self.plan.stages[0] * question.x[0].numel() > SMALL:
+            return large
+        (law,) = laws.values()
+        ids = tuple(question.ids.tolist())
 
-    def _law(self, length: int, question: Question) -> Segments:
-        """Complete the setting for series of one length; what was never observed there need not be estimated."""
-        _, longest, channels = question.x.shape
-        watched = None
-        if question.mask is not None:
-            here = question.lengths == length
-            watched = question.mask[here].any(-1).any(0)[: max(length, 1)].cpu().numpy()
-        return self.law(length, channels, longest, watched)
+        def small(block: Block, stage: int) -> Path:
+            if stage > 0:
+                return large(block, stage)
+            drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
+            weights = None if drawn.weights is None else drawn.weights[block.rows]
+            return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
+
+        return small
 
     def law(self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None) -> Segments:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
@@ -183,21 +198,6 @@ class Timing(Explainer):
 
         return self._path(block, drawn)._replace(mend=mend)
 
-    def _small_path(
-        self,
-        law: Segments,
-        ids: tuple[int, ...],
-        question: Question,
-        large: Callable[[Block, int], Path],
-        block: Block,
-        stage: int,
-    ) -> Path:
-        if stage > 0:
-            return large(block, stage)
-        drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
-        weights = None if drawn.weights is None else drawn.weights[block.rows]
-        return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
-
     def draw(self, stream: Tensor, law: Law, observed: Tensor, stage: int = 0) -> Draw:
         """Draw the masks of a block of series in a stage."""
         points = self.plan.stages[stage]
@@ -218,9 +218,9 @@ class Timing(Explainer):
         """Return how far points are on their way from the baseline, 0, to the series, 1."""
         return midpoints(points, like)
 
-    def _scale(self, block: Block, masks: Tensor) -> Tensor:
-        """Return what the mean gradient of each cell is multiplied by."""
-        return block.x - block.baseline
+    def _scale(self, difference: Tensor, masks: Tensor) -> Tensor:
+        """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
+        return difference
 
     def _path(self, block: Block, drawn: Draw) -> Path:
         alpha = self._positions(drawn.masks.shape[1], block.x)
@@ -233,13 +233,8 @@ class Timing(Explainer):
             weight = None if drawn.weights is None else drawn.weights[:, piece]
             return Points(z, weight, free, position=alpha[piece])
 
-        return Path(
-            self._scale(block, drawn.masks),
-            at,
-            start=block.baseline,
-            straight=self.segments == 0,
-            controlled=self.controlled,
-        )
+        scale, straight = self._scale(difference, drawn.masks), self.segments == 0
+        return Path(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
 
 
 @lru_cache(maxsize=8)
