@@ -48,6 +48,6 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
     settings = tuple(settings)
     if protocol == "published" and method not in UNPUBLISHED:
         return with_settings(released(method, published_name(dataset)), settings)
-    known = {field.name for field in fields(EXPLAINERS[method])}
-    plain = EXPLAINERS[method] if all(name in known for name, _ in settings) else kind_of(method)
-    return with_settings(plain(), settings)
+    known = {field.name for field in fields(EXPLAINERS[method])} - {"quirks"}
+    kind = EXPLAINERS[method] if all(name in known for name, _ in settings) else kind_of(method)
+    return with_settings(kind(), settings)

@@ -664,3 +664,10 @@ def test_published_settings_can_run_without_their_faults(plan):
     row = plan(CLINIC.replace('"timing"', '{ method = "timing", settings = { quirks = [] } }')).rows[0]
     found = configured(row.method, "physionet2012", "published", row.settings)
     assert found == dataclasses.replace(released("timing", "mimic3"), quirks=frozenset())
+
+
+def test_a_fair_row_may_show_a_fault():
+    assert type(configured("timing", "wafer", "fair", (("points", 7),))) is tg.Timing
+    found = configured("timing", "wafer", "fair", (("points", 7), ("quirks", ("A3",))))
+    assert (found.name, found.points, found.quirks, found.anchored) == ("timing", 7, {"A3"}, None)
+    assert configured("gradient_shap", "wafer", "fair", (("batch", 5),)).batch == 5

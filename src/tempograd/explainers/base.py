@@ -430,6 +430,15 @@ class Explainer(ABC):
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
 
+def check_training(rows: Tensor, question: Question) -> None:
+    """Refuse training series that are not like the explained ones."""
+    if rows.shape[-2:] != question.x.shape[1:]:
+        raise InputError(
+            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
+            "fit with series of the same length and channels."
+        )
+
+
 def _few(question: Question) -> Tensor:
     """Return some series that go through the model at once."""
     return question.block(slice(0, min(FEW, question.chunk or FEW))).x

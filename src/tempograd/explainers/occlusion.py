@@ -11,8 +11,8 @@ from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, per_point
 from tempograd.engine import Block, Model, Prefixes, Question, pieces, spans, wider
 from tempograd.engine.batching import CELLS
-from tempograd.errors import InputError, ModelError
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.errors import ModelError
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
@@ -87,15 +87,6 @@ class CellReplacement(Explainer):
                 falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
         falls = falls.view(series, time, channels, draws, -1)
         return falls.where(block.observed[..., None, None], 0)
-
-
-def check_training(rows: Tensor, question: Question) -> None:
-    """Refuse training series that are not like the explained ones."""
-    if rows.shape[-2:] != question.x.shape[1:]:
-        raise InputError(
-            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
-            "fit with series of the same length and channels."
-        )
 
 
 def _most_observed(question: Question) -> int:

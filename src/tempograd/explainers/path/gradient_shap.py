@@ -11,8 +11,8 @@ from torch import Tensor
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Purpose, below, keys, normal, per_point
 from tempograd.engine import Block, Model, Question
-from tempograd.errors import InputError, warn
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.errors import warn
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate, midpoints
 
 
@@ -65,13 +65,9 @@ class GradientShap(Explainer):
         return replace(self, pool=validation.series(x, name="the pool of baselines"))
 
     def attribute(self, question: Question) -> Attribution:
-        pool: Tensor | None = self.pool
-        if pool is not None and pool.shape[1:] != question.x.shape[1:]:
-            raise InputError(
-                f"The pool of baselines has series of shape {tuple(pool.shape[1:])}, "
-                f"x has {tuple(question.x.shape[1:])}: fit with series of the same length and channels."
-            )
-        if pool is None and not self.noise and self._examined:
+        if self.pool is not None:
+            check_training(self.pool, question)
+        elif not self.noise and self._examined:
             warn(
                 f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, train), or pass "
                 "train= to tempograd.explain."
