@@ -41,6 +41,11 @@ from tempograd.explanation import Explanation
 
 # What speaks against an explanation that was just made, said in a sentence each.
 
+NOISE = (
+    "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
+    "draws=32 to average over its random numbers, with an error."
+)
+
 
 def warn_of_doubts(question: Question, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny, and of axes that changed places."""
@@ -356,10 +361,7 @@ class Explainer(ABC):
                 warn_of_doubts(question, look)
             put_buffers_back()
         if varies and draws == 1:
-            warn(
-                "The model answers the same series differently when it is asked again, so the scores hold its "
-                "noise: pass draws=32 to average over its random numbers, with an error."
-            )
+            warn(NOISE)
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
             target=self._explained(question, output),
