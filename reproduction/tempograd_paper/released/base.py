@@ -45,8 +45,6 @@ class Released(Explainer):
             if not isinstance(key, str) or key not in self.faults:
                 raise UnknownNameError(f"quirk of {type(self).__name__}", key, self.faults)
         object.__setattr__(self, "quirks", frozenset(self.quirks))
-        if self.quirks:  # scores with faults sum to nothing
-            object.__setattr__(self, "complete", False)
         super().__post_init__()
 
     @classmethod

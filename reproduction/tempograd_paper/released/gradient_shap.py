@@ -40,11 +40,6 @@ class ReleasedGradientShap(Released, GradientShap):
         batch = {"state": 50, "switch_feature": None}.get(dataset, 10)
         return cls(50, 1e-4, batch=batch, quirks=frozenset(cls.faults if dataset in SYNTHETIC else {"9"}))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if "9" in self.quirks:
-            object.__setattr__(self, "shared", True)
-
     def _positions(self, block: Block, stream: Tensor) -> Tensor:
         if "9" not in self.quirks:
             return super()._positions(block, stream)

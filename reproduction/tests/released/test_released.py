@@ -57,8 +57,8 @@ def test_a_released_method_is_a_value_that_says_its_faults_in_words(method):
 def test_without_faults_it_is_the_method_of_the_library(method):
     """And with them it does not claim that its scores sum to the change of the prediction."""
     kind, library = RELEASED[method], EXPLAINERS[method]
-    assert kind().complete == library.complete
-    assert not kind(quirks=set(kind.faults)).complete
+    assert kind().facts == library().facts
+    assert not kind(quirks=set(kind.faults)).facts.complete
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(15, 3)), series(4, 5, 3)
     both = [each(**({"noise": 0.1} if method == "gradient_shap" else {})) for each in (kind, library)]
     found, plain = ((each.fit(model, x) if each.needs_fit else each)(model, x, output="raw") for each in both)
