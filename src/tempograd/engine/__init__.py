@@ -25,8 +25,6 @@ from tempograd.engine.model import (
     wrap,
 )
 from tempograd.engine.outputs import (
-    LAST_STEP,
-    WHERE_PER_STEP,
     both_logits,
     by_class,
     class_count,
@@ -43,8 +41,6 @@ from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.request import Block, Question, asked, change
 
 __all__ = [
-    "LAST_STEP",
-    "WHERE_PER_STEP",
     "Ahead",
     "Block",
     "Chunks",

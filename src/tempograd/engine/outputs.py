@@ -67,8 +67,6 @@ def _fault(answer: Tensor, rows: int, who: str) -> str:
 # What a model says: its output as probabilities or as it is, and the score that is explained.
 
 OUTPUTS = ("probability", "raw")
-WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
-LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
@@ -349,13 +347,11 @@ def _range(columns: int, output: str) -> str:
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
     if answer.ndim != 3:
-        if steps is not None and not (isinstance(steps, str) and steps in {WHERE_PER_STEP, LAST_STEP}):
+        if steps is not None:
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
         return None
-    if isinstance(steps, str) and steps == LAST_STEP:
-        return torch.arange(answer.shape[1]) == lengths[:, None] - 1
     if isinstance(steps, str):
-        if steps not in {"own", WHERE_PER_STEP}:
+        if steps != "own":
             raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {brief(steps)}.")
         return "own"
     count, time = len(lengths), answer.shape[1]
