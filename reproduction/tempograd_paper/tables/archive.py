@@ -17,8 +17,8 @@ from tempograd._utils.io import Kind, check_output, end, start, writable, write_
 from tempograd.errors import LONGEST, DataError, MissingExtraError, short_path
 from tempograd.metrics import summarise
 from tempograd.models.checkpoint import exists
+from tempograd_paper.cell import Cell, cell_from
 from tempograd_paper.labels import PROGRAM
-from tempograd_paper.runner.cell import Cell, cell_from
 from tempograd_paper.runner.plan import Plan
 from tempograd_paper.runner.record import UNREADABLE, Record
 
