@@ -1,7 +1,7 @@
 """The paper's figures against stored pictures, as in tests/plots/test_pictures.py.
 
-Make the pictures anew with this file as a program and ``PYTHONPATH=.:tests:tests/plots``, and look at them before you
-commit them.
+Make the pictures anew with this file as a program and ``PYTHONPATH=.:tests:tests/plots``, and look at them
+before you commit them.
 """
 
 from pathlib import Path
