@@ -100,7 +100,7 @@ class Registry(Mapping[str, T]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._entries or name in self.points)
+        return isinstance(name, str) and (name in self.points or name in self._entries)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys((*self._entries, *self.points)))
