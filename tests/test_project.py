@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,26 @@ def test_importing_needs_torch_numpy_and_safetensors_only():
     code = "import sys; from tempograd import *; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "duckdb", "captum", "sklearn", "scipy", "matplotlib"} & set(done.stdout.split())
+
+
+def test_the_wheel_holds_the_library_and_nothing_of_the_paper(tmp_path):
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    (wheel,) = tmp_path.iterdir()
+    names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
+    held = {path for path in names if path.parts[0] == "tempograd"}
+    assert {path.parts[0] for path in names if path not in held} == {f"tempograd-{tg.__version__}.dist-info"}
+    assert {Path("tempograd") / path.relative_to(LIBRARY) for path in LIBRARY.rglob("*.py")} <= held
+    assert {path.suffix for path in held} == {".py", ".js", ".css", ".html", ".typed"}  # no plans, no SQL, no numbers
+    assert [path for path in held if re.search("bench|paper|plans|protocol|released|runner|tables", path.stem)] == [
+        Path("tempograd/html_report/scripts/tables.js")
+    ]
+
+
+def test_the_library_does_not_know_the_paper():
+    for path in LIBRARY.rglob("*.py"):
+        assert "tempograd_paper" not in path.read_text(), path
 
 
 def test_nothing_unpickles_or_evaluates():
