@@ -1,6 +1,6 @@
 """The compared methods against time_interpret and, where it lacks them, against literal loops.
 
-FO, AFO, LIME and FIT in prefix mode as the paper ran them (:func:`tempograd_paper.released.released`), the mask methods at
+FO, AFO, LIME and FIT in prefix mode as the paper ran them (``tempograd_paper.released``), the mask methods at
 equal epochs and batch; ContraLSP's batch is the whole set of series, as published.
 """
 
