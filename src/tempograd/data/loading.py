@@ -34,7 +34,7 @@ class Loader:
         The versions it offers, the default first.
     own_folds : bool
         Whether it brings its own training, validation and test series for each fold, in place of cutting the
-        training series by the rule of :func:`~tempograd.data.fold_indices`.
+        training series by the rule of ``tempograd.data.fold_indices``.
     needs_files : bool
         Whether it is read from files that the user has.
     """
@@ -83,7 +83,7 @@ def load_dataset(
         data needs none.
     fold : int, optional
         0 … 4: cut the training series into ``.train`` and ``.validation`` by a shuffled five-fold rule
-        (:func:`~tempograd.data.fold_indices`); data sets that come with splits of their own take split ``fold``,
+        (``tempograd.data.fold_indices``); data sets that come with splits of their own take split ``fold``,
         test series included. Without it ``.validation`` is None.
     variant : str, optional
         Which version of the data; each data set says what it offers and what its default is.
