@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tempograd.data import Dataset, Split
 from tempograd.explainers import Explainer
 from tempograd.models import train
+from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.settings import configured
-from tempograd_paper.runner.cell import Cell
 
 LEARNS_FROM_ALL = {"timex", "timexpp"}  # B10: also from the fold's held-out series
 METRIC_SETTINGS = {"cpd": {"scale": "published"}, "cpp": {"scale": "published"}} | {

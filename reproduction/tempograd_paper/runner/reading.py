@@ -19,10 +19,10 @@ from tempograd.metrics.base import RANKS
 from tempograd.metrics.localisation import Localisation
 from tempograd.models import MODELS
 from tempograd.models.training import Recipe, choose_recipe
+from tempograd_paper.cell import Measure, Pairs
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
 from tempograd_paper.protocols.settings import configured, settable
 from tempograd_paper.released import faults
-from tempograd_paper.runner.cell import Measure, Pairs
 from tempograd_paper.runner.entry import Entry, read_document
 from tempograd_paper.runner.plan import PROTOCOLS, Plan, Row
 
