@@ -1,4 +1,21 @@
 """The paper's reproduction: data sets, protocols, tables and figures, and what the released code does.
 
-Nothing is loaded here, so that a command's help need not wait for torch.
+>>> import tempograd_paper
+>>> tempograd_paper.released("timing", "wafer").segments
+5
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tempograd_paper.released import released
+
+__all__ = ["released"]
+
+if not TYPE_CHECKING:  # loaded on first use, so that a command's help need not wait for torch
+
+    def __getattr__(name: str) -> object:
+        if name != "released":
+            raise AttributeError(f"module 'tempograd_paper' has no attribute {name!r}")
+        return import_module("tempograd_paper.released")  # which can be called

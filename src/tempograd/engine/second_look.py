@@ -1,6 +1,5 @@
 """A few series asked once more: whether a model answers the same again; and one realisation of those that draw."""
 
-import pickle
 import random
 import warnings
 import weakref
@@ -172,8 +171,15 @@ def random_state(model: Model) -> list[bytes]:
     every = [torch.default_generator, *_SHARED, *generators(model)]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
         every += torch.cuda.default_generators
-    states = map(_state, every)
-    return [state.numpy().tobytes() if isinstance(state, Tensor) else pickle.dumps(state) for state in states]
+    return [_bits(_state(each)) for each in every]
+
+
+def _bits(state: Any) -> bytes:
+    if isinstance(state, Tensor | np.ndarray):
+        return np.asarray(state).tobytes()
+    if isinstance(state, tuple | dict):
+        return b" ".join(map(_bits, state.values() if isinstance(state, dict) else state))
+    return repr(state).encode()
 
 
 def generators(model: Model) -> list[Generator]:
