@@ -19,7 +19,7 @@ from toy_results import toy_plan, toy_records
 import tempograd as tg
 from tempograd._utils import io
 from tempograd.cli import main
-from tempograd.cli.demo_results import claim_folder
+from tempograd.cli.demo import claim_folder
 from tempograd.errors import OutputError
 from tempograd.models import build, load_model, save_model
 from tempograd_paper.tables.archive import write_archive

@@ -13,9 +13,9 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.cli.facts import change, sign_certain
 from tempograd.explanation.messages import completeness_gap, sentence
 from tempograd.models import accuracy
+from tempograd.views.summary import change, sign_certain
 
 CODE = """
 import torch

@@ -13,11 +13,12 @@ from unpacking import Page
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.cli.facts import summary
 from tempograd.data import Series
-from tempograd.html_report import records, report, selection
-from tempograd.html_report.summary import summaries
-from tempograd.shown import sizes
+from tempograd.html_report import report
+from tempograd.views import series
+from tempograd.views.channels import summaries
+from tempograd.views.labels import sizes
+from tempograd.views.summary import summary
 
 COUNT, TIME = 5, 6
 NAMES = ("less", "little", "much")
@@ -74,7 +75,7 @@ def test_the_channels_of_a_series_in_the_report(scores, tmp_path):
 
 def test_the_full_colour_of_a_signed_map_is_for_both_signs(scores):
     seen = np.ones((COUNT, TIME, 3), dtype=bool)
-    (drawn,) = records.maps({"a": unsigned(scores, signed=True)}, seen)
+    (drawn,) = series.maps({"a": unsigned(scores, signed=True)}, seen)
     np.testing.assert_allclose(drawn.effect, scores.abs().sum(1), rtol=1e-6)
     assert (drawn.limit > 4).all()
 
@@ -82,7 +83,7 @@ def test_the_full_colour_of_a_signed_map_is_for_both_signs(scores):
 def test_series_that_differ_are_chosen_by_what_matters(scores):
     """The strongest and the weakest of five, by the sum of what is above 0."""
     total = torch.tensor(expected(scores)).sum(1)
-    assert selection.chosen(unsigned(scores), None, 2) == sorted([int(total.argmin()), int(total.argmax())])
+    assert series.chosen(unsigned(scores), None, 2) == sorted([int(total.argmin()), int(total.argmax())])
 
 
 @pytest.mark.parametrize("per", ["series", "value"])

@@ -16,8 +16,8 @@ from tempograd.data import Split
 from tempograd.errors import InputError, TempogradWarning
 from tempograd.explainers import explain
 from tempograd.html_report import report
-from tempograd.html_report.scores import score_table
 from tempograd.metrics import compare, evaluate, summarise
+from tempograd.views.comparison import score_table
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,11 @@ from tempograd.engine import Model, Question, WeightedMean, gradients, pieces, q
 from tempograd.errors import InputError, brief
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
-from tempograd.plots.subject import Flags, Floats, chosen_channels, position, time_names, whole_series
-from tempograd.shown import channel_names, completed, plain
+from tempograd.views import labels
+from tempograd.views.labels import channel_names, completed, plain
+from tempograd.views.series import Flags, Floats, chosen_channels, position, time_names, whole_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -221,7 +222,7 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
         grid[1, 1].set_title("③ gradient there")
         for axes in grid[1, 1:]:
             time_axis(axes, record.times, None)
-        text = f"How TIMING explains  ·  series {wording.name(str(record.id))}, {wording.name(record.channel)}"
+        text = f"How TIMING explains  ·  series {labels.name(str(record.id))}, {labels.name(record.channel)}"
         heading(picture, text if title is None else title)
         return picture
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from tempograd._utils.registry import Registry
 from tempograd._utils.signals import last_words, stoppable
+from tempograd.cli.arguments import as_typed
 from tempograd.cli.completion import add_completion
 from tempograd.cli.demo import add_demo
 from tempograd.cli.evaluate import add_evaluate
@@ -21,7 +22,6 @@ from tempograd.cli.explain import add_explain
 from tempograd.cli.listing import add_list
 from tempograd.cli.report import add_report
 from tempograd.cli.train import add_train
-from tempograd.cli.words import as_typed
 from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, one_line
 from tempograd.version import __version__
 

@@ -3,17 +3,19 @@
 import argparse
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tempograd._utils.formatting import alike, with_error
 from tempograd.cli.arguments import Commands, add_command, add_json, amount, names
-from tempograd.cli.model import FORMS, add_model, read_model
-from tempograd.cli.series import FILES, add_files, read
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, read, read_model
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from tempograd.metrics import Difference
+
 
 Scores = dict[str, dict[str, "Tensor"]]
 USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
@@ -46,12 +48,11 @@ def add_evaluate(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.formatting import table
-    from tempograd.cli.cautions import warn_of_another_zero
-    from tempograd.cli.scores import difference_rows, score_rows, verdicts
-    from tempograd.cli.stored import load
+    from tempograd.cli.inputs import load
+    from tempograd.cli.summary import warn_of_another_zero
     from tempograd.explanation.messages import poor, sentence
-    from tempograd.html_report.selection import aligned
     from tempograd.metrics import compare, evaluate
+    from tempograd.views.series import aligned
 
     named = load(args.explanations)
     model, first = read_model(args), next(iter(named.values()))
@@ -130,3 +131,48 @@ def _gap(gap: "Difference") -> dict[str, Any]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+# Scores and their differences as the rows of a table.
+
+
+def score_rows(scores: Mapping[str, Mapping[str, "Tensor"]]) -> list[list[str]]:
+    """Return a head and one row per method: mean ± standard error of every metric."""
+    from tempograd.metrics import METRICS, summarise
+
+    metrics = list(next(iter(scores.values())))
+    head = ["method", *(f"{name.upper()} {'↑' if METRICS[name].higher_is_better else '↓'}" for name in metrics)]
+    body = []
+    for method, found in scores.items():
+        summaries = [summarise(found[name]) for name in metrics]
+        body.append([method, *(with_error(s.mean, s.standard_error) for s in summaries)])
+    return [head, *body]
+
+
+def difference_rows(gaps: Mapping[str, Mapping[str, "Difference"]], base: str) -> list[list[str]]:
+    """Return a head and one row per method: its mean difference to ``base`` with its interval."""
+    head = [f"minus {base}", *(name.upper() for name in next(iter(gaps.values())))]
+    return [head, *([method, *map(_interval, found.values())] for method, found in gaps.items())]
+
+
+def verdicts(gaps: Mapping[str, Mapping[str, "Difference"]], base: str) -> list[str]:
+    """Say of each method whether the first metric tells it and ``base`` apart, and which is better."""
+    from tempograd.metrics import METRICS
+
+    lines = []
+    for method, found in gaps.items():
+        name, gap = next(iter(found.items()))
+        by = f"by {name.upper()}"
+        if gap.low > 0 or gap.high < 0:
+            wins = (gap.mean > 0) == METRICS[name].higher_is_better
+            better, worse = (method, base) if wins else (base, method)
+            lines.append(f"{better} is better than {worse} {by}.")
+        else:
+            lines.append(f"{base} and {method}: these series do not tell them apart {by} (the interval holds 0).")
+    return lines
+
+
+def _interval(gap: "Difference") -> str:
+    values = (gap.mean, gap.low, gap.high)
+    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
+    return f"{signed[0]} [{signed[1]}, {signed[2]}]"

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tempograd.cli.arguments import Commands, add_command, add_json, setting, steps
-from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, read, read_model
 from tempograd.cli.outputs import add_force, claim
-from tempograd.cli.series import FILES, add_files, read
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,8 +99,7 @@ def _add_method(group: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import EXPLANATION
     from tempograd._utils.validation import whole
-    from tempograd.cli.cautions import compares, warn_of_far_zero, warn_of_fresh_weights
-    from tempograd.cli.summary import show
+    from tempograd.cli.summary import compares, show, warn_of_far_zero, warn_of_fresh_weights
     from tempograd.explainers import explain
 
     _settings(args)  # a mistake there is told before anything is read

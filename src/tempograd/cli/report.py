@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import Commands, add_command, names
-from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, read, read_model
 from tempograd.cli.outputs import add_force, claim
-from tempograd.cli.series import FILES, add_files, find, read
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +44,8 @@ def add_report(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import REPORT
-    from tempograd.cli.cautions import fitting_classes
-    from tempograd.cli.stored import load
+    from tempograd.cli.inputs import load
+    from tempograd.cli.summary import fitting_classes
     from tempograd.html_report import report
 
     claim(args, REPORT)
@@ -77,7 +76,7 @@ def _measured(
 ) -> "Tensor | None":
     """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
     from tempograd.errors import InputError
-    from tempograd.html_report.selection import aligned
+    from tempograd.views.series import aligned
 
     if args.raw is None:
         split = None if data is None or data.centre is None else aligned(explanation, found)

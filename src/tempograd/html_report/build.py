@@ -17,12 +17,12 @@ from tempograd.data import Split
 from tempograd.engine import Model
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, warn_of_another_model
-from tempograd.html_report import selection, text
+from tempograd.html_report import text
 from tempograd.html_report.content import collect, packed
-from tempograd.html_report.predictions import Removal
-from tempograd.html_report.scores import Scores, compute_scores, score_table
-from tempograd.shown import Explanations, check_classes, completed, labelled
 from tempograd.version import __version__
+from tempograd.views.comparison import Scores, compute_scores, score_table
+from tempograd.views.labels import Explanations, check_classes, completed, labelled
+from tempograd.views.prediction import Removal
 
 SCRIPTS = (  # one scope, in this order
     *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
@@ -83,13 +83,13 @@ def report(
     named = labelled(explanations)
     first = next(iter(named.values()))
     _check(model, first, split, scores, title, removals)
-    split = selection.aligned(first, split)
-    x = selection.values(named, split)
+    split = series.aligned(first, split)
+    x = series.values(named, split)
     if model is not None:
         named = {label: completed(found, model, x) for label, found in named.items()}
         first = next(iter(named.values()))
     check_classes(first, classes)
-    shown = selection.chosen(first, series, selection.most(named))
+    shown = series.chosen(first, series, series.most(named))
     notice = "" if model is None else _notice(model, named)
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, split)

@@ -20,7 +20,7 @@ from tempograd._utils.formatting import alike
 from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
-from tempograd.shown import settings, tells_class
+from tempograd.views.labels import settings, tells_class
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one

@@ -8,8 +8,8 @@ from tempograd._utils import validation
 from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import Content
-from tempograd.html_report.scores import Cell, ScoreTable
-from tempograd.shown import settings
+from tempograd.views.comparison import Cell, ScoreTable
+from tempograd.views.labels import settings
 
 MEANING = {
     "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "

@@ -26,7 +26,7 @@ from tempograd.engine import (
 )
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explanation import Explanation
-from tempograd.shown import explained_class
+from tempograd.views.labels import explained_class
 
 # What the model said about a few series in each state of their removal, as metrics want to read it.
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tempograd.errors import InputError
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
-from tempograd.plots.subject import Flags, Floats
+from tempograd.views import labels
+from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +140,7 @@ def _label_points(axes: "Axes", record: CostRecord) -> None:
     heights = spread([(mean - low) / (high - low) for mean in record.mean], 0.048)
     for method, cost_, mean, height in zip(record.methods, record.cost, record.mean, heights, strict=True):
         axes.annotate(
-            wording.method(method),
+            labels.method(method),
             (cost_, mean),
             (1.03, height),
             textcoords="axes fraction",

@@ -11,10 +11,11 @@ from torch import Tensor
 from tempograd._utils import stats, validation
 from tempograd.errors import InputError
 from tempograd.explanation.core import Explanation, require
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
-from tempograd.plots.subject import Floats, chosen_channels
-from tempograd.shown import channel_names, check_classes, sizes
+from tempograd.views import labels
+from tempograd.views.labels import channel_names, check_classes, sizes
+from tempograd.views.series import Floats, chosen_channels
 
 if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
@@ -138,7 +139,7 @@ def drivers_record(
     (signed_mean, signed_error), (size_mean, size_error) = means
     effect = np.nan_to_num(size_mean if by == "absolute" else signed_mean, nan=-np.inf)
     picked = chosen_channels(channels, names, effect, MOST, ordered=True)
-    what = "" if target is None else f"{wording.class_name(target, classes)}, "
+    what = "" if target is None else f"{labels.class_name(target, classes)}, "
     return DriversRecord(
         method=explanation.method,
         text=f"{what}{len(index)} series",
@@ -206,11 +207,11 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
             axes.tick_params(axis="y", length=0)
             axes.spines["left"].set_visible(False)
         percent = [
-            f"{wording.name(n, 20)}  {p:.0%}".replace("%", " %")
+            f"{labels.name(n, 20)}  {p:.0%}".replace("%", " %")
             for n, p in zip(record.channels, record.present, strict=True)
         ]
         left.set_yticks(
-            place, percent if (record.present < 1).any() else [wording.name(n) for n in record.channels]
+            place, percent if (record.present < 1).any() else [labels.name(n) for n in record.channels]
         )
         left.set_ylim(depth - 0.4, -0.6)
         left.set_title("mean attribution: pushes down ← 0 → pushes up" if record.signed else "mean importance")
@@ -218,6 +219,6 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
         note = PER[record.per] + "; lines: 95 % intervals over series"
         note += "; %: series with a value" if (record.present < 1).any() else ""
         picture.supxlabel(note, fontsize=7.5, color=style.MUTED)
-        text = f"What drives predictions  ·  {record.text}  ·  {wording.method(record.method)}"
+        text = f"What drives predictions  ·  {record.text}  ·  {labels.method(record.method)}"
         heading(picture, text if title is None else title)
         return picture

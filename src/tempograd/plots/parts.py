@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd._utils.formatting import number
-from tempograd.plots import style, wording
-from tempograd.plots.subject import Flags, Floats, Scores
+from tempograd.plots import style
+from tempograd.views import labels
+from tempograd.views.series import Flags, Floats, Scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,9 +65,9 @@ def step_ticks(steps: int, most: int = TICKS) -> list[int]:
 
 def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
     """Name some of the steps."""
-    longest = max(len(wording.name(time)) for time in times)
+    longest = max(len(labels.name(time)) for time in times)
     places = step_ticks(len(times), TICKS if longest <= 6 else 4)
-    axes.set_xticks(places, [wording.name(times[t], 16) for t in places])
+    axes.set_xticks(places, [labels.name(times[t], 16) for t in places])
     axes.set_xlim(-0.5, len(times) - 0.5)
     if label is not None:
         axes.set_xlabel(label)
@@ -106,7 +107,7 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
 
 def heading(picture: "Picture", text: str) -> None:
     """Write the title of a picture."""
-    picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+    picture.suptitle(labels.name(text, 100), x=0.012, ha="left", fontweight="bold")
 
 
 def decade_ticks(axes: "Axes") -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tempograd.engine import Model
 from tempograd.explanation import Explanation
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import (
     FINEST,
     draw_bars,
@@ -19,8 +19,10 @@ from tempograd.plots.parts import (
     time_axis,
     value_ticks,
 )
-from tempograd.plots.said import Said, StepOutput, said
-from tempograd.plots.subject import (
+from tempograd.views import labels
+from tempograd.views.labels import channel_names, plain
+from tempograd.views.prediction import Said, StepOutput, said
+from tempograd.views.series import (
     Flags,
     Floats,
     Scores,
@@ -32,7 +34,6 @@ from tempograd.plots.subject import (
     time_names,
     whole_series,
 )
-from tempograd.shown import channel_names, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,7 +180,7 @@ def draw_series(record: SeriesRecord, title: str | None = None) -> "Picture":
             row.spines["bottom"].set_visible(False)
             row.yaxis.set_label_coords(-0.45 / (WIDTH - left - 0.15), 0.5)
         time_axis(rows[-1], record.times)
-        heading = wording.name(f"Series {record.id}" if title is None else title, 90)
+        heading = labels.name(f"Series {record.id}" if title is None else title, 90)
         picture.text(0.15 / WIDTH, 1 - 0.16 / height, heading, va="top", fontweight="bold", size=10.5)
         picture.text(0.15 / WIDTH, 1 - 0.4 / height, _subtitle(record), va="top", color=style.MUTED)
         picture.legend(handles=_legend(record), loc="lower center", ncols=5, handlelength=1.4)
@@ -188,12 +189,12 @@ def draw_series(record: SeriesRecord, title: str | None = None) -> "Picture":
 
 def _left(record: SeriesRecord) -> float:
     """Return the inches that names and numbers take at the left."""
-    names = [wording.name(label) for label in record.channels] + ["probability of"]
+    names = [labels.name(label) for label in record.channels] + ["probability of"]
     return 0.68 + 0.068 * max(len(label) for label in names)
 
 
 def _subtitle(record: SeriesRecord) -> str:
-    parts = [wording.method(record.scores.method), record.said.text]
+    parts = [labels.method(record.scores.method), record.said.text]
     if record.left_out:
         parts.append(f"{len(record.channels)} of {len(record.channels) + record.left_out} channels")
     return "  ·  ".join(parts)
@@ -215,7 +216,7 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
     if record.truth is not None:
         for start, stop in runs(record.truth[:, d]):
             _mark(axes, start, stop)
-    axes.set_ylabel(wording.name(record.channels[d]), rotation=0, ha="right", va="center", color=style.INK)
+    axes.set_ylabel(labels.name(record.channels[d]), rotation=0, ha="right", va="center", color=style.INK)
 
 
 def _mark(axes: "Axes", start: int, stop: int) -> None:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from tempograd.explanation import Explanation
-from tempograd.html_report.records import Floats
-from tempograd.shown import plain, sizes
+from tempograd.views.labels import plain, sizes
+from tempograd.views.series import Floats
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import Curve, complete, curve, goal, poor, sentence
-from tempograd.html_report.packing import Pack
-from tempograd.html_report.records import Floats
-from tempograd.shown import plain
+from tempograd.html_report.content import Pack
+from tempograd.views.labels import plain
+from tempograd.views.series import Floats
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What plots and reports share: explanations by name, as plain arrays, and the size of the full colour."""
+"""What things are called: explanations by name, methods, channels, steps and classes, in words for people."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
@@ -12,6 +12,8 @@ from torch import Tensor
 from tempograd.engine import Model, asked, one_logit, place, quiet
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
+
+# What plots and reports share: explanations by name, as plain arrays, and the size of the full colour.
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 FULL = 0.98  # share of the observed cells that stay below the full colour
@@ -136,3 +138,38 @@ def limit(values: NDArray[np.floating[Any]], observed: NDArray[np.bool_]) -> flo
     if not len(size):
         return 0.0
     return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4)
+
+
+# Words and numbers as they stand in pictures.
+
+LONGEST = 28  # letters of a name
+
+
+def name(label: str, longest: int = LONGEST) -> str:
+    r"""Put a name on one line and cut it where it is too long.
+
+    Examples
+    --------
+    >>> name("heart\nrate"), name("a" * 40, 6)
+    ('heart rate', 'aaaaa…')
+    """
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in label).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def method(label: str) -> str:
+    """Write the name of a method without underscores."""
+    return name(label.replace("_", " "))
+
+
+def class_name(index: int, classes: Sequence[str] | None) -> str:
+    """Call a class by its name, or by its number where it has none.
+
+    Examples
+    --------
+    >>> class_name(1, ("survived", "died")), class_name(1, None)
+    ('“died”', 'class 1')
+    """
+    if classes is None or index >= len(classes):
+        return f"class {index}"
+    return f"“{name(str(classes[index]))}”"

@@ -23,7 +23,7 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
     """
     from tempograd._utils.validation import filled_with
     from tempograd.explanation.messages import completeness_gap, sentence
-    from tempograd.shown import sizes
+    from tempograd.views.labels import sizes
 
     size = sizes(explanation).sum((0, 1)).double()
     share = size / size.sum() if float(size.sum()) else size
