@@ -15,7 +15,8 @@ import tempograd as tg
 from tempograd.cli import main
 from tempograd.explanation.messages import completeness_gap, sentence
 from tempograd.models import accuracy
-from tempograd.views.summary import change, sign_certain
+from tempograd.views.convergence import sign_certain
+from tempograd.views.summary import change
 
 CODE = """
 import torch
@@ -214,8 +215,8 @@ def test_share_of_certain_signs_by_students_interval():
         ]
     assert len(certain) == 24
     assert 0 < np.mean(certain) < 1
-    assert sign_certain(explanation) == pytest.approx(np.mean(certain))
-    assert sign_certain(replace(explanation, signed=False)) is None
+    assert sign_certain(explanation, 10) == pytest.approx(np.mean(certain))
+    assert sign_certain(replace(explanation, signed=False), 10) is None
 
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):

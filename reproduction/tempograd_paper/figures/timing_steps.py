@@ -16,8 +16,10 @@ from tempograd.explanation import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.views import labels
-from tempograd.views.labels import channel_names, completed, plain
-from tempograd.views.series import Flags, Floats, chosen_channels, position, time_names, whole_series
+from tempograd.views.channels import chosen_channels
+from tempograd.views.labels import channel_names, time_names
+from tempograd.views.prediction import completed
+from tempograd.views.series import Flags, Floats, plain, position, whole_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -52,7 +52,7 @@ def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
     import torch
 
-    from tempograd.engine.model import find_device
+    from tempograd.models import find_device
 
     if name is None:
         return "cuda" if torch.cuda.is_available() else "cpu"

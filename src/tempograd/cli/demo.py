@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tempograd.cli.arguments import Commands, add_command, add_device, names
+from tempograd.cli.arguments import Commands, add_command, add_device, device, names
 from tempograd.cli.outputs import add_force
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tempograd.data import Dataset, Split
     from tempograd.explanation import Explanation
     from tempograd.models import Classifier
-    from tempograd.views.prediction import Removal
+    from tempograd.views.removal import Removal
 
 
 # What the demo has finished so far: explanations, scores, and the files that hold them.
@@ -115,17 +115,17 @@ class Results:
         """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
         from tempograd._utils.formatting import table
         from tempograd.cli.evaluate import score_rows
-        from tempograd.metrics import compare
+        from tempograd.views.comparison import score_table
 
-        scores = self.padded_scores
-        head, *rows = score_rows(scores)
+        found = score_table(self.padded_scores)
+        head, *rows = score_rows(found)
         head[1:1], head[len(head) :] = ["series"], [GAP]
         for row in rows:
             method = row[0]
             row.insert(1, str(len(self.done[method].explanation.values)))
-            gap = compare(scores[method]["cpd"], scores["timing"]["cpd"])
-            interval = f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]".replace("-", "−")
-            row.append("" if method == "timing" else interval)
+            gap = found.cells[method, "cpd"].difference  # none of TIMING, which is the first
+            interval = "" if gap is None else f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+            row.append(interval.replace("-", "−"))
         return table([head, *rows])
 
     def draw(self) -> None:
@@ -214,7 +214,6 @@ def add_demo(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils import validation
     from tempograd._utils.progress import progress
-    from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
 
     start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tempograd.cli.arguments import add_device, add_source, names
+from tempograd.cli.arguments import add_device, add_source, device, names
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,7 +39,6 @@ def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
 
 def read_model(args: argparse.Namespace) -> "nn.Module":
     """Load the model; code of one's own is looked for in the current folder as well."""
-    from tempograd.cli.arguments import device
     from tempograd.models import load_model
     from tempograd.models.own import is_code
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import Commands, add_command, names
-from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, read, read_model
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, load, read, read_model
 from tempograd.cli.outputs import add_force, claim
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def add_report(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import REPORT
-    from tempograd.cli.inputs import load
     from tempograd.cli.summary import fitting_classes
     from tempograd.html_report import report
 
@@ -79,8 +78,8 @@ def _measured(
     from tempograd.views.series import aligned
 
     if args.raw is None:
-        split = None if data is None or data.centre is None else aligned(explanation, found)
-        return None if split is None or data is None else data.raw(split)
+        known = found is not None and data is not None and data.centre is not None
+        return data.raw(aligned(explanation, found)) if known else None  # type: ignore[union-attr, arg-type]
     series = read(args.raw, args, labels=False)
     place = {number: row for row, number in enumerate(series.ids.tolist())}
     gone = [number for number in explanation.ids.tolist() if number not in place]

@@ -1,23 +1,22 @@
-"""The end of ``tempograd explain``: what was explained, what mattered, and what to do next."""
+"""What ``explain`` and ``evaluate`` tell: what was explained, what mattered, what may be wrong, what is next."""
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor, nn
 
 from tempograd._utils.formatting import percent
+from tempograd._utils.validation import filled_with
 from tempograd.cli.arguments import command
 from tempograd.cli.inputs import COLUMNS
+from tempograd.data import Series
 from tempograd.errors import warn
+from tempograd.explanation import Explanation
+from tempograd.views.labels import counted
 from tempograd.views.summary import CELLS, summary
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from tempograd.data import Series
-    from tempograd.explanation import Explanation
-
 
 # Warnings of ``explain`` and ``evaluate``: what works, but may not be what was meant.
 
@@ -31,7 +30,7 @@ def compares(args: argparse.Namespace) -> bool:
     return args.method not in WITHOUT_BASELINE and not pool
 
 
-def warn_of_fresh_weights(args: argparse.Namespace, model: "nn.Module") -> None:
+def warn_of_fresh_weights(args: argparse.Namespace, model: nn.Module) -> None:
     """Warn where a class was called for the model and no weights were given; a function may load its own."""
     module, _, attribute = str(args.model).partition(":")
     found: Any = sys.modules.get(module)
@@ -44,7 +43,7 @@ def warn_of_fresh_weights(args: argparse.Namespace, model: "nn.Module") -> None:
         )
 
 
-def warn_of_far_zero(series: "Series") -> None:
+def warn_of_far_zero(series: Series) -> None:
     """Warn where 0 lies further from a channel's observed values than these lie apart."""
     far = []
     for number in range(series.x.shape[2]):
@@ -101,10 +100,8 @@ def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> No
         )
 
 
-def warn_of_another_zero(named: "Mapping[str, Explanation]", x: "Tensor | None") -> None:
+def warn_of_another_zero(named: Mapping[str, Explanation], x: Tensor | None) -> None:
     """Warn where scores compare with another baseline than the 0 that replaces removed values."""
-    from tempograd._utils.validation import filled_with
-
     kinds = {
         label: filled_with(found.baseline, found.x if x is None else x, found.mask)
         for label, found in named.items()
@@ -123,7 +120,7 @@ NAMED = 6  # classes whose numbers are told
 
 
 def show(
-    explanation: "Explanation", model: "nn.Module", series: "Series", args: argparse.Namespace, *, faulty: bool
+    explanation: Explanation, model: nn.Module, series: Series, args: argparse.Namespace, *, faulty: bool
 ) -> None:
     """Print the summary, for people or as JSON, and warn where the model seems to be the wrong one.
 
@@ -140,7 +137,7 @@ def show(
         facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": following}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    size = f"{facts['steps']} steps × {_count(facts['channels'], 'channel')}"
+    size = f"{counted(facts['steps'], 'step')} × {counted(facts['channels'], 'channel')}"
     gaps = f", {percent(facts['missing'])} missing" if facts["missing"] else ""
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
     print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}{against}.")
@@ -182,10 +179,6 @@ def _score_lines(facts: dict[str, Any]) -> Iterator[str]:
         which = "the ten strongest values" if facts["steps"] * facts["channels"] > CELLS else "the values"
         yield f"sign certain for {_percent(facts['sign_certain'])} of {which} of each series"
     yield f"explained: {facts['what']}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _counted(classes: Sequence[str], counts: dict[str, int], unit: str) -> str:

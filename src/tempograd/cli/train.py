@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source, command
+from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source, command, device
 from tempograd.cli.outputs import add_force, claim
 
 EXAMPLES = (
@@ -37,7 +37,6 @@ def add_train(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import MODEL
-    from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
     from tempograd.models import accuracy, save_model, train
 

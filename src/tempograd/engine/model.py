@@ -23,10 +23,10 @@ from torch.utils.hooks import RemovableHandle
 
 from tempograd._utils import validation
 from tempograd.errors import InputError, ModelError
+from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those who look for it here
 
 # The modules behind a model: itself, the owner of a method, or what a function reaches for.
 
-Model = Callable[[Tensor], Tensor]
 DEEP = 6  # function in function in container …
 MANY = 2000  # objects looked at, so that a function that holds a data set costs nothing
 CONTAINERS = (list, tuple, set, frozenset)

@@ -13,6 +13,7 @@ from tempograd._utils import validation
 from tempograd.engine.batching import out_of_memory
 from tempograd.engine.model import Model, Wrapped, running
 from tempograd.errors import InputError, ModelError, TempogradError, brief
+from tempograd.typing import Target as Target  # noqa: PLC0414  # also for those who look for it here
 
 # What a model may return: one row of real numbers per series.
 
@@ -71,7 +72,6 @@ def _fault(answer: Tensor, rows: int, who: str) -> str:
 OUTPUTS = ("probability", "raw")
 WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
 LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
-Target = Tensor | Callable[[Tensor], Tensor]
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"

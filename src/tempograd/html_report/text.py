@@ -9,7 +9,7 @@ from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import Content
 from tempograd.views.comparison import Cell, ScoreTable
-from tempograd.views.labels import settings
+from tempograd.views.labels import counted, settings
 
 MEANING = {
     "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
@@ -40,13 +40,9 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     methods = ", ".join(label.replace("_", " ") for label in explanations)
     part = "" if shown == count else f"{shown:,} of "
     return escape(
-        f"{part}{_plural(count, 'series', 'series')} of {_plural(time, 'step', 'steps')} and "
-        f"{_plural(depth, 'channel', 'channels')}, explained with {methods}."
+        f"{part}{counted(count, 'series', 'series')} of {counted(time, 'step')} and "
+        f"{counted(depth, 'channel')}, explained with {methods}."
     )
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def legend(content: Content) -> str:
@@ -124,7 +120,7 @@ def _series_question(content: Content) -> str:
 
 
 def _single(content: Content) -> bool:
-    return content.first.output == "raw" and len(content.names.classes) == 1
+    return content.first.output == "raw" and len(content.classes) == 1
 
 
 def _followed(content: Content) -> str:
@@ -132,7 +128,7 @@ def _followed(content: Content) -> str:
     kinds = set() if content.first.target is None else set(content.first.target.flatten().tolist())
     if len(kinds) != 1 or content.first.output != "probability":
         return ""
-    return f"of {escape(content.names.classes[kinds.pop()])}"
+    return f"of {escape(content.classes[kinds.pop()])}"
 
 
 def _baseline(first: Explanation) -> str:
@@ -145,11 +141,7 @@ def score_section(table: ScoreTable | None) -> str:
     """Return the table of scores with what the columns mean."""
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
-    arrows = {True: " ↑", False: " ↓", None: ""}
-    head = "".join(
-        f"<th>{escape(metric.upper())}{arrows[higher]}</th>"
-        for metric, higher in zip(table.metrics, table.higher_is_better, strict=True)
-    )
+    head = "".join(f"<th>{escape(metric)}</th>" for metric in table.heads)
     body = "".join(
         f"<tr><th>{escape(method.replace('_', ' '))}</th>"
         + "".join(_score(method, metric, table.cells[method, metric]) for metric in table.metrics)
@@ -178,7 +170,7 @@ def score_section(table: ScoreTable | None) -> str:
 def _score(method: str, metric: str, cell: Cell) -> str:
     summary, difference = cell.summary, cell.difference
     small = ""
-    if difference is not None:
+    if difference is not None and difference.count > 1:
         sign = "+" if difference.mean > 0 else ""
         mean, low, high = alike(difference.mean, difference.low, difference.high)
         small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"

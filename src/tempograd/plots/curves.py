@@ -10,13 +10,14 @@ from torch import Tensor
 
 from tempograd._utils import stats
 from tempograd._utils.formatting import percent
-from tempograd.engine import Model
 from tempograd.errors import InputError, one_line
-from tempograd.explanation.messages import curve
+from tempograd.explanation import messages
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
+from tempograd.typing import Model
 from tempograd.views import labels
+from tempograd.views.channels import mean_and_error
 from tempograd.views.labels import Explanations, labelled
 from tempograd.views.series import Floats
 
@@ -123,14 +124,10 @@ def removal_record(
 
 
 def _curve(label: str, change: Tensor) -> Curve:
-    total = torch.cat([torch.zeros(len(change), 1), change], 1).double().cumsum(1)
-    count = len(total)
-    mean, error = total.mean(0), torch.full_like(total[0], torch.inf)
-    if count > 1:
-        error = total.std(0) / count**0.5
+    mean, error = mean_and_error(torch.cat([torch.zeros(len(change), 1), change], 1).double().cumsum(1))
     end = summarise(change.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
     mean[-1], error[-1] = end.mean, end.standard_error
-    return Curve(label, mean.numpy(), error.numpy())
+    return Curve(label, mean, error)
 
 
 def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
@@ -225,7 +222,7 @@ def convergence_record(explanations: Explanations) -> ConvergenceRecord:
     named = labelled(explanations)
     courses, goals = [], set()
     for label, explanation in named.items():
-        found = curve(explanation)
+        found = messages.curve(explanation)
         if found is None:
             raise InputError(
                 f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "

@@ -14,8 +14,9 @@ from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.views import labels
-from tempograd.views.labels import channel_names, check_classes, sizes
-from tempograd.views.series import Floats, chosen_channels
+from tempograd.views.channels import Effects, chosen_channels, mean_and_error
+from tempograd.views.labels import channel_names, check_classes
+from tempograd.views.series import Floats
 
 if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
@@ -130,12 +131,11 @@ def drivers_record(
     validation.one_of(by, "by", ("absolute", "signed"))
     check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
-    size = sizes(explanation)[index].cpu().double()
-    values = explanation.values[index].cpu().double() if explanation.signed else size
-    mask = torch.ones_like(values) if explanation.mask is None else explanation.mask[index].cpu().double()
-    count = mask.sum(1)
+    effects = Effects.of(explanation, index)
+    mask = torch.ones_like(effects.size) if explanation.mask is None else explanation.mask[index].cpu()
+    count = mask.double().sum(1)
     share = count if per == "value" else torch.ones_like(count)
-    means = [_mean(part / share) for part in (values.sum(1), size.sum(1))]  # 0 / 0: not observed
+    means = [mean_and_error(part.double().sum(1) / share) for part in effects]  # 0 / 0: not observed
     (signed_mean, signed_error), (size_mean, size_error) = means
     effect = np.nan_to_num(size_mean if by == "absolute" else signed_mean, nan=-np.inf)
     picked = chosen_channels(channels, names, effect, MOST, ordered=True)
@@ -176,16 +176,6 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
             "see another class explain it with target=, or choose series by rows=."
         )
     return index
-
-
-def _mean(parts: Tensor) -> tuple[Floats, Floats]:
-    """Mean and standard error of each column; what is not defined (NaN) does not count."""
-    known = ~parts.isnan()
-    count = known.sum(0)
-    mean = parts.nansum(0) / count
-    squares = torch.where(known, (parts - mean) ** 2, 0).sum(0)
-    error = torch.where(count > 1, (squares / (count * (count - 1))).sqrt(), torch.inf)
-    return mean.numpy(), error.numpy()
 
 
 def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd._utils import validation
-from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style
@@ -20,18 +19,20 @@ from tempograd.plots.parts import (
     map_note,
     time_axis,
 )
+from tempograd.typing import Model
 from tempograd.views import labels
-from tempograd.views.labels import Explanations, channel_names, labelled, limit, plain
+from tempograd.views.channels import chosen_channels
+from tempograd.views.labels import Explanations, channel_names, labelled, time_names
 from tempograd.views.prediction import Said, said
 from tempograd.views.series import (
     Flags,
     Floats,
     Scores,
-    chosen_channels,
+    limit,
     observed,
+    plain,
     position,
     scores,
-    time_names,
     whole_series,
 )
 
@@ -139,11 +140,11 @@ def heatmap_record(
         raise InputError("i is empty: name at least one series.")
     values, names = whole_series(explanation, x), channel_names(explanation)
     every = [scores(explanation, row) for row in rows]
-    effect = np.sum([np.abs(one.values).sum(0) for one in every], axis=0)
+    effect = np.sum([one.effect for one in every], axis=0)
     picked = chosen_channels(channels, names, effect, MOST, ordered=order == "effect")
     if order == "given" and not isinstance(channels, Sequence):
         picked = sorted(picked)
-    seen = np.stack([observed(explanation, row)[:, picked] for row in rows])
+    seen = observed(explanation)[rows][..., picked]
     inputs = np.stack([plain(values[row])[:, picked] for row in rows])
     shades = shaded(inputs, seen)
     cases = tuple(
@@ -305,8 +306,8 @@ def methods_record(
     kept = next((each for each in named.values() if each.x is not None), first)
     values, names = whole_series(kept, x), channel_names(first)
     every = [scores(each, i, label) for label, each in named.items()]
-    picked = chosen_channels(channels, names, np.abs(every[0].values).sum(0), MOST, ordered=False)
-    seen, inputs = observed(first, i)[:, picked], plain(values[i])[:, picked]
+    picked = chosen_channels(channels, names, every[0].effect, MOST, ordered=False)
+    seen, inputs = observed(first)[i][:, picked], plain(values[i])[:, picked]
     found = tuple(one.channels(picked) for one in every)
     return MethodsRecord(
         id=first.called(i),

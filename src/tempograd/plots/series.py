@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd.engine import Model
 from tempograd.explanation import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import (
@@ -19,19 +18,20 @@ from tempograd.plots.parts import (
     time_axis,
     value_ticks,
 )
+from tempograd.typing import Model
 from tempograd.views import labels
-from tempograd.views.labels import channel_names, plain
-from tempograd.views.prediction import Said, StepOutput, said
+from tempograd.views.channels import chosen_channels
+from tempograd.views.labels import channel_names, time_names
+from tempograd.views.prediction import Said, StepOutputs, said
 from tempograd.views.series import (
     Flags,
     Floats,
     Scores,
     cells_like,
-    chosen_channels,
     observed,
+    plain,
     position,
     scores,
-    time_names,
     whole_series,
 )
 
@@ -141,7 +141,7 @@ def series_record(
     i = position(explanation, i)
     values, names = whole_series(explanation, x), channel_names(explanation)
     whole = scores(explanation, i)
-    picked = chosen_channels(channels, names, np.abs(whole.values).sum(0), MOST, ordered=False)
+    picked = chosen_channels(channels, names, whole.effect, MOST, ordered=False)
     shown = whole.channels(picked)
     return SeriesRecord(
         id=explanation.called(i),
@@ -150,7 +150,7 @@ def series_record(
         channels=tuple(names[d] for d in picked),
         left_out=len(names) - len(picked),
         x=plain(values[i])[:, picked],
-        observed=observed(explanation, i)[:, picked],
+        observed=observed(explanation)[i][:, picked],
         scores=shown,
         truth=None if truth is None else plain(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
         span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
@@ -243,7 +243,7 @@ def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
     axes.set_ylabel("attribution", rotation=0, ha="right", va="center")
 
 
-def _draw_output(axes: "Axes", steps: StepOutput) -> None:
+def _draw_output(axes: "Axes", steps: StepOutputs) -> None:
     """Draw what the model says at each step, pale where it was not explained, and the label above it."""
     axes.plot(steps.values, color=style.FRAME, linewidth=0.9)
     axes.plot(np.where(steps.explained, steps.values, np.nan), color=style.INK, linewidth=0.9)

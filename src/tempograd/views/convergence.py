@@ -1,16 +1,10 @@
-"""How sure the scores are, for the page: a line for all series and one for each, sums, and how the error fell."""
+"""How sure the scores are: a line for all series and one for each, sums, signs, and how the error fell."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import Curve, complete, curve, goal, poor, sentence
-from tempograd.html_report.content import Pack
-from tempograd.views.labels import plain
-from tempograd.views.series import Floats
+from tempograd.views.series import Floats, plain
 
 
 @dataclass(frozen=True)
@@ -31,6 +25,8 @@ class Certainty:
         The error of each shown series as points were added.
     curve : Curve, optional
         The same for all series together.
+    goal : float
+        The relative error to reach.
     """
 
     whole: str
@@ -44,48 +40,31 @@ class Certainty:
     curve: Curve | None
     goal: float
 
-
-def certainties(explanations: Mapping[str, Explanation], shown: Mapping[str, Explanation]) -> dict[str, Certainty]:
-    """Judge every method: over all series, and each of the shown ones."""
-    return {label: _certainty(found, shown[label]) for label, found in explanations.items()}
-
-
-def _certainty(found: Explanation, shown: Explanation) -> Certainty:
-    single = [shown[i : i + 1] for i in range(len(shown))]
-    error, change = shown.relative_error, shown.change
-    return Certainty(
-        whole=sentence(found),
-        each=tuple(map(sentence, single)),
-        rough=(poor(found), *map(poor, single)),
-        complete=complete(found),
-        error=None if error is None else plain(error),
-        total=None if change is None else plain(shown.values.sum((1, 2))),
-        change=None if change is None else plain(change),
-        course=None if shown.curve_error is None else plain(shown.curve_error),
-        curve=curve(found),
-        goal=goal(found),
-    )
+    @classmethod
+    def of(cls, found: Explanation, shown: Explanation) -> "Certainty":
+        """Judge a method over all series, and each of the shown ones."""
+        single = [shown[i : i + 1] for i in range(len(shown))]
+        error, change = shown.relative_error, shown.change
+        return cls(
+            whole=sentence(found),
+            each=tuple(map(sentence, single)),
+            rough=(poor(found), *map(poor, single)),
+            complete=complete(found),
+            error=None if error is None else plain(error),
+            total=None if change is None else plain(shown.values.sum((1, 2))),
+            change=None if change is None else plain(change),
+            course=None if shown.curve_error is None else plain(shown.curve_error),
+            curve=curve(found),
+            goal=goal(found),
+        )
 
 
-def packed_certainty(pack: Pack, found: Certainty) -> dict[str, Any]:
-    """Return what the page's script reads."""
-    return {
-        "whole": found.whole,
-        "each": found.each,
-        "rough": found.rough,
-        "goal": found.goal,
-        "complete": found.complete,
-        "error": None if found.error is None else pack.add(found.error),
-        "total": None if found.total is None else pack.add(found.total),
-        "change": None if found.change is None else pack.add(found.change),
-        "curve": None if found.curve is None or found.course is None else _curve(pack, found.curve, found.course),
-    }
-
-
-def _curve(pack: Pack, found: Curve, course: Floats) -> dict[str, Any]:
-    parts = {"middle": found.middle, "low": found.low, "high": found.high}
-    return {
-        "points": found.points.tolist(),
-        "each": pack.add(course),
-        **{name: pack.add(part.astype(np.float32)) for name, part in parts.items()},
-    }
+def sign_certain(explanation: Explanation, cells: int) -> float | None:
+    """Return the share of each series' strongest values whose 95 % interval leaves 0 out; 0 itself has no sign."""
+    if explanation.standard_error is None or explanation.effective_points is None or not explanation.signed:
+        return None
+    top = explanation.top(min(cells, explanation.values[0].numel()))
+    places = (top.time * explanation.values.shape[2] + top.channel).clamp(min=0)
+    low, high = (side.flatten(1).gather(1, places) for side in explanation.interval(0.95))
+    certain = ((low > 0) | (high < 0))[top.values != 0]
+    return float(certain.double().mean()) if certain.numel() else None
