@@ -17,7 +17,7 @@ from tempograd.metrics import removal_curve
 from tempograd.metrics.removal import rankings
 from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
-from tempograd.views import labels
+from tempograd.views import labels, palette
 from tempograd.views.labels import Explanations, labelled
 from tempograd.views.series import Floats, position
 
@@ -183,12 +183,12 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
 
 
 def _draw_removed(axes: "Axes", each: Removed, span: float) -> None:
-    colour = [style.UP if value >= 0 else style.DOWN for value in each.values]
+    colour = [palette.UP if value >= 0 else palette.DOWN for value in each.values]
     gone = np.isin(np.arange(len(each.values)), each.top)
-    faded = [c if chosen else style.PALE[c] for c, chosen in zip(colour, gone, strict=True)]
+    faded = [c if chosen else palette.PALE[c] for c, chosen in zip(colour, gone, strict=True)]
     draw_bars(axes, np.arange(len(each.values)), each.values, 0.85, faded)
     axes.set_xlim(-1, len(each.values))
-    axes.axhline(0, color=style.MUTED, linewidth=0.5)
+    axes.axhline(0, color=palette.MUTED, linewidth=0.5)
     scale_ticks(axes, -span, span)
     axes.set_title(f"{labels.method(each.method)}: {len(each.top)} go (dark)")
     axes.set_xlabel("cell")

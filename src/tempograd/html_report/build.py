@@ -18,6 +18,7 @@ from tempograd.html_report import text
 from tempograd.html_report.content import collect, packed
 from tempograd.typing import Model
 from tempograd.version import __version__
+from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
 from tempograd.views.labels import Explanations, check_classes, labelled
 from tempograd.views.prediction import completed
@@ -141,9 +142,10 @@ def _page(**parts: str) -> str:
     here = files("tempograd.html_report")
     script = "".join(_read(here / "scripts" / f"{name}.js") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
+    colours = "; ".join(f"--{name}: {colour}" for name, colour in palette.variables().items())
     return Template(_read(here / "page.html")).substitute(
         parts,
-        style=_read(here / "style.css"),
+        style=f":root {{ {colours} }}\n{_read(here / 'style.css')}",
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         version=escape(__version__),

@@ -16,7 +16,7 @@ from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.typing import Model
-from tempograd.views import labels
+from tempograd.views import labels, palette
 from tempograd.views.channels import mean_and_error
 from tempograd.views.labels import Explanations, labelled
 from tempograd.views.series import Floats
@@ -248,7 +248,7 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
             label = labels.method(course.method)
             axes.plot(course.points, course.middle, label=label, linewidth=1.4, marker="o", markersize=3.5, **look)
         for goal in record.goals:
-            axes.axhline(goal, color=style.DOWN, linewidth=1, linestyle=(0, (4, 3)))
+            axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
             axes.annotate(
                 f"goal {percent(goal)}",
                 (0, goal),
@@ -256,20 +256,20 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 fontsize=7.5,
-                color=style.DOWN,
+                color=palette.DOWN,
             )
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom / 1.25, top * 1.25)
         _round_ticks(axes, record)
         axes.set_xlabel("points per series")
         axes.set_ylabel("estimated error of the scores")
-        axes.grid(color=style.FAINT, linewidth=0.5)
+        axes.grid(color=palette.FAINT, linewidth=0.5)
         if len(record.courses) > 1:
             axes.legend(loc="upper right", handlelength=3.2)
         many = record.series > 1
         if many:
             note = "line: the middle series; band: nine of ten"
-            picture.supxlabel(note, fontsize=7.5, color=style.MUTED)
+            picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         about = f"{record.series:,} series" if many else "one series"
         heading(picture, f"The error as points are added  ·  {about}" if title is None else title)
         return picture

@@ -13,7 +13,7 @@ from tempograd.errors import InputError
 from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
-from tempograd.views import labels
+from tempograd.views import labels, palette
 from tempograd.views.channels import Effects, chosen_channels, mean_and_error
 from tempograd.views.labels import channel_names, check_classes
 from tempograd.views.series import Floats
@@ -186,13 +186,13 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
         left, right = picture.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         size = (record.absolute_mean, record.absolute_error)
         mean, error = (record.signed_mean, record.signed_error) if record.signed else size
-        colour = [style.SIZE if not record.signed else style.UP if m >= 0 else style.DOWN for m in mean]
-        for axes, (length, spread), fill in ((left, (mean, error), colour), (right, size, style.MUTED)):
+        colour = [palette.SIZE if not record.signed else palette.UP if m >= 0 else palette.DOWN for m in mean]
+        for axes, (length, spread), fill in ((left, (mean, error), colour), (right, size, palette.MUTED)):
             axes.barh(place, np.nan_to_num(length), color=fill, height=0.68)
             known = np.isfinite(spread)
             low, high = (length[known] + side * (record.factor * spread)[known] for side in (-1, 1))
-            axes.hlines(place[known], low, high, color=style.INK, linewidth=0.9)
-            axes.axvline(0, color=style.MUTED, linewidth=0.6)
+            axes.hlines(place[known], low, high, color=palette.INK, linewidth=0.9)
+            axes.axvline(0, color=palette.MUTED, linewidth=0.6)
             value_ticks(axes, along="x", most=5)
             axes.tick_params(axis="y", length=0)
             axes.spines["left"].set_visible(False)
@@ -208,7 +208,7 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
         right.set_title("mean size, whatever the sign")
         note = PER[record.per] + "; lines: 95 % intervals over series"
         note += "; %: series with a value" if (record.present < 1).any() else ""
-        picture.supxlabel(note, fontsize=7.5, color=style.MUTED)
+        picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         text = f"What drives predictions  ·  {record.text}  ·  {labels.method(record.method)}"
         heading(picture, text if title is None else title)
         return picture

@@ -8,7 +8,7 @@ import numpy as np
 
 from tempograd._utils.formatting import number
 from tempograd.plots import style
-from tempograd.views import labels
+from tempograd.views import labels, palette
 from tempograd.views.series import Flags, Floats, Scores
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def hatch_missing(axes: "Axes", observed: Flags) -> None:
     width = max(math.ceil(len(observed) / FINEST), 1)
     groups = [observed[start : start + width].any() for start in range(0, len(observed), width)]
     spans = [(start * width - 0.5, (stop - start) * width) for start, stop in runs(~np.array(groups))]
-    look: dict[str, Any] = {"facecolor": style.MISSING, "edgecolor": style.FRAME, "hatch": style.HATCH}
+    look: dict[str, Any] = {"facecolor": style.PAPER, "edgecolor": palette.MISSING, "hatch": style.HATCH}
     if spans:
         axes.broken_barh(spans, (0, 1), transform=axes.get_xaxis_transform(), linewidth=0, zorder=0.5, **look)
 
@@ -141,8 +141,8 @@ def hatch_missing(axes: "Axes", observed: Flags) -> None:
 def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: float) -> "AxesImage":
     """Draw (time, channel) cells in colour, from ``low`` to 1, channels downwards; hatched: not observed."""
     steps, depth = shades.shape
-    axes.set_facecolor(style.MISSING)
-    axes.patch.set(hatch=style.HATCH, edgecolor=style.FRAME)
+    axes.set_facecolor(style.PAPER)
+    axes.patch.set(hatch=style.HATCH, edgecolor=palette.MISSING)
     shown = np.ma.masked_array(shades, ~observed).T
     box = (-0.5, steps - 0.5, depth - 0.5, -0.5)
     image = axes.imshow(
@@ -162,7 +162,7 @@ def draw_dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
         for d in range(shades.shape[1])
         for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d])
     ]
-    for dark, colour in ((True, "white"), (False, style.DOWN)):
+    for dark, colour in ((True, "white"), (False, palette.DOWN)):
         lines = [((start, d), (stop, d)) for start, stop, d, on_dark in dashes if on_dark == dark]
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8))
 
@@ -171,7 +171,7 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
     """Say below heat maps what dashes and hatching mean."""
     parts = ["orange pushes up, blue with a dash pushes down"] * signed + ["hatched: not observed"] * missing
     if parts:
-        picture.supxlabel("; ".join(parts), fontsize=7.5, color=style.MUTED)
+        picture.supxlabel("; ".join(parts), fontsize=7.5, color=palette.MUTED)
 
 
 def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:
