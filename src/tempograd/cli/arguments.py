@@ -10,8 +10,6 @@ from typing import Any
 from tempograd.errors import brief
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
-
-
 Container = Any  # nor its groups of arguments
 
 
@@ -54,9 +52,8 @@ def device(name: str | None) -> str:
 
     from tempograd.models import find_device
 
-    if name is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return str(find_device(name))
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    return str(find_device(best if name is None else name))
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -10,13 +10,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tempograd._utils.formatting import table
+from tempograd._utils.progress import Advance, part, progress, say
+from tempograd._utils.signals import uninterrupted
 from tempograd.cli.arguments import Commands, add_command, add_device, device, names
 from tempograd.cli.outputs import add_force
+from tempograd.errors import InputError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tempograd._utils.progress import Advance
     from tempograd.data import Dataset, Split
     from tempograd.explanation import Explanation
     from tempograd.models import Classifier
@@ -71,7 +74,6 @@ class Results:
     def join(self, method: str, finished: Finished) -> None:
         """Add a method and write the files anew; an interruption waits until they are whole."""
         from tempograd._utils.io import write_atomically
-        from tempograd._utils.signals import uninterrupted
         from tempograd.html_report import report
         from tempograd.models import save_model
 
@@ -113,7 +115,6 @@ class Results:
     @property
     def table(self) -> str:
         """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
-        from tempograd._utils.formatting import table
         from tempograd.cli.evaluate import score_rows
         from tempograd.views.comparison import score_table
 
@@ -213,7 +214,6 @@ def add_demo(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils import validation
-    from tempograd._utils.progress import progress
     from tempograd.data import load_dataset
 
     start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
@@ -221,7 +221,9 @@ def run(args: argparse.Namespace) -> None:
     if args.epochs is not None:
         validation.whole(args.epochs, "--epochs", 1)
     data = load_dataset("state")
-    split = _first(data.test, args.series)
+    if not 2 <= args.series <= len(data.test):
+        raise InputError(f"--series must lie between 2 and {len(data.test)}, got {args.series}.")
+    split = data.test.take(slice(args.series))
     claim_folder(args.out, force=args.force)
     whole = TRAINING_COST + PICTURES_COST + sum(METHODS[method].cost for method in methods)
     with progress(whole, "demo") as advance:
@@ -232,11 +234,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _work(
-    data: "Dataset", split: "Split", methods: list[str], args: argparse.Namespace, advance: "Advance"
+    data: "Dataset", split: "Split", methods: list[str], args: argparse.Namespace, advance: Advance
 ) -> Results:
     """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
-    from tempograd._utils.progress import part
-
     results = Results(args.out, split, args.force)
     try:
         with part(advance, TRAINING_COST, "train"):
@@ -245,23 +245,16 @@ def _work(
             with part(advance, METHODS[method].cost, method):
                 _add(results, method, data, args.seed)
         with part(advance, PICTURES_COST, "pictures"):
-            _draw(results)
+            try:
+                results.draw()
+            except MissingExtraError as error:  # pictures need an extra, so the demo goes on without
+                say(f"\nNo pictures: {error}")
     except KeyboardInterrupt as stop:
         raise type(stop)(results.left_by_interruption(methods)) from None
     return results
 
 
-def _first(split: "Split", count: int) -> "Split":
-    from tempograd.errors import InputError
-
-    if not 2 <= count <= len(split):
-        raise InputError(f"--series must lie between 2 and {len(split)}, got {count}.")
-    return split.take(slice(count))
-
-
 def _wanted(chosen: list[str] | None) -> list[str]:
-    from tempograd.errors import UnknownNameError
-
     for method in chosen or ():
         if method not in METHODS:
             raise UnknownNameError("explainer", method, METHODS)
@@ -269,7 +262,6 @@ def _wanted(chosen: list[str] | None) -> list[str]:
 
 
 def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
-    from tempograd._utils.progress import say
     from tempograd.models import accuracy, train
 
     _, steps, channels = data.train.x.shape
@@ -284,7 +276,6 @@ def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
 
 def _add(results: Results, method: str, data: "Dataset", seed: int) -> None:
     """Explain and score with one method, and let it join report and table."""
-    from tempograd._utils.progress import say
     from tempograd.metrics import evaluate
 
     split = results.split.take(slice(METHODS[method].most))
@@ -309,17 +300,6 @@ def _explain(model: "Classifier", data: "Dataset", split: "Split", method: str, 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DeepLift.caveat)
         return explain(model, split.x, method, **options)
-
-
-def _draw(results: Results) -> None:
-    """Draw; pictures need an extra, so the demo goes on without."""
-    from tempograd._utils.progress import say
-    from tempograd.errors import MissingExtraError
-
-    try:
-        results.draw()
-    except MissingExtraError as error:
-        say(f"\nNo pictures: {error}")
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

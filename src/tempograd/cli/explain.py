@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tempograd.cli.arguments import Commands, add_command, add_json, setting, steps
 from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, read, read_model
 from tempograd.cli.outputs import add_force, claim
+from tempograd.errors import InputError, TempogradError, warn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,8 +127,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return what ``--set`` says, unless another option must say it."""
-    from tempograd.errors import InputError
-
     for name, _ in args.settings:
         if name in RESERVED:
             raise InputError(f"--set {name}= is no setting of a method: pass {RESERVED[name]}.")
@@ -139,8 +138,6 @@ def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
 
     They only tell how good the model is: faults in them are warnings.
     """
-    from tempograd.errors import TempogradError, warn
-
     try:
         return read(args.data, args), False
     except TempogradError as error:
@@ -152,7 +149,6 @@ def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
 def _pool(args: argparse.Namespace) -> "Tensor | None":
     """Return the series that a method learns from: those given, or those of the data set if it must learn."""
     from tempograd.data import DATASETS
-    from tempograd.errors import InputError
     from tempograd.explainers import EXPLAINERS
 
     source = args.train

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import add_device, add_source, device, names
+from tempograd.errors import DataError, quote, short_path
 
 if TYPE_CHECKING:
     from torch import nn
@@ -107,7 +108,6 @@ def find(
     """Read the same, and return the data set as well where it is one."""
     from tempograd.data import DATASETS, Series, load_dataset, read_series
     from tempograd.data.readers import ENDINGS
-    from tempograd.errors import DataError, quote, short_path
     from tempograd.models.checkpoint import exists
 
     path = Path(source)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tempograd.cli.arguments import Commands, add_command, names
 from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, load, read, read_model
 from tempograd.cli.outputs import add_force, claim
+from tempograd.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,7 +75,6 @@ def _measured(
     explanation: "Explanation", found: "Series | None", data: "Dataset | None", args: argparse.Namespace
 ) -> "Tensor | None":
     """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
-    from tempograd.errors import InputError
     from tempograd.views.series import aligned
 
     if args.raw is None:

@@ -18,9 +18,7 @@ from tempograd.explanation import Explanation
 from tempograd.views.labels import counted
 from tempograd.views.summary import CELLS, summary
 
-# Warnings of ``explain`` and ``evaluate``: what works, but may not be what was meant.
-
-NAMED_CHANNELS = 3  # channels that a warning names
+NAMED_CHANNELS, NAMED = 3, 6  # channels that a warning names, classes whose numbers are told
 WITHOUT_BASELINE = frozenset({"random", "fit", "winit", "augmented_occlusion", "timex", "timexpp"})
 
 
@@ -68,15 +66,7 @@ def fitting_classes(
 ) -> Sequence[str]:
     """Return the names of the classes if there is one for each output of the model; else warn, and return none.
 
-    Parameters
-    ----------
-    named : sequence of str, optional
-    outputs : int, optional
-        How many the model has; None where that is not known.
-    output : {"probability", "raw"}
-        Labels need not be the names of raw outputs.
-    given : bool
-        Whether the names were given, and not found in the data.
+    Names that were not ``given`` are labels of the data, which need not be the names of raw outputs.
     """
     if not named or outputs is None or len(named) == outputs:
         return named or ()
@@ -114,9 +104,6 @@ def warn_of_another_zero(named: Mapping[str, Explanation], x: Tensor | None) -> 
         what = "the average" if average else "a baseline of its own"
         advice = ": pass --substitute average to ask the same question" if average else ""
         warn(f"{', '.join(others)} {verb} with {what}, but removed values become 0{advice}.")
-
-
-NAMED = 6  # classes whose numbers are told
 
 
 def show(

@@ -20,15 +20,6 @@ MEANING = {
     "aup": "share of true values among those called important, over all thresholds",
     "aur": "share of the true values that are called important, over all thresholds",
 }
-LIMITS = """<h3>What the pictures cannot tell</h3><ul class="limits">
-<li>They explain the model, not the world. A value may move the prediction without causing anything, and a model
-that is wrong is explained just as calmly as one that is right.</li>
-<li>Every effect is relative to a baseline, the value that stands for &ldquo;absent&rdquo;. Another baseline gives
-another picture.</li>
-<li>Intervals are about the random draws of a method, not the choice of the method, nor of the model. Where the
-model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
-<li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
-</ul>"""
 
 BASELINES = {"zero": "zero", "average": "average of each channel over time", "own": "given with the explanation"}
 
@@ -77,7 +68,7 @@ def legend(content: Content) -> str:
     items = "".join(
         f'<li><span class="key {kind}" aria-hidden="true"></span><span>{said}</span></li>' for kind, said in keys
     )
-    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>{LIMITS}'
+    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>'
 
 
 def _unit(first: Explanation) -> str:

@@ -62,7 +62,7 @@ def cost(
     Parameters
     ----------
     rows : iterable of (method, cost, mean, error)
-        Costs above 0, of any unit; :func:`cost_rows` takes them from the records of a benchmark.
+        Costs above 0, of any unit. ``tempograd_paper.figures.cost_rows`` takes them from a benchmark.
     cost_label, score_label : str
         What the axes show. Higher scores count as better.
     title : str, optional

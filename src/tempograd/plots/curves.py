@@ -169,30 +169,19 @@ MOST_TICKS = 9
 
 
 @dataclass(frozen=True)
-class Course:
-    """How the error of one method fell, (looks,) each: the middle series, and limits that hold nine of ten."""
-
-    method: str
-    points: NDArray[np.int64]
-    middle: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True)
 class ConvergenceRecord:
     """What the picture shows.
 
     Attributes
     ----------
-    courses : tuple of Course
-        One for each method.
+    courses : dict of Curve
+        How the error of each method fell: the middle series, and limits that hold nine of ten.
     goals : tuple of float
         The relative errors to reach, the smallest first.
     series : int
     """
 
-    courses: tuple[Course, ...]
+    courses: dict[str, messages.Curve]
     goals: tuple[float, ...]
     series: int
 
@@ -219,18 +208,17 @@ def convergence(explanations: Explanations, *, title: str | None = None) -> "Pic
 
 def convergence_record(explanations: Explanations) -> ConvergenceRecord:
     """Compute what :func:`convergence` draws; the arguments are the same."""
-    named = labelled(explanations)
-    courses, goals = [], set()
-    for label, explanation in named.items():
+    courses = {}
+    for label, explanation in labelled(explanations).items():
         found = messages.curve(explanation)
         if found is None:
             raise InputError(
                 f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "
                 "tolerance=0.05, or with more points."
             )
-        courses.append(Course(label, found.points, found.middle, found.low, found.high))
-        goals.add(found.goal)
-    return ConvergenceRecord(tuple(courses), tuple(sorted(goals)), len(explanation))
+        courses[label] = found
+    goals = sorted({course.goal for course in courses.values()})
+    return ConvergenceRecord(courses, tuple(goals), len(explanation))
 
 
 def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Picture":
@@ -239,14 +227,14 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
         axes = picture.subplots()
         axes.set_xscale("log")
         axes.set_yscale("log")
-        for index, course in enumerate(record.courses):
+        for index, (name, course) in enumerate(record.courses.items()):
             look = style.method_style(index)
             if record.series > 1:
                 axes.fill_between(
                     course.points, course.low, course.high, color=look["color"], alpha=0.15, linewidth=0
                 )
-            label = labels.method(course.method)
-            axes.plot(course.points, course.middle, label=label, linewidth=1.4, marker="o", markersize=3.5, **look)
+            look |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
+            axes.plot(course.points, course.middle, **look)
         for goal in record.goals:
             axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
             axes.annotate(
@@ -281,7 +269,7 @@ def _round_ticks(axes: "Axes", record: ConvergenceRecord) -> None:
 
     low, high = axes.get_ylim()
     round_ones = [factor * 10.0**power for power in range(-6, 6) for factor in (1, 2, 5)]
-    looks = sorted({int(points) for course in record.courses for points in course.points})
+    looks = sorted({int(points) for course in record.courses.values() for points in course.points})
     for axis, ticks in ((axes.xaxis, looks), (axes.yaxis, [tick for tick in round_ones if low <= tick <= high])):
         axis.set_major_locator(FixedLocator(ticks if len(ticks) <= MOST_TICKS else ticks[::3]))
         axis.set_minor_locator(NullLocator())

@@ -50,29 +50,15 @@ ORDERS = ("effect", "given")
 
 @dataclass(frozen=True)
 class Case:
-    """One series of the picture.
-
-    Attributes
-    ----------
-    id : int or str
-    said : Said
-        What was explained.
-    x : array of shape (time, channel)
-    shade : array like ``x``
-        The input from 0, the lowest value of its channel in all series of the picture, to 1, the highest.
-    observed : array of bool like ``x``
-    scores : Scores
-    limit : float
-        The size of attribution that gets the full colour: 98 % of the observed cells are at or below it.
-    """
+    """One series of the picture."""
 
     id: int | str
-    said: Said
-    x: Floats
-    shade: Floats
+    said: Said  # what was explained
+    x: Floats  # (time, channel)
+    shade: Floats  # x from 0, the lowest value of its channel in all series of the picture, to 1, the highest
     observed: Flags
     scores: Scores
-    limit: float
+    limit: float  # size of attribution that gets the full colour: 98 % of the observed cells are at or below it
 
 
 @dataclass(frozen=True)

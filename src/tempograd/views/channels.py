@@ -49,22 +49,15 @@ def mean_and_error(totals: Tensor) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Group:
-    """One method on the series of one explained class, or on all of them (``kind`` is None).
-
-    Attributes
-    ----------
-    push, push_error, size, size_error : Floats of shape (channel,)
-    mean, mean_size : Floats of shape (time, channel)
-        Of the scores and of their sizes at every moment.
-    """
+    """One method on the series of one explained class, or on all of them (``kind`` is None)."""
 
     kind: int | None
     count: int
-    push: Floats
+    push: Floats  # (channel,), as the next three
     push_error: Floats
     size: Floats
     size_error: Floats
-    mean: Floats
+    mean: Floats  # (time, channel), of the scores at every moment, and of their sizes
     mean_size: Floats
 
 
@@ -98,18 +91,9 @@ def shares(explanation: Explanation, most: int) -> list[tuple[str, float]]:
 
 
 def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int, *, ordered: bool) -> list[int]:
-    """Return the channels to show.
+    """Return the channels to show: how many of the strongest by ``effect``, or which; None: at most ``most``.
 
-    Parameters
-    ----------
-    wanted : int, sequence of str or int, or None
-        How many of the strongest, or which; None: all, but no more than ``most``.
-    names : sequence of str
-    effect : array of shape (channel,)
-        What makes a channel strong.
-    most : int
-    ordered : bool
-        Whether the strongest come first where nobody asked for an order; otherwise all of them keep their places.
+    Where nobody asked for an order the strongest come first, or, without ``ordered``, all keep their places.
 
     Examples
     --------

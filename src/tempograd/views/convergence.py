@@ -9,36 +9,18 @@ from tempograd.views.series import Floats, plain
 
 @dataclass(frozen=True)
 class Certainty:
-    """What one method says about the quality of its scores.
+    """What one method says about the quality of its scores, those of each shown series as (series,)."""
 
-    Attributes
-    ----------
-    whole, each : str and tuple of str
-        The verdict on all series, and on each shown one.
-    rough : tuple of bool
-        Whether the scores of all series, and of each shown one, are too rough to rely on.
-    complete : bool
-        Whether the method promises that its scores sum to the change of the prediction.
-    error, total, change : Floats of shape (series,), optional
-        Relative error, sum of the scores, and change of the prediction of each shown series.
-    course : Floats of shape (series, looks), optional
-        The error of each shown series as points were added.
-    curve : Curve, optional
-        The same for all series together.
-    goal : float
-        The relative error to reach.
-    """
-
-    whole: str
+    whole: str  # the verdict on all series
     each: tuple[str, ...]
-    rough: tuple[bool, ...]
-    complete: bool
+    rough: tuple[bool, ...]  # whether the scores of all, and of each shown one, are too rough to rely on
+    complete: bool  # whether the method promises that scores sum to the change of the prediction
     error: Floats | None
-    total: Floats | None
-    change: Floats | None
-    course: Floats | None
-    curve: Curve | None
-    goal: float
+    total: Floats | None  # sum of the scores
+    change: Floats | None  # of the prediction
+    course: Floats | None  # (series, looks), the error as points were added
+    curve: Curve | None  # the same for all series together
+    goal: float  # the relative error to reach
 
     @classmethod
     def of(cls, found: Explanation, shown: Explanation) -> "Certainty":

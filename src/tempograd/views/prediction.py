@@ -40,28 +40,14 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
 
 @dataclass(frozen=True)
 class StepOutputs:
-    """What the model says at each step: the output that is followed, and what is known about the steps.
-
-    Attributes
-    ----------
-    title : str
-        What is followed.
-    values : array of shape (time,) or (series, time)
-    labels : array of bool like ``values``, optional
-        Where the label is what ``title`` says.
-    explained : array of bool like ``values``
-    alarm : bool
-        Whether values above one half say "class 1", so that steps are right or wrong.
-    agrees : array of bool like ``values``, optional
-        With an alarm: where the explained class is the one that the model says.
-    """
+    """What the model says at each step, (series, time), or (time,) for one series: the output that is followed."""
 
     title: str
     values: Floats
-    labels: Flags | None
+    labels: Flags | None  # where the label is what ``title`` says
     explained: Flags
-    alarm: bool
-    agrees: Flags | None
+    alarm: bool  # whether values above one half say "class 1", so that steps are right or wrong
+    agrees: Flags | None  # with an alarm: where the explained class is the one that the model says
 
 
 def step_outputs(

@@ -15,21 +15,11 @@ from tempograd.views.series import Flags, Floats, Whole, plain
 
 @dataclass(frozen=True)
 class Removal:
-    """The model's outputs as the cells that a method ranks highest give way to the baseline.
+    """The model's outputs after each count of removed cells, or all that a series has, averaged over its steps."""
 
-    Attributes
-    ----------
-    outputs : Floats of shape (series, state, output)
-        After ``counts[state]`` cells, or all that a series has; averaged over the explained steps.
-    score : Floats of shape (series, state), optional
-        The explained output; None if a function picked it.
-    clean_steps : Tensor, optional
-        The clean series' outputs per step, (series, time, output), where the model has such.
-    """
-
-    outputs: Floats
-    score: Floats | None
-    clean_steps: Tensor | None
+    outputs: Floats  # (series, state, output)
+    score: Floats | None  # (series, state), the explained output; None if a function picked it
+    clean_steps: Tensor | None  # (series, time, output) of the clean series, where the model has such
 
 
 def removal_counts(most: int) -> Whole:

@@ -115,27 +115,15 @@ def scores(explanation: Explanation, i: int, label: str | None = None) -> Scores
 
 @dataclass(frozen=True)
 class Map:
-    """What one method says about many series, (series, time, channel) unless noted.
-
-    Attributes
-    ----------
-    half : Floats, optional
-        Half-width of the 95 % interval, infinite where fewer than two draws counted; None without sampling error.
-    limit : Floats of shape (series,)
-        The size that gets the full colour.
-    effect : Floats of shape (series, channel)
-        Sum of the sizes of a channel's scores, by which channels are ordered.
-    order : Whole of shape (series, K)
-        The strongest cells (time · channels + channel), in the order in which metrics remove them.
-    """
+    """What one method says about many series, (series, time, channel) unless noted."""
 
     label: str
     signed: bool
     values: Floats
-    half: Floats | None
-    limit: Floats
-    effect: Floats
-    order: Whole
+    half: Floats | None  # of the 95 % interval, infinite below two draws; None without sampling error
+    limit: Floats  # (series,), the size that gets the full colour
+    effect: Floats  # (series, channel), sums of sizes, by which channels are ordered
+    order: Whole  # (series, K), the strongest cells (time · channels + channel) as metrics remove them
 
     @classmethod
     def of(cls, label: str, explanation: Explanation, seen: Flags) -> "Map":
