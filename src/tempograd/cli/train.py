@@ -27,7 +27,7 @@ def add_train(commands: Commands) -> None:
     add_json(parser)
     group = parser.add_argument_group("training")
     group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
-    group.add_argument("--recipe", default="default", metavar="NAME", help="see tempograd.models.RECIPES (default: default)")
+    group.add_argument("--recipe", default="default", metavar="NAME", help="see tempograd.models.RECIPES")
     group.add_argument("--epochs", type=int, help="at most this many passes over the series")
     group.add_argument("--seed", type=int, default=0, help="(default: 0)")
     add_device(group)
