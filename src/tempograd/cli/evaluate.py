@@ -44,7 +44,8 @@ def add_evaluate(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd.cli.summary import warn_of_another_zero
-    from tempograd.explanation.messages import poor, sentence
+    from tempograd.explanation.diagnostics import poor
+    from tempograd.explanation.messages import sentence
     from tempograd.metrics import evaluate
     from tempograd.views.comparison import score_table
     from tempograd.views.series import aligned

@@ -38,7 +38,7 @@ from tempograd.engine.second_look import (
 from tempograd.errors import InputError, SettingError, UnknownNameError, brief, warn
 from tempograd.explainers._published import as_published
 from tempograd.explainers.integration import Attribution
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Facts
 
 # What speaks against an explanation that was just made, said in a sentence each.
 
@@ -284,6 +284,17 @@ class Explainer(ABC):
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
         return plain | {"quirks": sorted(self.quirks)}
 
+    @property
+    def facts(self) -> Facts:
+        """Return what an explanation keeps of its method, which a variant that promises less may override."""
+        counts = (name for name in ("points", "samples") if type(getattr(self, name, None)) is int)
+        return Facts(
+            complete=self.complete and self._examined,
+            deterministic=self.deterministic,
+            needs_gradient=self.needs_gradient,
+            unit=next(counts, ""),
+        )
+
     def __call__(
         self,
         model: Model,
@@ -393,6 +404,7 @@ class Explainer(ABC):
             draws=draws,
             varies=varies,
             columns=question.columns,
+            facts=self.facts,
         )
 
     @property

@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd._utils import stats
 from tempograd._utils.formatting import percent
 from tempograd.errors import InputError, one_line
-from tempograd.explanation import messages
+from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
@@ -181,7 +181,7 @@ class ConvergenceRecord:
     series : int
     """
 
-    courses: dict[str, messages.Curve]
+    courses: dict[str, diagnostics.Curve]
     goals: tuple[float, ...]
     series: int
 
@@ -210,7 +210,7 @@ def convergence_record(explanations: Explanations) -> ConvergenceRecord:
     """Compute what :func:`convergence` draws; the arguments are the same."""
     courses = {}
     for label, explanation in labelled(explanations).items():
-        found = messages.curve(explanation)
+        found = diagnostics.curve(explanation)
         if found is None:
             raise InputError(
                 f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from tempograd.explanation import Explanation
-from tempograd.explanation.messages import Curve, complete, curve, goal, poor, sentence
+from tempograd.explanation.diagnostics import Curve, curve, goal, poor
+from tempograd.explanation.messages import sentence
 from tempograd.views.series import Floats, plain
 
 
@@ -31,7 +32,7 @@ class Certainty:
             whole=sentence(found),
             each=tuple(map(sentence, single)),
             rough=(poor(found), *map(poor, single)),
-            complete=complete(found),
+            complete=found.facts.complete,
             error=None if error is None else plain(error),
             total=None if change is None else plain(shown.values.sum((1, 2))),
             change=None if change is None else plain(change),

@@ -11,7 +11,8 @@ from tempograd._utils.validation import filled_with, lengths
 from tempograd.data import Series
 from tempograd.engine import pick
 from tempograd.explanation import Explanation
-from tempograd.explanation.messages import completeness_gap, sentence
+from tempograd.explanation.diagnostics import completeness_gap
+from tempograd.explanation.messages import sentence
 from tempograd.typing import Model
 from tempograd.views.channels import shares
 from tempograd.views.convergence import sign_certain

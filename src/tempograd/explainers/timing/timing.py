@@ -19,6 +19,7 @@ from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate
 from tempograd.explainers.timing.anchors import Draw, draw, repaired
 from tempograd.explainers.timing.segments import RAREST, Law, Segments, complete, moving, warn_of_rare_cells
+from tempograd.explanation import Facts
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 FIRST = 50  # points of the first stage
@@ -125,6 +126,11 @@ class Timing(Explainer):
     def controlled(self) -> bool:
         """Return whether scores and positions take noise out of the mean."""
         return self.controls and self.segments != 0 and not self.quirks
+
+    @property
+    def facts(self) -> Facts:
+        """Return what an explanation keeps of the method."""
+        return replace(super().facts, adaptive=self.controlled and self._examined)
 
     @property
     def plan(self) -> Plan:
