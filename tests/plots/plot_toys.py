@@ -23,6 +23,7 @@ def made(values, **parts) -> Explanation:
         "ids": torch.arange(10, 10 + len(values)),
         "seed": 0,
         "method": "timing",
+        "facts": tg.Timing().facts,
         "parameters": {},
         "fingerprint": "",
     }
