@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sampling_names import DATASETS
 from tempograd.plots import style
 from tempograd.plots.parts import heading
+from tempograd.views import palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,7 @@ def errors(samplers: Figures, stopping: Figures) -> "Picture":
             axes.set_yticks([0.01, 0.03, 0.1, 0.3, 1], ["1 %", "3 %", "10 %", "30 %", "100 %"])
             axes.set_xticks([50, 500, 5000], ["50", "500", "5,000"])
             axes.minorticks_off()
-            axes.grid(color=style.FAINT, linewidth=0.5)
+            axes.grid(color=palette.FAINT, linewidth=0.5)
         for axes in panels[1]:
             axes.set_xlabel("passes of the model")
         for axes in panels[:, 0]:
@@ -68,7 +69,7 @@ def _means(rows: list[Row], by: str = "passes") -> list[tuple[float, float]]:
 def _line(axes: "Axes", places: list[tuple[float, float]], label: str, colour: int, mark: str) -> None:
     axes.plot(
         *zip(*places, strict=True),
-        color=style.METHOD_COLOURS[colour],
+        color=palette.METHODS[colour],
         marker=mark,
         markersize=9 if mark == "*" else 4,
         linestyle="none" if mark == "*" else "-",

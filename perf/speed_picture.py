@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tempograd._utils.formatting import number
 from tempograd.plots import style
 from tempograd.plots.parts import heading
+from tempograd.views import palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 
 Figures = dict[str, Any]
 SIDES = {  # name, colour, mark: the mark alone tells them apart in grey
-    "timing": ("TIMING", style.METHOD_COLOURS[1], "o"),
-    "ig": ("IG", style.METHOD_COLOURS[2], "s"),
-    "captum": ("captum's IG, 32 series a call", style.METHOD_COLOURS[0], "^"),
-    "captum_best": ("captum's IG, its best batch", style.METHOD_COLOURS[0], "v"),
-    "released": ("released structure of TIMING", style.METHOD_COLOURS[4], "D"),
+    "timing": ("TIMING", palette.METHODS[1], "o"),
+    "ig": ("IG", palette.METHODS[2], "s"),
+    "captum": ("captum's IG, 32 series a call", palette.METHODS[0], "^"),
+    "captum_best": ("captum's IG, its best batch", palette.METHODS[0], "v"),
+    "released": ("released structure of TIMING", palette.METHODS[4], "D"),
 }
 MODELS = {"gru": "GRU-200", "cnn": "CNN", "transformer": "Transformer"}
 METHODS = {
@@ -51,22 +52,22 @@ def ratios(run: Figures) -> "Picture":
     with style.drawing(7.2, 2.0 + 0.62 * sum(sizes)) as picture:
         top, middle, bottom = picture.subplots(3, 1, height_ratios=sizes)
         _grouped(top, [(setting(row), row["over_bare"]) for row in run["paths"]], tuple(SIDES))
-        top.axvline(1, color=style.INK, linewidth=0.8)
+        top.axvline(1, color=palette.INK, linewidth=0.8)
         top.set_title("Time, as a multiple of the bare model's forward and backward passes", pad=36)
         top.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=3, borderaxespad=0)
         memory = [(f"{setting(row)}", row["megabytes"]) for row in run["memory"]]
         _grouped(middle, memory, ("timing", "ig", "captum", "captum_best"))
         middle.set_title("Peak memory, in megabytes")
         for index, (name, figure) in enumerate(faster.items()):
-            _range(bottom, figure, index, style.INK, "o")
+            _range(bottom, figure, index, palette.INK, "o")
             bottom.text(0, index, f"{name} ", transform=bottom.get_yaxis_transform(), ha="right", va="center")
         bottom.set_yticks([])
         bottom.set_ylim(len(faster) - 0.4, -0.6)
-        bottom.axvline(1, color=style.INK, linewidth=0.8)
+        bottom.axvline(1, color=palette.INK, linewidth=0.8)
         bottom.set_title("Times faster than the public procedure (metrics: than a plain loop)")
         for axes in (top, middle, bottom):
             _logarithmic(axes.xaxis)
-            axes.grid(axis="x", color=style.FAINT, linewidth=0.5)
+            axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
         heading(picture, "Speed and memory on a CPU: medians and ranges")
         return picture
 
@@ -92,12 +93,12 @@ def growth(run: Figures) -> "Picture":
                 )
                 low, high = ([figure[end] for figure in figures] for end in ("least", "most"))
                 axes.vlines(places, low, high, color=colour, linewidth=0.8)
-            axes.axhline(1, color=style.INK, linewidth=0.8)
+            axes.axhline(1, color=palette.INK, linewidth=0.8)
             axes.set_xscale("log")
             axes.set_xticks([row[axis] for row in rows], [f"{row[axis]}" for row in rows])
             axes.minorticks_off()
             axes.set_xlabel(AXES[axis])
-            axes.grid(axis="y", color=style.FAINT, linewidth=0.5)
+            axes.grid(axis="y", color=palette.FAINT, linewidth=0.5)
         panels[0].set_ylabel("multiple of the bare model's time")
         panels[0].set_ylim(bottom=0)
         handles, labels = panels[0].get_legend_handles_labels()
@@ -116,7 +117,7 @@ def _grouped(axes: "Axes", rows: Sequence[tuple[str, Figures]], sides: Iterable[
             _range(axes, figures[side], height, colour, mark, label if index == 0 else None)
         axes.text(0, index, f"{name} ", transform=axes.get_yaxis_transform(), ha="right", va="center")
         if index:
-            axes.axhline(index - 0.5, color=style.FAINT, linewidth=0.5)
+            axes.axhline(index - 0.5, color=palette.FAINT, linewidth=0.5)
     axes.set_yticks([])
     axes.set_ylim(len(rows) - 0.5, -0.5)
 

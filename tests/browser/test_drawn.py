@@ -5,13 +5,21 @@ import re
 import numpy as np
 import pytest
 
+from tempograd.views import palette
+
 pytestmark = pytest.mark.browser
 
-SIGNED = [[12, 82, 145], [120, 176, 220], [255, 255, 255], [247, 160, 96], [176, 58, 5]]
-UNSIGNED = [[255, 255, 255], [173, 145, 202], [84, 39, 136]]
-VALUES = [[9, 38, 74], [42, 150, 160], [250, 250, 205]]
-GREY = [212, 217, 223]  # not observed
-UP, DOWN, PALE_UP, PALE_DOWN, INK = "#c4520a", "#1b6ca8", "#f0cdb5", "#bad3e6", "#1c2733"
+
+def rgb(colour):
+    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+SIGNED = [rgb(colour) for colour in (*reversed(palette.STOPS["down"]), *palette.STOPS["up"][1:])]
+UNSIGNED = [rgb(colour) for colour in palette.STOPS["size"]]
+VALUES = [rgb(colour) for colour in palette.INPUT]
+GREY = rgb(palette.MISSING)
+UP, DOWN, INK = palette.UP, palette.DOWN, palette.INK
+PALE_UP, PALE_DOWN = palette.PALE[UP], palette.PALE[DOWN]
 BAR = re.compile(r"M([\d.]+) ([\d.]+)h([\d.]+)V([\d.]+)h")
 ERROR = re.compile(r"M([\d.]+) ([\d.]+)V([\d.]+)")
 POINT = re.compile(r"[ML]([\d.]+) ([\d.]+)")

@@ -16,7 +16,7 @@ import pytest
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
 from tempograd._utils.formatting import with_error
 from tempograd._utils.signals import uninterrupted
-from tempograd.cli import demo, demo_results, main
+from tempograd.cli import demo, main
 from tempograd.explainers import EXPLAINERS
 from tempograd.models import accuracy
 
@@ -51,7 +51,7 @@ class Run(NamedTuple):
 def finished(tmp_path_factory):
     """A demo that ran to its end, with one method on fewer series."""
     out, joined = tmp_path_factory.mktemp("demo") / "out", []
-    join = demo_results.Results.join
+    join = demo.Results.join
 
     def watched(results, method, done):
         join(results, method, done)
@@ -60,7 +60,7 @@ def finished(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch, StringIO() as printed, StringIO() as errors:
         patch.setitem(demo.METHODS, "winit", demo.METHODS["winit"]._replace(most=2))
-        patch.setattr(demo_results.Results, "join", watched)
+        patch.setattr(demo.Results, "join", watched)
         with redirect_stdout(printed), redirect_stderr(errors):
             assert main(command(out)) == 0
         return Run(out, joined, printed.getvalue(), errors.getvalue())
@@ -92,7 +92,7 @@ def test_the_numbers_are_the_librarys(finished):
         assert found[method][:6] == ["3", *(with_error(s.mean, s.standard_error) for s in summaries)]
     gap = compare(second["cpd"], first["cpd"])
     assert found["random"][6].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
-    for name in demo_results.PICTURES:
+    for name in demo.PICTURES:
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 
 

@@ -15,7 +15,7 @@ import torch
 import tempograd as tg
 from tempograd._utils import io
 from tempograd.cli import main
-from tempograd.cli.demo_results import claim_folder
+from tempograd.cli.demo import claim_folder
 from tempograd.errors import OutputError
 from tempograd.models import build, load_model, save_model
 

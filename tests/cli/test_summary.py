@@ -13,10 +13,11 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.cli.facts import change, sign_certain
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
+from tempograd.views.convergence import sign_certain
+from tempograd.views.summary import change
 
 CODE = """
 import torch
@@ -215,8 +216,8 @@ def test_share_of_certain_signs_by_students_interval():
         ]
     assert len(certain) == 24
     assert 0 < np.mean(certain) < 1
-    assert sign_certain(explanation) == pytest.approx(np.mean(certain))
-    assert sign_certain(replace(explanation, signed=False)) is None
+    assert sign_certain(explanation, 10) == pytest.approx(np.mean(certain))
+    assert sign_certain(replace(explanation, signed=False), 10) is None
 
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):

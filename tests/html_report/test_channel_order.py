@@ -13,11 +13,11 @@ from unpacking import Page
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.cli.facts import summary
 from tempograd.data import Series
-from tempograd.html_report import records, report, selection
-from tempograd.html_report.summary import summaries
-from tempograd.shown import sizes
+from tempograd.html_report import report
+from tempograd.views import series
+from tempograd.views.channels import groups
+from tempograd.views.summary import summary
 
 COUNT, TIME = 5, 6
 NAMES = ("less", "little", "much")
@@ -46,13 +46,13 @@ def expected(scores):
 
 
 def test_scores_below_0_count_as_nothing_and_only_without_a_sign(scores):
-    assert sizes(unsigned(scores)).sum(1).tolist() == [pytest.approx(row) for row in expected(scores)]
-    assert torch.equal(sizes(unsigned(scores, signed=True)), scores.abs())
+    assert series.sizes(unsigned(scores)).sum(1).tolist() == [pytest.approx(row) for row in expected(scores)]
+    assert torch.equal(series.sizes(unsigned(scores, signed=True)), scores.abs())
 
 
 def test_the_summary_of_the_report(scores, tmp_path):
     found = unsigned(scores)
-    (group,) = summaries({"fit": found})["fit"]
+    (group,) = groups({"fit": found})["fit"]
     totals = np.array(expected(scores))
     np.testing.assert_allclose(group.size, totals.mean(0), rtol=1e-5)
     np.testing.assert_allclose(group.size_error, totals.std(0, ddof=1) / COUNT**0.5, rtol=1e-4)
@@ -74,7 +74,7 @@ def test_the_channels_of_a_series_in_the_report(scores, tmp_path):
 
 def test_the_full_colour_of_a_signed_map_is_for_both_signs(scores):
     seen = np.ones((COUNT, TIME, 3), dtype=bool)
-    (drawn,) = records.maps({"a": unsigned(scores, signed=True)}, seen)
+    drawn = series.Map.of("a", unsigned(scores, signed=True), seen)
     np.testing.assert_allclose(drawn.effect, scores.abs().sum(1), rtol=1e-6)
     assert (drawn.limit > 4).all()
 
@@ -82,7 +82,7 @@ def test_the_full_colour_of_a_signed_map_is_for_both_signs(scores):
 def test_series_that_differ_are_chosen_by_what_matters(scores):
     """The strongest and the weakest of five, by the sum of what is above 0."""
     total = torch.tensor(expected(scores)).sum(1)
-    assert selection.chosen(unsigned(scores), None, 2) == sorted([int(total.argmin()), int(total.argmax())])
+    assert series.chosen(unsigned(scores), None, 2) == sorted([int(total.argmin()), int(total.argmax())])
 
 
 @pytest.mark.parametrize("per", ["series", "value"])

@@ -5,13 +5,13 @@ import pytest
 import torch
 from toy_models import Flat, Running, masked_series, random_series, three_explanations
 
-from tempograd import shown
 from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explainers import explain
-from tempograd.html_report import predictions, records, selection, summary
-from tempograd.html_report.packing import Pack, bits, coded, quantised
+from tempograd.html_report.content import Pack, bits, coded, quantised
 from tempograd.metrics import evaluate
+from tempograd.views import channels, labels, prediction, removal
+from tempograd.views import series as views
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,10 @@ def explanations(flat, masked_split):
 
 @pytest.fixture
 def drawn(explanations, masked_split):
-    return records.maps(shown.labelled(explanations), masked_split.mask.numpy())
+    return [
+        views.Map.of(label, each, masked_split.mask.numpy())
+        for label, each in labels.labelled(explanations).items()
+    ]
 
 
 def test_maps_hold_scores_half_widths_and_effects(drawn, explanations):
@@ -53,8 +56,8 @@ def test_full_colour_ignores_what_was_not_observed(drawn, explanations, masked_s
 def test_full_colour_is_at_least_a_quarter_of_the_largest_score():
     values = np.full(100, 0.01, dtype=np.float32)
     values[7] = -3.0
-    assert shown.limit(values, np.ones(100, dtype=bool)) == 0.75
-    assert shown.limit(values, np.zeros(100, dtype=bool)) == 0.0
+    assert views.limit(values, np.ones(100, dtype=bool)) == 0.75
+    assert views.limit(values, np.zeros(100, dtype=bool)) == 0.0
 
 
 def test_order_is_by_strength_and_leaves_missing_cells_for_the_end(drawn, explanations, masked_split):
@@ -69,15 +72,15 @@ def test_order_is_by_strength_and_leaves_missing_cells_for_the_end(drawn, explan
 def test_order_of_an_unsigned_method_has_its_lowest_scores_last(explanations, masked_split):
     scores = explanations[2].values - 0.5
     lowered = type(explanations[2])(**{**vars(explanations[2]), "values": scores * masked_split.mask})
-    order = records.order(lowered, masked_split.mask.numpy())
+    order = views.order(lowered, masked_split.mask.numpy())
     first = scores[0].flatten()[masked_split.mask[0].flatten()]
     assert scores[0].flatten()[order[0, 0]] == first.max()
 
 
 def test_outputs_after_removal_are_those_of_a_plain_loop(flat, explanations, masked_split):
     observed, counts = masked_split.mask.numpy(), np.array([0, 1, 5, 60])
-    found = predictions.removal(flat, explanations[1], masked_split.x, observed, counts)
-    order = records.order(explanations[1], observed)
+    found = removal.removal(flat, explanations[1], masked_split.x, observed, counts)
+    order = views.order(explanations[1], observed)
     for series in range(5):
         for state, count in enumerate(counts):
             cells = masked_split.x[series].flatten().clone()
@@ -93,7 +96,7 @@ def test_outputs_after_removal_are_those_of_a_plain_loop(flat, explanations, mas
 def test_removed_cells_take_the_value_of_the_explanations_own_baseline(flat, masked_split):
     explanation = explain(flat, masked_split.x, "integrated_gradients", baseline=torch.full((20, 3), 0.7))
     every = np.ones((5, 20, 3), dtype=bool)
-    found = predictions.removal(flat, explanation, masked_split.x, every, np.array([0, 60]))
+    found = removal.removal(flat, explanation, masked_split.x, every, np.array([0, 60]))
     expected = flat(torch.full((1, 20, 3), 0.7)).softmax(-1).detach()[0]
     np.testing.assert_allclose(found.outputs[:, 1], expected.expand(5, 3), rtol=1e-5)
 
@@ -101,7 +104,7 @@ def test_removed_cells_take_the_value_of_the_explanations_own_baseline(flat, mas
 def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
     """With zeros as baseline, the changes along the slider are what CPD adds up."""
     counts = np.arange(6)
-    found = predictions.removal(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
+    found = removal.removal(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
     change = np.abs(np.diff(found.outputs, axis=1)).sum((1, 2))
     scores = evaluate(flat, explanations[1], metrics=["cpd"], k=5)
     np.testing.assert_allclose(change, scores["cpd"].numpy(), rtol=1e-4)
@@ -110,7 +113,7 @@ def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
 def test_outputs_per_step_are_averaged_over_the_explained_steps():
     x = random_series(2)
     explanation = explain(Running(), x, "integrated_gradients", steps=[4, 5])
-    found = predictions.removal(Running(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
+    found = removal.removal(Running(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
     answer = Running()(x).softmax(-1)
     np.testing.assert_allclose(found.outputs[:, 0], answer[:, 4:6].mean(1), rtol=1e-5)
     picked = answer[:, 4:6].gather(-1, explanation.target[:, 4:6, None]).mean((1, 2))
@@ -123,11 +126,11 @@ def test_steps_follow_class_one_and_the_labels():
     x = random_series(2)
     labels = (x[..., 1] > 0).long()
     explanation = explain(Running(), x, "integrated_gradients", steps=[4, 5])
-    found = predictions.step_outputs(Running()(x).softmax(-1), explanation, Split(x, labels))
+    found = prediction.step_outputs(Running()(x).softmax(-1), explanation, labels)
     np.testing.assert_array_equal(found.values, Running()(x).softmax(-1)[..., 1].numpy())
     np.testing.assert_array_equal(found.labels, labels.bool().numpy())
     assert [np.flatnonzero(row).tolist() for row in found.explained] == [[4, 5], [4, 5]]
-    assert found.name == "probability of class 1"
+    assert found.title == "probability of class 1"
 
 
 def test_steps_of_more_than_two_classes_follow_the_explained_one():
@@ -135,32 +138,32 @@ def test_steps_of_more_than_two_classes_follow_the_explained_one():
     answer = torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0))
     explanation = explain(lambda z: answer[: len(z)] + z.sum(-1, keepdim=True), x, "random", target=2)
     labels = torch.arange(40).view(2, 20) % 4
-    found = predictions.step_outputs(answer, explanation, Split(x, labels))
+    found = prediction.step_outputs(answer, explanation, labels)
     np.testing.assert_array_equal(found.values, answer[..., 2].numpy())
     np.testing.assert_array_equal(found.labels, (labels == 2).numpy())
-    assert found.name == "probability of the explained class"
+    assert found.title == "probability of the explained class"
 
 
 def test_steps_agree_where_the_explained_class_is_what_the_model_says():
     answer = torch.tensor([[[0.7, 0.3], [0.4, 0.6], [0.6, 0.4]]])
     explanation = explain(lambda z: z[:, :, :2] * 0 + answer.log(), random_series(1, 3), "random", target=1)
-    found = predictions.step_outputs(answer, explanation, Split(random_series(1, 3), torch.tensor([[0, 1, 1]])))
+    found = prediction.step_outputs(answer, explanation, torch.tensor([[0, 1, 1]]))
     assert found.alarm
     assert found.agrees.tolist() == [[False, True, False]]
 
 
 def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations):
     other = torch.ones(5, 20, 3, dtype=torch.bool)
-    np.testing.assert_array_equal(records.seen(explanations[0], other), explanations[0].mask.numpy())
+    np.testing.assert_array_equal(views.observed(explanations[0], other), explanations[0].mask.numpy())
     bare = type(explanations[0])(**{**vars(explanations[0]), "mask": None})
-    np.testing.assert_array_equal(records.seen(bare, ~other), (~other).numpy())
-    assert records.seen(bare, None).all()
+    np.testing.assert_array_equal(views.observed(bare, ~other), (~other).numpy())
+    assert views.observed(bare, None).all()
 
 
 def _verdict(outputs, labels, output="probability"):
     x = random_series(len(labels))
     explanation = explain(lambda z: outputs.log()[: len(z)], x, "random", output=output)
-    return predictions.verdict(outputs.numpy(), explanation, Split(x, labels), per_step=False)
+    return prediction.verdict(outputs.numpy(), explanation, labels, per_step=False)
 
 
 def test_outcomes_of_two_classes_are_about_class_one():
@@ -184,7 +187,7 @@ def test_real_labels_are_values_and_no_classes():
 
 def test_summary_holds_means_and_errors_for_every_class(explanations):
     values, target = explanations[0].values.double().numpy(), explanations[0].target.numpy()
-    groups = summary.summaries({"timing": explanations[0]})["timing"]
+    groups = channels.groups({"timing": explanations[0]})["timing"]
     kinds = [None, *sorted(set(target.tolist()))]
     assert [group.kind for group in groups] == kinds
     for group in groups:
@@ -206,7 +209,7 @@ def test_summary_holds_means_and_errors_for_every_class(explanations):
 
 def test_groups_are_those_of_the_first_method(explanations):
     other = type(explanations[1])(**{**vars(explanations[1]), "target": torch.zeros(5, dtype=torch.int64)})
-    groups = summary.summaries({"timing": explanations[0], "other": other})
+    groups = channels.groups({"timing": explanations[0], "other": other})
     assert [g.count for g in groups["timing"]] == [g.count for g in groups["other"]]
 
 
@@ -243,35 +246,35 @@ def test_packed_bits_and_arrays_read_back():
 
 def test_split_is_found_by_id_whatever_its_order(explanations, masked_split):
     turned = masked_split.take([4, 2, 0, 1, 3])
-    assert torch.equal(selection.aligned(explanations[0], turned).y, masked_split.y)
+    assert torch.equal(views.aligned(explanations[0], turned).y, masked_split.y)
 
 
 def test_explanations_without_ids_belong_to_the_first_series(flat, masked_split):
     plain = explain(flat, masked_split.x[:3], "random")
-    assert torch.equal(selection.aligned(plain, masked_split).y, masked_split.y[:3])
+    assert torch.equal(views.aligned(plain, masked_split).y, masked_split.y[:3])
 
 
 def test_a_split_of_other_series_is_refused(explanations, masked_split):
     other = Split(masked_split.x + 1, masked_split.y, ids=masked_split.ids)
     with pytest.raises(InputError, match="not in split"):
-        selection.aligned(explanations[0], other)
+        views.aligned(explanations[0], other)
 
 
 def test_explanations_of_different_series_are_refused(explanations):
     with pytest.raises(InputError, match=r"same series.*'timing 2'"):
-        shown.labelled([explanations[0], explanations[0][1:]])
+        labels.labelled([explanations[0], explanations[0][1:]])
     with pytest.raises(InputError, match=r"ids 44 … 40 instead of .* ids 40 … 44"):
-        shown.labelled([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
+        labels.labelled([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
 
 
 def test_chosen_series_spread_over_classes_and_sizes(flat):
     x = random_series(60)
     explanation = explain(flat, x, "integrated_gradients", target=torch.tensor([0] * 40 + [1] * 18 + [2] * 2))
-    picked = selection.chosen(explanation, None, 12)
+    picked = views.chosen(explanation, None, 12)
     assert [sum(low <= p < high for p in picked) for low, high in ((0, 40), (40, 58), (58, 60))] == [5, 5, 2]
     size = explanation.values.abs().sum((1, 2))
     assert {int(size[:40].argmin()), int(size[:40].argmax())} <= set(picked)
-    assert selection.chosen(explanation, None, 60) == list(range(60))
+    assert views.chosen(explanation, None, 60) == list(range(60))
 
 
 def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
@@ -284,13 +287,13 @@ def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     made = type(explanations[0])(
         **{**vars(explanations[0]), **per_series, **none, **cells, "ids": torch.zeros(1, dtype=torch.int64)}
     )
-    assert 500 <= selection.most({"a": made, "b": made}) <= 600
+    assert 500 <= views.most({"a": made, "b": made}) <= 600
     exact = type(made)(**{**vars(made), "standard_error": None})
-    assert selection.most({"a": made}) == 769  # 4 bytes for a value, 4 for a score with its error
-    assert selection.most({"a": exact}) == 1025  # 2 for a score without
+    assert views.most({"a": made}) == 769  # 4 bytes for a value, 4 for a score with its error
+    assert views.most({"a": exact}) == 1025  # 2 for a score without
 
 
 @pytest.mark.parametrize("series", [[5], [0, 0], []])
 def test_series_that_do_not_exist_are_refused(explanations, series):
     with pytest.raises(InputError, match="distinct positions in 0 … 4"):
-        selection.chosen(explanations[0], series, 12)
+        views.chosen(explanations[0], series, 12)

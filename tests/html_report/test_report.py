@@ -16,8 +16,8 @@ from tempograd.data import Split
 from tempograd.errors import InputError, TempogradWarning
 from tempograd.explainers import explain
 from tempograd.html_report import report
-from tempograd.html_report.scores import score_table
 from tempograd.metrics import compare, evaluate, summarise
+from tempograd.views.comparison import score_table
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_values_in_the_users_units_take_the_place_of_what_the_model_reads(
     [
         (
             {"raw": torch.zeros(5, 20)},
-            r"raw must be shaped like the explained series, \(5, 20, 3\), got \(5, 20\)",
+            r"raw must have the shape of the explanation, \(5, 20, 3\), got \(5, 20\)",
         ),
         ({"classes": ["a", "b"]}, "one name per output of the model, 3, got 2"),
         ({"units": ["bpm"]}, "units"),

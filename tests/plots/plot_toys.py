@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from tempograd import Explanation
+from tempograd import Explanation, Timing
 
 HOSTILE = ("flow $m^3$", "<b>bold</b>\nname", "$x$ & 50 % \\alpha")
 
@@ -23,6 +23,7 @@ def made(values, **parts) -> Explanation:
         "ids": torch.arange(10, 10 + len(values)),
         "seed": 0,
         "method": "timing",
+        "facts": Timing().facts,
         "parameters": {},
         "fingerprint": "",
     }

@@ -12,8 +12,8 @@ def test_the_middle_series_and_the_limits_of_nine_in_ten():
     """Of three series the second stops after the first look and keeps its error."""
     found = looked_at([[0.4, 0.2, 0.1], [0.05, None, None], [0.8, 0.6, 0.3]], [50, 100, 200])
     record = plots.convergence_record(found)
-    (course,) = record.courses
-    assert (course.method, course.points.tolist(), record.series) == ("timing", [50, 100, 200], 3)
+    ((method, course),) = record.courses.items()
+    assert (method, course.points.tolist(), record.series) == ("timing", [50, 100, 200], 3)
     np.testing.assert_allclose(course.middle, [0.4, 0.2, 0.1], rtol=1e-6)
     np.testing.assert_allclose(course.low, [0.05] * 3, rtol=1e-6)
     np.testing.assert_allclose(course.high, [0.8, 0.6, 0.3], rtol=1e-6)

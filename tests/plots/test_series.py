@@ -9,6 +9,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.views import palette
 
 VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels
 
@@ -119,8 +120,8 @@ def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():
     for d, (_, bars) in enumerate(rows(picture)):
         assert heights(bars) == [VALUES[0][0][d], VALUES[0][1][d]]
     colours = [[colour for _, _, colour in bars_of(bars)] for _, bars in rows(picture)]
-    up, down = plots.style.UP, plots.style.DOWN
-    assert colours == [[plots.style.PALE[up], down], [up, plots.style.PALE[up]]]  # 0 and 0.5 ± 0.6 include 0
+    up, down = palette.UP, palette.DOWN
+    assert colours == [[palette.PALE[up], down], [up, palette.PALE[up]]]  # 0 and 0.5 ± 0.6 include 0
 
 
 def test_missing_cells_are_hatched_and_not_drawn_as_0():

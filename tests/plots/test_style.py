@@ -13,6 +13,7 @@ from plot_toys import made, waves, with_gaps
 import tempograd as tg
 from tempograd import plots
 from tempograd.plots import style
+from tempograd.views import palette
 
 STRANGE = {
     "font.family": "monospace",
@@ -93,12 +94,12 @@ def test_without_matplotlib_the_library_works_and_the_error_says_what_to_install
 
 
 def test_pale_and_full_bars_differ_in_grey():
-    for full, pale in style.PALE.items():
+    for full, pale in palette.PALE.items():
         assert lightness(pale) - lightness(full) > 35
 
 
 def test_up_and_down_differ_without_cones_for_green():
-    up, down = deuteranope(style.UP), deuteranope(style.DOWN)
+    up, down = deuteranope(palette.UP), deuteranope(palette.DOWN)
     assert (up > down).tolist() == [True, True, False]  # yellowish against bluish
     assert np.abs(up - down).max() > 0.2
 

@@ -15,10 +15,11 @@ from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
 from tempograd.metrics.removal import rankings
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
-from tempograd.plots.subject import Floats, position
-from tempograd.shown import Explanations, labelled
+from tempograd.views import labels, palette
+from tempograd.views.labels import Explanations, labelled
+from tempograd.views.series import Floats, position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,7 +166,7 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
             axes = picture.add_subplot(grid[1, place * count : (place + 1) * count])
             for index, each in enumerate(record.methods):
                 curve = each.cumulative if place else each.difference
-                axes.plot(curve, label=wording.method(each.method), linewidth=1.5, **style.method_style(index))
+                axes.plot(curve, label=labels.method(each.method), linewidth=1.5, **style.method_style(index))
                 end = (len(curve) - 1, curve[-1])
                 axes.annotate(number(curve[-1]), end, (3, 0), textcoords="offset points", va="center")
             axes.set_title(text)
@@ -182,13 +183,13 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
 
 
 def _draw_removed(axes: "Axes", each: Removed, span: float) -> None:
-    colour = [style.UP if value >= 0 else style.DOWN for value in each.values]
+    colour = [palette.UP if value >= 0 else palette.DOWN for value in each.values]
     gone = np.isin(np.arange(len(each.values)), each.top)
-    faded = [c if chosen else style.PALE[c] for c, chosen in zip(colour, gone, strict=True)]
+    faded = [c if chosen else palette.PALE[c] for c, chosen in zip(colour, gone, strict=True)]
     draw_bars(axes, np.arange(len(each.values)), each.values, 0.85, faded)
     axes.set_xlim(-1, len(each.values))
-    axes.axhline(0, color=style.MUTED, linewidth=0.5)
+    axes.axhline(0, color=palette.MUTED, linewidth=0.5)
     scale_ticks(axes, -span, span)
-    axes.set_title(f"{wording.method(each.method)}: {len(each.top)} go (dark)")
+    axes.set_title(f"{labels.method(each.method)}: {len(each.top)} go (dark)")
     axes.set_xlabel("cell")
     value_ticks(axes, along="x", most=5)

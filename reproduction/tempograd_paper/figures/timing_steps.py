@@ -13,10 +13,13 @@ from tempograd.engine import Model, Question, WeightedMean, gradients, pieces, q
 from tempograd.errors import InputError, brief
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
-from tempograd.plots.subject import Flags, Floats, chosen_channels, position, time_names, whole_series
-from tempograd.shown import channel_names, completed, plain
+from tempograd.views import labels, palette
+from tempograd.views.channels import chosen_channels
+from tempograd.views.labels import channel_names, time_names
+from tempograd.views.prediction import completed
+from tempograd.views.series import Flags, Floats, plain, position, whole_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -221,15 +224,18 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
         grid[1, 1].set_title("③ gradient there")
         for axes in grid[1, 1:]:
             time_axis(axes, record.times, None)
-        text = f"How TIMING explains  ·  series {wording.name(str(record.id))}, {wording.name(record.channel)}"
+        text = f"How TIMING explains  ·  series {labels.name(str(record.id))}, {labels.name(record.channel)}"
         heading(picture, text if title is None else title)
         return picture
 
 
 def _draw_start(axes: "Axes", record: TimingStepsRecord) -> None:
-    axes.plot(np.where(record.observed, record.x, np.nan), color=style.INK, linewidth=1)
+    axes.plot(np.where(record.observed, record.x, np.nan), color=palette.INK, linewidth=1)
     axes.plot(
-        np.where(record.observed, record.baseline, np.nan), color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2))
+        np.where(record.observed, record.baseline, np.nan),
+        color=palette.MUTED,
+        linewidth=0.9,
+        linestyle=(0, (2, 2)),
     )
     axes.set_title("① series, and baseline (dotted)")
     value_ticks(axes)
@@ -238,7 +244,7 @@ def _draw_start(axes: "Axes", record: TimingStepsRecord) -> None:
 
 def _draw_point(axes: "Axes", record: TimingStepsRecord, place: int, limits: tuple[float, float]) -> None:
     _shade(axes, record.held[place])
-    for values, colour in ((record.x, style.FRAME), (record.z[place], style.INK)):
+    for values, colour in ((record.x, palette.FRAME), (record.z[place], palette.INK)):
         axes.plot(np.where(record.observed, values, np.nan), color=colour, linewidth=1)
     axes.set_ylim(*limits)
     axes.set_xlim(-0.5, len(record.x) - 0.5)
@@ -249,13 +255,13 @@ def _draw_point(axes: "Axes", record: TimingStepsRecord, place: int, limits: tup
 
 def _shade(axes: "Axes", held: Flags) -> None:
     for start, stop in runs(held):
-        axes.axvspan(start - 0.5, stop - 0.5, facecolor=style.FAINT, linewidth=0, zorder=0)
+        axes.axvspan(start - 0.5, stop - 0.5, facecolor=palette.FAINT, linewidth=0, zorder=0)
 
 
 def _draw_bars(axes: "Axes", values: Floats, span: float) -> None:
-    colour = [style.UP if value >= 0 else style.DOWN for value in values]
+    colour = [palette.UP if value >= 0 else palette.DOWN for value in values]
     draw_bars(axes, np.arange(len(values)), values, 0.9 if len(values) <= 120 else 1.0, colour)
-    axes.axhline(0, color=style.MUTED, linewidth=0.5)
+    axes.axhline(0, color=palette.MUTED, linewidth=0.5)
     scale_ticks(axes, -span, span)
     axes.set_xlim(-0.5, len(values) - 0.5)
     axes.set_xticks([])

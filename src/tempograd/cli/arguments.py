@@ -10,8 +10,6 @@ from typing import Any
 from tempograd.errors import brief
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
-
-
 Container = Any  # nor its groups of arguments
 
 
@@ -52,11 +50,10 @@ def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
     import torch
 
-    from tempograd.engine.model import find_device
+    from tempograd.models import find_device
 
-    if name is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return str(find_device(name))
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    return str(find_device(best if name is None else name))
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -130,3 +127,29 @@ def names(text: str) -> list[str]:
     ['cpd', 'cpp']
     """
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+# What the library says in Python's words, in those of the command line.
+
+WORDS = {
+    "output='raw'": "--output raw",
+    "output='probability'": "--output probability",
+    "missing='mask'": "--missing mask",
+    "target= ": "--target ",
+    "pass draws=": "pass --set draws=",
+    "pass trust=True": "pass --trust",
+    "pass force=True": "pass --force",
+}
+
+
+def as_typed(message: str) -> str:
+    """Return a sentence with options instead of arguments.
+
+    Examples
+    --------
+    >>> as_typed("Pass output='raw', and target= for one of them.")
+    'Pass --output raw, and --target for one of them.'
+    """
+    for argument, option in WORDS.items():
+        message = message.replace(argument, option)
+    return message

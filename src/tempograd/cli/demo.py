@@ -4,20 +4,158 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tempograd.cli.arguments import Commands, add_command, add_device, names
-from tempograd.cli.demo_results import Finished, Results, claim_folder
+from tempograd._utils.formatting import table
+from tempograd._utils.progress import Advance, part, progress, say
+from tempograd._utils.signals import uninterrupted
+from tempograd.cli.arguments import Commands, add_command, add_device, device, names
 from tempograd.cli.outputs import add_force
+from tempograd.errors import InputError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
-    from tempograd._utils.progress import Advance
+    from torch import Tensor
+
     from tempograd.data import Dataset, Split
     from tempograd.explanation import Explanation
     from tempograd.models import Classifier
+    from tempograd.views.removal import Removal
+
+
+# What the demo has finished so far: explanations, scores, and the files that hold them.
+
+SHOWN = ("timing", "random", "integrated_gradients", "occlusion", "extremal_mask")  # as maps in the report
+PICTURES = ("series.png", "removal.png", "cost.png")
+GAP = "CPD minus TIMING's, 95 % interval"  # the last column of the table
+
+
+def claim_folder(folder: Path, *, force: bool) -> None:
+    """Make the folder, and make sure that nobody else's files lie where the demo's will."""
+    from tempograd._utils.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable
+
+    picture = Kind("picture", lambda path: "Software\0tempograd" in start(path))
+    files = {
+        "model.safetensors": MODEL,
+        "timing.safetensors": EXPLANATION,
+        "report.html": REPORT,
+        "table.md": Kind("table", lambda path: GAP in start(path).partition("\n")[0]),
+    } | dict.fromkeys(PICTURES, picture)
+    for name, kind in files.items():
+        check_output(writable(folder) / name, kind, force=force)
+
+
+class Finished(NamedTuple):
+    """One method: its explanation, its scores, and the seconds that it took."""
+
+    explanation: "Explanation"
+    scores: "dict[str, Tensor]"
+    seconds: float
+
+
+@dataclass
+class Results:
+    """The methods that are done, each in all files or in none."""
+
+    out: Path
+    split: "Split"
+    force: bool = False
+    model: "Classifier" = field(init=False)
+    done: dict[str, Finished] = field(default_factory=dict)
+    removals: "dict[str, Removal]" = field(default_factory=dict)
+
+    @property
+    def report(self) -> Path:
+        return self.out / "report.html"
+
+    def join(self, method: str, finished: Finished) -> None:
+        """Add a method and write the files anew; an interruption waits until they are whole."""
+        from tempograd._utils.io import write_atomically
+        from tempograd.html_report import report
+        from tempograd.models import save_model
+
+        with uninterrupted():
+            if not self.done:
+                for name in PICTURES:  # of an earlier run
+                    (self.out / name).unlink(missing_ok=True)
+                save_model(self.model, self.out / "model.safetensors", force=self.force)
+                finished.explanation.save(self.out / f"{method}.safetensors", force=self.force)
+            self.done[method] = finished
+            report(
+                self.report,
+                self.model,
+                self.shown,
+                self.split,
+                scores=self.padded_scores,
+                removals=self.removals,
+                force=self.force,
+            )
+            text = self.table
+            write_atomically(self.out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+    @property
+    def shown(self) -> "dict[str, Explanation]":
+        """Return the explanations that are drawn as maps."""
+        return {method: finished.explanation for method, finished in self.done.items() if method in SHOWN}
+
+    @property
+    def padded_scores(self) -> "dict[str, dict[str, Tensor]]":
+        """Return one score for each series: NaN, not defined, where a method explained fewer of them."""
+        from torch.nn.functional import pad
+
+        missing = {m: len(self.split) - len(finished.explanation.values) for m, finished in self.done.items()}
+        return {
+            m: {name: pad(found, (0, missing[m]), value=float("nan")) for name, found in finished.scores.items()}
+            for m, finished in self.done.items()
+        }
+
+    @property
+    def table(self) -> str:
+        """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
+        from tempograd.cli.evaluate import score_rows
+        from tempograd.views.comparison import score_table
+
+        found = score_table(self.padded_scores)
+        head, *rows = score_rows(found)
+        head[1:1], head[len(head) :] = ["series"], [GAP]
+        for row in rows:
+            method = row[0]
+            row.insert(1, str(len(self.done[method].explanation.values)))
+            gap = found.cells[method, "cpd"].difference  # none of TIMING, which is the first
+            interval = "" if gap is None else f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+            row.append(interval.replace("-", "−"))
+        return table([head, *rows])
+
+    def draw(self) -> None:
+        """Write pictures for those who would rather look."""
+        from tempograd import plots
+        from tempograd.metrics import summarise
+
+        rows = []
+        for method, finished in self.done.items():
+            cpd, each = summarise(finished.scores["cpd"]), finished.seconds / len(finished.explanation.values)
+            rows.append((method, each, cpd.mean, cpd.standard_error))
+        timing, split = self.done["timing"].explanation, self.split
+        pictures = (
+            plots.series(timing, 0, model=self.model, y=split.y, truth=split.truth),
+            plots.removal(self.model, self.shown),
+            plots.cost(rows),
+        )
+        for name, picture in zip(PICTURES, pictures, strict=True):
+            picture.savefig(self.out / name, dpi=160, metadata={"Software": "tempograd"})  # see claim_folder
+
+    def left_by_interruption(self, wanted: list[str]) -> str:
+        """Say in one line what is there and what is missing."""
+        if not self.done:
+            return f"before the first method was done: {self.out} has nothing of this run."
+        missing = [method for method in wanted if method not in self.done] or ["some of the pictures"]
+        return (
+            f"{self.report} and table.md beside it are whole with {', '.join(self.done)}; "
+            f"missing: {', '.join(missing)}."
+        )
 
 
 class Setting(NamedTuple):
@@ -76,8 +214,6 @@ def add_demo(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils import validation
-    from tempograd._utils.progress import progress
-    from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
 
     start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
@@ -85,7 +221,9 @@ def run(args: argparse.Namespace) -> None:
     if args.epochs is not None:
         validation.whole(args.epochs, "--epochs", 1)
     data = load_dataset("state")
-    split = _first(data.test, args.series)
+    if not 2 <= args.series <= len(data.test):
+        raise InputError(f"--series must lie between 2 and {len(data.test)}, got {args.series}.")
+    split = data.test.take(slice(args.series))
     claim_folder(args.out, force=args.force)
     whole = TRAINING_COST + PICTURES_COST + sum(METHODS[method].cost for method in methods)
     with progress(whole, "demo") as advance:
@@ -96,11 +234,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _work(
-    data: "Dataset", split: "Split", methods: list[str], args: argparse.Namespace, advance: "Advance"
+    data: "Dataset", split: "Split", methods: list[str], args: argparse.Namespace, advance: Advance
 ) -> Results:
     """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
-    from tempograd._utils.progress import part
-
     results = Results(args.out, split, args.force)
     try:
         with part(advance, TRAINING_COST, "train"):
@@ -109,23 +245,16 @@ def _work(
             with part(advance, METHODS[method].cost, method):
                 _add(results, method, data, args.seed)
         with part(advance, PICTURES_COST, "pictures"):
-            _draw(results)
+            try:
+                results.draw()
+            except MissingExtraError as error:  # pictures need an extra, so the demo goes on without
+                say(f"\nNo pictures: {error}")
     except KeyboardInterrupt as stop:
         raise type(stop)(results.left_by_interruption(methods)) from None
     return results
 
 
-def _first(split: "Split", count: int) -> "Split":
-    from tempograd.errors import InputError
-
-    if not 2 <= count <= len(split):
-        raise InputError(f"--series must lie between 2 and {len(split)}, got {count}.")
-    return split.take(slice(count))
-
-
 def _wanted(chosen: list[str] | None) -> list[str]:
-    from tempograd.errors import UnknownNameError
-
     for method in chosen or ():
         if method not in METHODS:
             raise UnknownNameError("explainer", method, METHODS)
@@ -133,7 +262,6 @@ def _wanted(chosen: list[str] | None) -> list[str]:
 
 
 def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
-    from tempograd._utils.progress import say
     from tempograd.models import accuracy, train
 
     _, steps, channels = data.train.x.shape
@@ -148,7 +276,6 @@ def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
 
 def _add(results: Results, method: str, data: "Dataset", seed: int) -> None:
     """Explain and score with one method, and let it join report and table."""
-    from tempograd._utils.progress import say
     from tempograd.metrics import evaluate
 
     split = results.split.take(slice(METHODS[method].most))
@@ -173,17 +300,6 @@ def _explain(model: "Classifier", data: "Dataset", split: "Split", method: str, 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DeepLift.caveat)
         return explain(model, split.x, method, **options)
-
-
-def _draw(results: Results) -> None:
-    """Draw; pictures need an extra, so the demo goes on without."""
-    from tempograd._utils.progress import say
-    from tempograd.errors import MissingExtraError
-
-    try:
-        results.draw()
-    except MissingExtraError as error:
-        say(f"\nNo pictures: {error}")
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

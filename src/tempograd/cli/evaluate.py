@@ -6,16 +6,14 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tempograd._utils.formatting import alike, table, with_error
 from tempograd.cli.arguments import Commands, add_command, add_json, amount, names
-from tempograd.cli.model import FORMS, add_model, read_model
-from tempograd.cli.series import FILES, add_files, read
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, load, read, read_model
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from tempograd.metrics import Difference, Summary
+    from tempograd.views.comparison import Cell, MetricScores, ScoreTable
 
-    from tempograd.metrics import Difference
-
-Scores = dict[str, dict[str, "Tensor"]]
 USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
 NOTES = FORMS + FILES + "\n"
 EXAMPLES = (
@@ -45,89 +43,100 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from tempograd._utils.formatting import table
-    from tempograd.cli.cautions import warn_of_another_zero
-    from tempograd.cli.scores import difference_rows, score_rows, verdicts
-    from tempograd.cli.stored import load
+    from tempograd.cli.summary import warn_of_another_zero
     from tempograd.explanation.diagnostics import poor
     from tempograd.explanation.messages import sentence
-    from tempograd.html_report.selection import aligned
-    from tempograd.metrics import compare, evaluate
+    from tempograd.metrics import evaluate
+    from tempograd.views.comparison import score_table
+    from tempograd.views.series import aligned
 
     named = load(args.explanations)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read(args.data, args))
+    x, truth = (None, None) if split is None else (split.x, split.truth)
     if args.substitute == "zero":
-        warn_of_another_zero(named, None if split is None else split.x)
-    scores: Scores = {
-        label: evaluate(
-            model,
-            explanation,
-            None if split is None else split.x,
-            metrics=args.metrics,
-            substitute=args.substitute,
-            k=args.k,
-            truth=None if split is None else split.truth,
-        )
-        for label, explanation in named.items()
-    }
-    base, *others = scores
-    gaps = {
-        label: {metric: compare(scores[label][metric], scores[base][metric]) for metric in scores[base]}
-        for label in others
-    }
+        warn_of_another_zero(named, x)
+    options = {"metrics": args.metrics, "substitute": args.substitute, "k": args.k, "truth": truth}
+    scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
+    found = score_table(scores)
     if args.json:
         about = [
-            {"file": str(path), "verdict": sentence(found, option="explain --set ")}
-            for path, found in zip(args.explanations, named.values(), strict=True)
+            {"name": label, "file": str(path), "verdict": sentence(explanation, option="explain --set ")}
+            for path, (label, explanation) in zip(args.explanations, named.items(), strict=True)
         ]
-        print(json.dumps(_plain(scores, gaps, about, first.ids.tolist()), indent=2, ensure_ascii=False))
+        print(json.dumps(_plain(found, scores, about, first.ids.tolist()), indent=2, ensure_ascii=False))
         return
-    print(table(score_rows(scores)))
+    print(table(score_rows(found)))
     for label, explanation in named.items():
         if poor(explanation):
             print(f"\n{label} is {sentence(explanation, option='explain --set ')}")
-    if gaps:
+    if len(found.methods) > 1:
+        base, *others = found.methods
         print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
-        print(table(difference_rows(gaps, base)))
-        print("", *verdicts(gaps, base), sep="\n")
+        rows = [[label, *(_interval(found.cells[label, metric]) for metric in found.metrics)] for label in others]
+        print(table([[f"minus {base}", *(metric.upper() for metric in found.metrics)], *rows]))
+        print("", *(_decision(found, label) for label in others), sep="\n")
+
+
+def score_rows(found: "ScoreTable") -> list[list[str]]:
+    """Return a head and one row per method: mean ± standard error of every metric."""
+    body = []
+    for method in found.methods:
+        summaries = [found.cells[method, metric].summary for metric in found.metrics]
+        body.append([method, *(with_error(s.mean, s.standard_error) for s in summaries)])
+    return [["method", *found.heads], *body]
+
+
+def _decision(found: "ScoreTable", method: str) -> str:
+    """Say whether the first metric tells a method and the first one apart, and which is better."""
+    base, metric = found.methods[0], found.metrics[0]
+    gap = _difference(found.cells[method, metric])
+    if not (gap.low > 0 or gap.high < 0):
+        return (
+            f"{base} and {method}: these series do not tell them apart by {metric.upper()} (the interval holds 0)."
+        )
+    wins = (gap.mean > 0) == found.higher_is_better[0]
+    better, worse = (method, base) if wins else (base, method)
+    return f"{better} is better than {worse} by {metric.upper()}."
+
+
+def _difference(cell: "Cell") -> "Difference":
+    assert cell.difference is not None  # noqa: S101  # only the first method has none
+    return cell.difference
+
+
+def _interval(cell: "Cell") -> str:
+    gap = _difference(cell)
+    values = (gap.mean, gap.low, gap.high)
+    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
+    return f"{signed[0]} [{signed[1]}, {signed[2]}]"
 
 
 def _plain(
-    scores: Scores, gaps: "dict[str, dict[str, Difference]]", about: list[dict[str, str]], ids: list[int]
+    found: "ScoreTable", scores: "MetricScores", about: list[dict[str, Any]], ids: list[int]
 ) -> dict[str, Any]:
     """Return everything as JSON values; what is not defined or not finite is null."""
-    from tempograd.metrics import summarise
-
-    entries = []
-    for facts, (label, found) in zip(about, scores.items(), strict=True):
-        metrics = {}
-        for name, values in found.items():
-            summary = summarise(values)
-            metrics[name] = {
-                "mean": _finite(summary.mean),
-                "standard_error": _finite(summary.standard_error),
-                "count": summary.count,
-                "scores": [_finite(value) for value in values.tolist()],
-            }
-        entries.append({"name": label, **facts, "metrics": metrics})
-    base = next(iter(scores))
+    base, *others = found.methods
+    for entry in about:
+        method = entry["name"]
+        entry["metrics"] = {
+            metric: _finite(found.cells[method, metric].summary) | {"scores": list(map(_number, values.tolist()))}
+            for metric, values in scores[method].items()
+        }
     differences = [
-        {"name": label, "minus": base, "metrics": {name: _gap(gap) for name, gap in found.items()}}
-        for label, found in gaps.items()
+        {
+            "name": method,
+            "minus": base,
+            "metrics": {metric: _finite(_difference(found.cells[method, metric])) for metric in found.metrics},
+        }
+        for method in others
     ]
-    return {"ids": ids, "explanations": entries, "differences": differences}
+    return {"ids": ids, "explanations": about, "differences": differences}
 
 
-def _gap(gap: "Difference") -> dict[str, Any]:
-    return {
-        "mean": _finite(gap.mean),
-        "standard_error": _finite(gap.standard_error),
-        "low": _finite(gap.low),
-        "high": _finite(gap.high),
-        "count": gap.count,
-    }
+def _finite(record: "Summary | Difference") -> dict[str, Any]:
+    return {name: _number(value) for name, value in vars(record).items()}
 
 
-def _finite(value: float) -> float | None:
+def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tempograd.cli.arguments import Commands, add_command, add_json, setting, steps
-from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, read, read_model
 from tempograd.cli.outputs import add_force, claim
-from tempograd.cli.series import FILES, add_files, read
+from tempograd.errors import InputError, TempogradError, warn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,8 +100,7 @@ def _add_method(group: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import EXPLANATION
     from tempograd._utils.validation import whole
-    from tempograd.cli.cautions import compares, warn_of_far_zero, warn_of_fresh_weights
-    from tempograd.cli.summary import show
+    from tempograd.cli.summary import compares, show, warn_of_far_zero, warn_of_fresh_weights
     from tempograd.explainers import explain
 
     _settings(args)  # a mistake there is told before anything is read
@@ -128,8 +127,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return what ``--set`` says, unless another option must say it."""
-    from tempograd.errors import InputError
-
     for name, _ in args.settings:
         if name in RESERVED:
             raise InputError(f"--set {name}= is no setting of a method: pass {RESERVED[name]}.")
@@ -141,8 +138,6 @@ def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
 
     They only tell how good the model is: faults in them are warnings.
     """
-    from tempograd.errors import TempogradError, warn
-
     try:
         return read(args.data, args), False
     except TempogradError as error:
@@ -154,7 +149,6 @@ def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
 def _pool(args: argparse.Namespace) -> "Tensor | None":
     """Return the series that a method learns from: those given, or those of the data set if it must learn."""
     from tempograd.data import DATASETS
-    from tempograd.errors import InputError
     from tempograd.explainers import EXPLAINERS
 
     source = args.train

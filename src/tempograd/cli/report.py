@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tempograd.cli.arguments import Commands, add_command, names
-from tempograd.cli.model import FORMS, add_model, read_model
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, load, read, read_model
 from tempograd.cli.outputs import add_force, claim
-from tempograd.cli.series import FILES, add_files, find, read
+from tempograd.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +45,7 @@ def add_report(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import REPORT
-    from tempograd.cli.cautions import fitting_classes
-    from tempograd.cli.stored import load
+    from tempograd.cli.summary import fitting_classes
     from tempograd.html_report import report
 
     claim(args, REPORT)
@@ -76,12 +75,11 @@ def _measured(
     explanation: "Explanation", found: "Series | None", data: "Dataset | None", args: argparse.Namespace
 ) -> "Tensor | None":
     """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
-    from tempograd.errors import InputError
-    from tempograd.html_report.selection import aligned
+    from tempograd.views.series import aligned
 
     if args.raw is None:
-        split = None if data is None or data.centre is None else aligned(explanation, found)
-        return None if split is None or data is None else data.raw(split)
+        known = found is not None and data is not None and data.centre is not None
+        return data.raw(aligned(explanation, found)) if known else None  # type: ignore[union-attr, arg-type]
     series = read(args.raw, args, labels=False)
     place = {number: row for row, number in enumerate(series.ids.tolist())}
     gone = [number for number in explanation.ids.tolist() if number not in place]

@@ -4,13 +4,13 @@ import argparse
 import json
 from pathlib import Path
 
-from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source, command
+from tempograd.cli.arguments import Commands, add_command, add_device, add_json, add_source, command, device
 from tempograd.cli.outputs import add_force, claim
 
 EXAMPLES = (
     "state --out model.safetensors",
     "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
-    "wafer --model cnn --root DATA --recipe published --json",
+    "switch_feature --model cnn --epochs 5 --json",
 )
 
 
@@ -27,7 +27,7 @@ def add_train(commands: Commands) -> None:
     add_json(parser)
     group = parser.add_argument_group("training")
     group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
-    group.add_argument("--recipe", default="default", metavar="NAME", help="default or published")
+    group.add_argument("--recipe", default="default", metavar="NAME", help="see tempograd.models.RECIPES")
     group.add_argument("--epochs", type=int, help="at most this many passes over the series")
     group.add_argument("--seed", type=int, default=0, help="(default: 0)")
     add_device(group)
@@ -37,7 +37,6 @@ def add_train(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from tempograd._utils.io import MODEL
-    from tempograd.cli.arguments import device
     from tempograd.data import load_dataset
     from tempograd.models import accuracy, save_model, train
 

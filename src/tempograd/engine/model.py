@@ -21,8 +21,8 @@ from torch.nn.parameter import is_lazy
 
 from tempograd._utils import validation
 from tempograd.errors import InputError, ModelError
+from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those who look for it here
 
-Model = Callable[[Tensor], Tensor]
 Restore = Callable[[], object]  # puts something back
 DEEP = 6  # function in function in container …
 MANY = 2000  # objects looked at, so that a function that holds a data set costs nothing

@@ -13,6 +13,7 @@ from tempograd._utils import validation
 from tempograd.engine.batching import Chunks, out_of_memory
 from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
 from tempograd.errors import InputError, ModelError, TempogradError, brief
+from tempograd.typing import Target as Target  # noqa: PLC0414  # also for those who look for it here
 
 WHOLE = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -67,7 +68,6 @@ def _fault(answer: Tensor, rows: int, who: str) -> str:
 # What a model says: its output as probabilities or as it is, and the score that is explained.
 
 OUTPUTS = ("probability", "raw")
-Target = Tensor | Callable[[Tensor], Tensor]
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"

@@ -9,20 +9,21 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from torch import Tensor
-
 from tempograd._utils import validation
 from tempograd._utils.io import REPORT, check_output, write_atomically
 from tempograd.data import Split
-from tempograd.engine import Model
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, warn_of_another_model
-from tempograd.html_report import selection, text
+from tempograd.html_report import text
 from tempograd.html_report.content import collect, packed
-from tempograd.html_report.predictions import Removal
-from tempograd.html_report.scores import Scores, compute_scores, score_table
-from tempograd.shown import Explanations, check_classes, completed, labelled
+from tempograd.typing import Model
 from tempograd.version import __version__
+from tempograd.views import palette
+from tempograd.views.comparison import MetricScores, compute_scores, score_table
+from tempograd.views.labels import Explanations, check_classes, labelled
+from tempograd.views.prediction import completed
+from tempograd.views.removal import Removal
+from tempograd.views.series import aligned, cells_like, chosen, kept, most
 
 SCRIPTS = (  # one scope, in this order
     *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
@@ -37,7 +38,7 @@ def report(
     split: Split | None = None,
     *,
     series: Sequence[int] | None = None,
-    scores: Scores | None = None,
+    scores: MetricScores | None = None,
     raw: Any = None,
     units: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
@@ -83,16 +84,19 @@ def report(
     named = labelled(explanations)
     first = next(iter(named.values()))
     _check(model, first, split, scores, title, removals)
-    split = selection.aligned(first, split)
-    x = selection.values(named, split)
+    split = None if split is None else aligned(first, split)
+    x = kept(named.values())
+    if x is None and split is None:
+        raise InputError("The explanations were saved without their series: pass split=.")
+    x = split.x if x is None else x  # type: ignore[union-attr]  # not both are None
     if model is not None:
         named = {label: completed(found, model, x) for label, found in named.items()}
         first = next(iter(named.values()))
     check_classes(first, classes)
-    shown = selection.chosen(first, series, selection.most(named))
+    shown = chosen(first, series, most(named))
     notice = "" if model is None else _notice(model, named)
     if scores is None:
-        scores = {} if model is None else compute_scores(model, named, x, split)
+        scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
     content = collect(
         model,
@@ -101,7 +105,7 @@ def report(
         split,
         shown,
         scores,
-        _like(raw, x),
+        None if raw is None else cells_like(raw, first, "raw"),
         validation.names(units, x.shape[2], "units"),
         None if classes is None else tuple(map(str, classes)),
         removals,
@@ -133,25 +137,15 @@ def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, 
         raise InputError("title must be a text, got None: leave it out for the usual one.")
 
 
-def _like(raw: Any, x: Tensor) -> Tensor | None:
-    if raw is None:
-        return None
-    values = validation.as_tensor(raw, "raw")
-    if values.shape != x.shape:
-        raise InputError(
-            f"raw must be shaped like the explained series, {tuple(x.shape)}, got {tuple(values.shape)}."
-        )
-    return values
-
-
 def _page(**parts: str) -> str:
     """Fill the template; the policy allows exactly the script that is written into it, and no address."""
     here = files("tempograd.html_report")
     script = "".join(_read(here / "scripts" / f"{name}.js") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
+    colours = "; ".join(f"--{name}: {colour}" for name, colour in palette.variables().items())
     return Template(_read(here / "page.html")).substitute(
         parts,
-        style=_read(here / "style.css"),
+        style=f":root {{ {colours} }}\n{_read(here / 'style.css')}",
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         version=escape(__version__),

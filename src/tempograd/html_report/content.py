@@ -1,38 +1,124 @@
-"""Everything that the page's script needs, as one packed text."""
+"""Everything that the page's script needs, as one packed text: arrays and a header, which a browser unpacks.
 
+The layout, before gzip and base64: four bytes with the length of the header (little-endian), the header as JSON,
+padded so that what follows starts at a multiple of eight, and the arrays, each at a multiple of eight.
+Scores are only looked at, so they are stored in 16 bits: a score as a multiple of 1/32767 of the largest of its
+series, the half-width of an interval on a logarithmic scale with steps of 0.03 %. Tables are exact.
+"""
+
+import base64
+import gzip
+import json
+import struct
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.data import Split
-from tempograd.engine import Model
 from tempograd.explanation import Explanation
-from tempograd.html_report.certainty import Certainty, certainties, packed_certainty
-from tempograd.html_report.packing import Pack, bits, coded, quantised
-from tempograd.html_report.predictions import Removal, StepOutputs, Verdict, removal, step_outputs, verdict
-from tempograd.html_report.records import STRONGEST, Flags, Floats, Map, Whole, maps, removal_counts, seen
-from tempograd.html_report.scores import Scores
-from tempograd.html_report.summary import Group, summaries
-from tempograd.shown import channel_names, plain, tells_class
+from tempograd.typing import Model
+from tempograd.views import series
+from tempograd.views.channels import Group, groups
+from tempograd.views.comparison import MetricScores
+from tempograd.views.convergence import Certainty
+from tempograd.views.labels import channel_names, tells_class
+from tempograd.views.prediction import POSITIVE, StepOutputs, Verdict, step_outputs, verdict
+from tempograd.views.removal import Removal, removal, removal_counts
+from tempograd.views.series import Flags, Floats, Map, Whole, plain
+
+STRONGEST = 10  # cells in the table beside a picture
+STEPS = 32767
+UNKNOWN = 65535  # the code of an infinite half-width
+DECADES = 9  # below 1e-9 of the largest half-width of a series the error is shown as 0
+TYPES = {"float32", "int16", "uint8", "uint16", "uint32"}
 
 
-@dataclass(frozen=True)
-class Names:
-    """What people call things."""
+class Pack:
+    """Collects arrays; :meth:`text` writes them with the header."""
 
-    channels: tuple[str, ...]
-    units: tuple[str, ...] | None
-    classes: tuple[str, ...]  # one per output; empty where no output has a meaning of its own
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, array: NDArray[Any] | None) -> dict[str, Any] | None:
+        """Keep an array, flags as bits, and return where the browser finds it; None stays None."""
+        if array is None:
+            return None
+        array = bits(array) if array.dtype == np.bool_ else array
+        kind = str(array.dtype)
+        if kind not in TYPES:
+            raise TypeError(f"The page reads {', '.join(sorted(TYPES))}, not {kind}.")
+        raw = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+        place = {"at": self._size, "length": array.size, "type": kind}
+        padded = raw + bytes(-len(raw) % 8)
+        self._parts.append(padded)
+        self._size += len(padded)
+        return place
+
+    def text(self, header: dict[str, Any]) -> str:
+        """Return header and arrays as one base64 text; the same content gives the same text."""
+        head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        head += b" " * (-(len(head) + 4) % 8)
+        return compressed(struct.pack("<I", len(head)) + head + b"".join(self._parts))
+
+
+def compressed(content: bytes) -> str:
+    """Return content as gzip in base64, without a date."""
+    return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()
+
+
+def quantised(values: Floats) -> tuple[NDArray[np.int16], Floats]:
+    """Return scores as whole multiples of a step, and the step of each series.
+
+    Examples
+    --------
+    >>> whole, step = quantised(np.array([[0.5, -1.0]], dtype=np.float32))
+    >>> whole, bool(np.allclose(whole * step[:, None], [[0.5, -1.0]], atol=1 / STEPS))
+    (array([[ 16384, -32767]], dtype=int16), True)
+    """
+    axes = tuple(range(1, values.ndim))
+    step = (np.abs(values).max(axis=axes, initial=0) / STEPS).astype(np.float32)
+    safe = np.where(step > 0, step, 1).reshape(-1, *[1] * len(axes))
+    return np.rint(values / safe).astype(np.int16), step
+
+
+def coded(half: Floats) -> tuple[NDArray[np.uint16], Floats]:
+    """Return half-widths as codes, 0 for none and 65535 for unknown, and the largest of each series.
+
+    A code c between stands for largest · 10^(9 (c - 65534) / 65533).
+
+    Examples
+    --------
+    >>> code, largest = coded(np.array([[2.0, 0.0, np.inf, 0.02]], dtype=np.float32))
+    >>> code[0, :3], largest, round(float(2.0 * 10 ** (9 * (int(code[0, 3]) - 65534) / 65533)), 5)
+    (array([65534,     0, 65535], dtype=uint16), array([2.], dtype=float32), 0.02)
+    """
+    axes = tuple(range(1, half.ndim))
+    known = np.isfinite(half)
+    largest = np.where(known, half, 0).max(axis=axes, initial=0).astype(np.float32)
+    shaped = np.where(largest > 0, largest, 1).reshape(-1, *[1] * len(axes))
+    share = np.where(known & (half > 0), half / shaped, 1).astype(np.float64)
+    code = np.rint(65534 + np.log10(share) * 65533 / DECADES)
+    code = np.where(known & (half > 0), np.clip(code, 0, 65534), 0)
+    return np.where(known, code, UNKNOWN).astype(np.uint16), largest
+
+
+def bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Return flags as bits, the first in the lowest bit of the first byte."""
+    return np.packbits(flags.ravel(), bitorder="little")
 
 
 @dataclass(frozen=True)
 class Content:
     """What the page knows about the shown series, and the summary of all."""
 
-    names: Names
+    channels: tuple[str, ...]
+    units: tuple[str, ...] | None
+    classes: tuple[str, ...]  # one name per output; empty where no output has a meaning of its own
     first: Explanation  # of the shown series
     total: int
     values: Floats  # in the user's units, (series, time, channel)
@@ -44,7 +130,7 @@ class Content:
     steps: StepOutputs | None
     verdict: Verdict
     summary: Mapping[str, tuple[Group, ...]]
-    scores: Scores  # of the shown series
+    scores: MetricScores  # of the shown series
     certainty: Mapping[str, Certainty]
 
 
@@ -54,7 +140,7 @@ def collect(
     x: Tensor,
     split: Split | None,
     rows: Sequence[int],
-    scores: Scores,
+    scores: MetricScores,
     raw: Tensor | None = None,
     units: tuple[str, ...] | None = None,
     classes: tuple[str, ...] | None = None,
@@ -68,31 +154,35 @@ def collect(
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
     part = None if split is None else split.take(index)
-    observed = seen(first, None if part is None else part.mask)
-    drawn = maps(shown, observed)
-    counts = removal_counts(drawn[0].order.shape[1])
+    y = None if part is None else part.y
+    seen = series.observed(first, None if part is None else part.mask)
+    maps = tuple(Map.of(label, explanation, seen) for label, explanation in shown.items())
+    counts = removal_counts(maps[0].order.shape[1])
     removals = {} if removals is None else removals
-    for m in drawn:
-        if model is not None and m.label not in removals:
-            removals[m.label] = removal(model, shown[m.label], x[index], observed, counts)
-    removed = None if model is None else tuple(removals[m.label] for m in drawn)
+    for label, explanation in shown.items():
+        if model is not None and label not in removals:
+            removals[label] = removal(model, explanation, x[index], seen, counts)
+    removed = None if model is None else tuple(removals[label] for label in shown)
     clean = None if removed is None else removed[0].outputs[:, 0]
-    per_step = removed is not None and removed[0].clean_steps is not None
+    per_step = None if removed is None else removed[0].clean_steps
+    positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
     return Content(
-        names=Names(channel_names(first), units, classes or _classes(first, clean)),
+        channels=channel_names(first),
+        units=units,
+        classes=classes or _classes(first, clean),
         first=first,
         total=len(x),
         values=plain((x if raw is None else raw)[index]),
-        observed=observed,
+        observed=seen,
         truth=None if part is None or part.truth is None else part.truth.cpu().numpy(),
-        maps=drawn,
+        maps=maps,
         counts=counts,
         removals=removed,
-        steps=step_outputs(removed[0].clean_steps, first, part, classes) if per_step else None,  # type: ignore[index, arg-type]
-        verdict=verdict(clean, first, part, per_step),
-        summary=summaries(explanations),
+        steps=None if per_step is None else step_outputs(per_step, first, y, positive),
+        verdict=verdict(clean, first, y, per_step=per_step is not None),
+        summary=groups(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
-        certainty=certainties(explanations, shown),
+        certainty={label: Certainty.of(found, shown[label]) for label, found in explanations.items()},
     )
 
 
@@ -113,9 +203,9 @@ def packed(content: Content) -> str:
     header = {
         "time": first.values.shape[1],
         "times": first.times,
-        "channels": content.names.channels,
-        "units": content.names.units,
-        "classes": content.names.classes,
+        "channels": content.channels,
+        "units": content.units,
+        "classes": content.classes,
         "ids": first.ids.tolist(),
         "names": first.names,
         "total": content.total,
@@ -126,9 +216,9 @@ def packed(content: Content) -> str:
         "trueValue": _list(found.true_value),
         "outcome": found.outcome,
         "values": pack.add(content.values),
-        "observed": pack.add(bits(content.observed)),
+        "observed": pack.add(content.observed),
         "observedCount": content.observed.reshape(len(content.observed), -1).sum(1).tolist(),
-        "truth": None if content.truth is None else pack.add(bits(content.truth)),
+        "truth": pack.add(content.truth),
         "counts": content.counts.tolist(),
         "maps": [_map(pack, content, place) for place in range(len(content.maps))],
         "steps": _steps(pack, content),
@@ -158,17 +248,14 @@ def _map(pack: Pack, content: Content, place: int) -> dict[str, Any]:
         "top": _top(pack, drawn),
         "scores": {name: _list(found) for name, found in content.scores.get(drawn.label, {}).items()},
         "removal": None,
-        "certainty": packed_certainty(pack, content.certainty[drawn.label]),
+        "certainty": _certainty(pack, content.certainty[drawn.label]),
     }
     if drawn.half is not None:
         code, largest = coded(drawn.half)
         entry["half"], entry["largest"] = pack.add(code), pack.add(largest)
     if removals is not None:
-        score = removals[place].score
-        entry["removal"] = {
-            "outputs": pack.add(removals[place].outputs),
-            "score": None if score is None else pack.add(score),
-        }
+        removed = removals[place]
+        entry["removal"] = {"outputs": pack.add(removed.outputs), "score": pack.add(removed.score)}
     return entry
 
 
@@ -184,29 +271,36 @@ def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
     return top
 
 
+def _certainty(pack: Pack, found: Certainty) -> dict[str, Any]:
+    entry = {name: getattr(found, name) for name in ("whole", "each", "rough", "goal", "complete")}
+    entry |= {name: pack.add(getattr(found, name)) for name in ("error", "total", "change")}
+    if found.curve is None or found.course is None:
+        return entry | {"curve": None}
+    course = {"points": found.curve.points.tolist(), "each": pack.add(found.course)}
+    parts = {name: getattr(found.curve, name) for name in ("middle", "low", "high")}
+    return entry | {"curve": course | {name: pack.add(part.astype(np.float32)) for name, part in parts.items()}}
+
+
 def _steps(pack: Pack, content: Content) -> dict[str, Any] | None:
     steps, target = content.steps, content.first.target
     if steps is None or target is None:
         return None
-    own = isinstance(content.first.steps, str)  # each value is scored by its effect on its own step
-    predicted = bool((target != target.flatten()[0]).any())  # each step has its own explained class
     return {
-        "name": steps.name,
+        "name": steps.title,
         "values": pack.add(steps.values),
-        "labels": None if steps.labels is None else pack.add(bits(steps.labels)),
-        "explained": pack.add(bits(steps.explained)),
-        "own": own,
-        "predicted": predicted,
+        "labels": pack.add(steps.labels),
+        "explained": pack.add(steps.explained),
+        "own": isinstance(content.first.steps, str),  # each value is scored by its effect on its own step
+        "predicted": bool((target != target.flatten()[0]).any()),  # each step has its own explained class
         "alarm": steps.alarm,
-        "agrees": None if steps.agrees is None else pack.add(bits(steps.agrees)),
+        "agrees": pack.add(steps.agrees),
     }
 
 
 def _summary(pack: Pack, content: Content) -> dict[str, Any]:
-    groups = next(iter(content.summary.values()))
     names = ("push", "push_error", "size", "size_error", "mean", "mean_size")
     return {
-        "groups": [{"kind": group.kind, "count": group.count} for group in groups],
+        "groups": [{"kind": group.kind, "count": group.count} for group in next(iter(content.summary.values()))],
         "maps": [
             [{name: pack.add(getattr(group, name)) for name in names} for group in content.summary[drawn.label]]
             for drawn in content.maps

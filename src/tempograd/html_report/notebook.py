@@ -20,7 +20,7 @@ from tempograd._utils.formatting import alike
 from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
-from tempograd.shown import settings, tells_class
+from tempograd.views.labels import counted, settings, tells_class
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -65,7 +65,7 @@ def show(explanation: Explanation, i: int = 0) -> None:
 def as_html(explanation: Explanation, i: int = 0) -> str:
     """Return what was explained, a picture of series ``i``, its strongest cells and how it was made, as HTML."""
     count, time, depth = explanation.values.shape
-    size = f"{_many(count, 'series')} of {_many(time, 'step', 's')} × {_many(depth, 'channel', 's')}"
+    size = f"{count:,} series of {counted(time, 'step')} × {counted(depth, 'channel')}"
     if explanation.mask is not None and count:
         size += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     parts = [
@@ -100,7 +100,7 @@ def _explained(explanation: Explanation) -> str:
         return f"{called} {counts[0][0]}, {kind}"
     if len(counts) > OUTPUTS:
         return f"{len(counts)} different {'classes' if called == 'class' else 'outputs'}, {kind}"
-    told = ", ".join(f"{called} {each} for {_many(many, 'series')}" for each, many in counts)
+    told = ", ".join(f"{called} {each} for {many:,} series" for each, many in counts)
     return f"{told}, {kind}"
 
 
@@ -195,10 +195,6 @@ def _note(text: str) -> str:
 
 def _method(explanation: Explanation) -> str:
     return explanation.method.replace("_", " ")
-
-
-def _many(count: int, name: str, ending: str = "") -> str:
-    return f"{count:,} {name}{ending if count != 1 else ''}"
 
 
 def _name(names: tuple[str, ...] | None, place: int) -> str:

@@ -8,8 +8,8 @@ from tempograd._utils import validation
 from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import Content
-from tempograd.html_report.scores import Cell, ScoreTable
-from tempograd.shown import settings
+from tempograd.views.comparison import Cell, ScoreTable
+from tempograd.views.labels import counted, settings
 
 MEANING = {
     "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
@@ -20,15 +20,6 @@ MEANING = {
     "aup": "share of true values among those called important, over all thresholds",
     "aur": "share of the true values that are called important, over all thresholds",
 }
-LIMITS = """<h3>What the pictures cannot tell</h3><ul class="limits">
-<li>They explain the model, not the world. A value may move the prediction without causing anything, and a model
-that is wrong is explained just as calmly as one that is right.</li>
-<li>Every effect is relative to a baseline, the value that stands for &ldquo;absent&rdquo;. Another baseline gives
-another picture.</li>
-<li>Intervals are about the random draws of a method, not the choice of the method, nor of the model. Where the
-model is steep, few of the draws carry the effect, and intervals are too narrow.</li>
-<li>Two strong values may act only together. The picture gives each its share and cannot show the bond.</li>
-</ul>"""
 
 BASELINES = {"zero": "zero", "average": "average of each channel over time", "own": "given with the explanation"}
 
@@ -40,13 +31,9 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     methods = ", ".join(label.replace("_", " ") for label in explanations)
     part = "" if shown == count else f"{shown:,} of "
     return escape(
-        f"{part}{_plural(count, 'series', 'series')} of {_plural(time, 'step', 'steps')} and "
-        f"{_plural(depth, 'channel', 'channels')}, explained with {methods}."
+        f"{part}{counted(count, 'series', 'series')} of {counted(time, 'step')} and "
+        f"{counted(depth, 'channel')}, explained with {methods}."
     )
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def legend(content: Content) -> str:
@@ -81,7 +68,7 @@ def legend(content: Content) -> str:
     items = "".join(
         f'<li><span class="key {kind}" aria-hidden="true"></span><span>{said}</span></li>' for kind, said in keys
     )
-    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>{LIMITS}'
+    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>'
 
 
 def _unit(first: Explanation) -> str:
@@ -124,7 +111,7 @@ def _series_question(content: Content) -> str:
 
 
 def _single(content: Content) -> bool:
-    return content.first.output == "raw" and len(content.names.classes) == 1
+    return content.first.output == "raw" and len(content.classes) == 1
 
 
 def _followed(content: Content) -> str:
@@ -132,7 +119,7 @@ def _followed(content: Content) -> str:
     kinds = set() if content.first.target is None else set(content.first.target.flatten().tolist())
     if len(kinds) != 1 or content.first.output != "probability":
         return ""
-    return f"of {escape(content.names.classes[kinds.pop()])}"
+    return f"of {escape(content.classes[kinds.pop()])}"
 
 
 def _baseline(first: Explanation) -> str:
@@ -145,11 +132,7 @@ def score_section(table: ScoreTable | None) -> str:
     """Return the table of scores with what the columns mean."""
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
-    arrows = {True: " ↑", False: " ↓", None: ""}
-    head = "".join(
-        f"<th>{escape(metric.upper())}{arrows[higher]}</th>"
-        for metric, higher in zip(table.metrics, table.higher_is_better, strict=True)
-    )
+    head = "".join(f"<th>{escape(metric)}</th>" for metric in table.heads)
     body = "".join(
         f"<tr><th>{escape(method.replace('_', ' '))}</th>"
         + "".join(_score(method, metric, table.cells[method, metric]) for metric in table.metrics)
@@ -178,7 +161,7 @@ def score_section(table: ScoreTable | None) -> str:
 def _score(method: str, metric: str, cell: Cell) -> str:
     summary, difference = cell.summary, cell.difference
     small = ""
-    if difference is not None:
+    if difference is not None and difference.count > 1:
         sign = "+" if difference.mean > 0 else ""
         mean, low, high = alike(difference.mean, difference.low, difference.high)
         small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"

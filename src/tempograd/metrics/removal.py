@@ -19,6 +19,7 @@ from tempograd.engine import (
     by_class,
     class_count,
     nested,
+    one_logit,
     pick,
     pieces,
     place,
@@ -26,7 +27,6 @@ from tempograd.engine import (
 )
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explanation import Explanation
-from tempograd.shown import explained_class
 
 # What the model said about a few series in each state of their removal, as metrics want to read it.
 
@@ -184,6 +184,16 @@ class Subject:
         return target if steps is None or target.ndim == 2 else target[:, None].expand(steps.shape)
 
 
+def explained_class(explanation: Explanation, columns: int) -> Tensor | None:
+    """Return the target, given with how many columns the model answers.
+
+    Explanations that do not know ``n_outputs`` are of earlier versions, which called a single probability 0: it is
+    that of class 1 of two.
+    """
+    known = explanation.n_outputs is not None or not one_logit(columns, explanation.output)
+    return explanation.target if known or explanation.target is None else explanation.target + 1
+
+
 def given_series(explanation: Explanation, x: Any) -> Tensor | None:
     """Return the explained series: those given, else those kept with the explanation, else None."""
     shape = tuple(explanation.values.shape)
@@ -230,10 +240,13 @@ class Route(NamedTuple):
     descending: bool
     limit: Tensor  # (series,), cells removed in the end
     every: bool
+    stops: Tensor | None = None  # (state,), counts that are looked at, where not all are
 
     @property
     def width(self) -> int:
         """How many states there are, the clean series included."""
+        if self.stops is not None:
+            return len(self.stops)
         return int(self.limit.max()) + 1 if self.every else 2
 
     def counts(self, rows: slice, device: torch.device) -> Tensor:
@@ -241,7 +254,8 @@ class Route(NamedTuple):
         limit = self.limit[rows].to(device)[:, None]
         if not self.every:
             return torch.cat([torch.zeros_like(limit), limit], 1)
-        return torch.minimum(torch.arange(self.width, device=device), limit)
+        stops = torch.arange(self.width) if self.stops is None else self.stops
+        return torch.minimum(stops.to(device), limit)
 
 
 class States(NamedTuple):

@@ -1,5 +1,6 @@
 """Classifiers to explain: the three of the paper, their training, and their files."""
 
+from tempograd.engine.model import find_device
 from tempograd.models.checkpoint import load_classifier, save_model
 from tempograd.models.networks import (
     MODELS,
@@ -22,6 +23,7 @@ __all__ = [
     "TransformerClassifier",
     "accuracy",
     "build",
+    "find_device",
     "load_classifier",
     "load_model",
     "save_model",

@@ -14,17 +14,28 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 =================  ==============================================================================
 """
 
-from tempograd.plots.convergence import (
+from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, draw_cost
+from tempograd.plots.curves import (
     ConvergenceRecord,
+    RemovalRecord,
     convergence,
     convergence_record,
     draw_convergence,
+    draw_removal,
+    removal,
+    removal_record,
 )
-from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, draw_cost
 from tempograd.plots.drivers import DriversRecord, draw_drivers, drivers, drivers_record
-from tempograd.plots.heatmap import HeatmapRecord, draw_heatmap, heatmap, heatmap_record
-from tempograd.plots.methods import MethodsRecord, draw_methods, methods, methods_record
-from tempograd.plots.removal import RemovalRecord, draw_removal, removal, removal_record
+from tempograd.plots.maps import (
+    HeatmapRecord,
+    MethodsRecord,
+    draw_heatmap,
+    draw_methods,
+    heatmap,
+    heatmap_record,
+    methods,
+    methods_record,
+)
 from tempograd.plots.series import SeriesRecord, draw_series, series, series_record
 
 __all__ = [

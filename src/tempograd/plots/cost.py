@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tempograd.errors import InputError
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
-from tempograd.plots.subject import Flags, Floats
+from tempograd.views import labels, palette
+from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def cost(
     Parameters
     ----------
     rows : iterable of (method, cost, mean, error)
-        Costs above 0, of any unit; :func:`cost_rows` takes them from the records of a benchmark.
+        Costs above 0, of any unit.
     cost_label, score_label : str
         What the axes show. Higher scores count as better.
     title : str, optional
@@ -111,14 +112,14 @@ def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
     with style.drawing(6.4, 4.0) as picture:
         axes = picture.subplots()
         frontier = record.best
-        axes.step(record.cost[frontier], record.mean[frontier], where="post", color=style.MUTED, linewidth=0.8)
+        axes.step(record.cost[frontier], record.mean[frontier], where="post", color=palette.MUTED, linewidth=0.8)
         known = np.isfinite(record.error)
         low, high = (record.mean + side * record.error for side in (-1, 1))
-        axes.vlines(record.cost[known], low[known], high[known], color=style.INK, linewidth=0.9)
+        axes.vlines(record.cost[known], low[known], high[known], color=palette.INK, linewidth=0.9)
         for index in range(len(record.methods)):
-            fill = style.INK if frontier[index] else "white"
+            fill = palette.INK if frontier[index] else "white"
             axes.plot(
-                record.cost[index], record.mean[index], "o", markersize=5, color=style.INK, markerfacecolor=fill
+                record.cost[index], record.mean[index], "o", markersize=5, color=palette.INK, markerfacecolor=fill
             )
         axes.set_xscale("log")
         decade_ticks(axes)
@@ -127,7 +128,7 @@ def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
         _label_points(axes, record)
         axes.set_xlabel(record.cost_label)
         axes.set_ylabel(f"{record.score_label} ± standard error")
-        axes.grid(color=style.FAINT, linewidth=0.5)
+        axes.grid(color=palette.FAINT, linewidth=0.5)
         text = "Faithfulness against cost  ·  filled: nothing cheaper is better" if title is None else title
         heading(picture, text)
         return picture
@@ -139,7 +140,7 @@ def _label_points(axes: "Axes", record: CostRecord) -> None:
     heights = spread([(mean - low) / (high - low) for mean in record.mean], 0.048)
     for method, cost_, mean, height in zip(record.methods, record.cost, record.mean, heights, strict=True):
         axes.annotate(
-            wording.method(method),
+            labels.method(method),
             (cost_, mean),
             (1.03, height),
             textcoords="axes fraction",
@@ -147,7 +148,7 @@ def _label_points(axes: "Axes", record: CostRecord) -> None:
             fontsize=7.5,
             arrowprops={
                 "arrowstyle": "-",
-                "color": style.MUTED,
+                "color": palette.MUTED,
                 "linewidth": 0.5,
                 "linestyle": ":",
                 "relpos": (0, 0.5),

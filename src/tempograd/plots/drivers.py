@@ -11,10 +11,12 @@ from torch import Tensor
 from tempograd._utils import stats, validation
 from tempograd.errors import InputError
 from tempograd.explanation.core import Explanation, require
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
-from tempograd.plots.subject import Floats, chosen_channels
-from tempograd.shown import channel_names, check_classes, sizes
+from tempograd.views import labels, palette
+from tempograd.views.channels import Effects, chosen_channels, mean_and_error
+from tempograd.views.labels import channel_names, check_classes
+from tempograd.views.series import Floats
 
 if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
@@ -129,16 +131,15 @@ def drivers_record(
     validation.one_of(by, "by", ("absolute", "signed"))
     check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
-    size = sizes(explanation)[index].cpu().double()
-    values = explanation.values[index].cpu().double() if explanation.signed else size
-    mask = torch.ones_like(values) if explanation.mask is None else explanation.mask[index].cpu().double()
-    count = mask.sum(1)
+    effects = Effects.of(explanation, index)
+    mask = torch.ones_like(effects.size) if explanation.mask is None else explanation.mask[index].cpu()
+    count = mask.double().sum(1)
     share = count if per == "value" else torch.ones_like(count)
-    means = [_mean(part / share) for part in (values.sum(1), size.sum(1))]  # 0 / 0: not observed
+    means = [mean_and_error(part.double().sum(1) / share) for part in effects]  # 0 / 0: not observed
     (signed_mean, signed_error), (size_mean, size_error) = means
     effect = np.nan_to_num(size_mean if by == "absolute" else signed_mean, nan=-np.inf)
     picked = chosen_channels(channels, names, effect, MOST, ordered=True)
-    what = "" if target is None else f"{wording.class_name(target, classes)}, "
+    what = "" if target is None else f"{labels.class_name(target, classes)}, "
     return DriversRecord(
         method=explanation.method,
         text=f"{what}{len(index)} series",
@@ -177,16 +178,6 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     return index
 
 
-def _mean(parts: Tensor) -> tuple[Floats, Floats]:
-    """Mean and standard error of each column; what is not defined (NaN) does not count."""
-    known = ~parts.isnan()
-    count = known.sum(0)
-    mean = parts.nansum(0) / count
-    squares = torch.where(known, (parts - mean) ** 2, 0).sum(0)
-    error = torch.where(count > 1, (squares / (count * (count - 1))).sqrt(), torch.inf)
-    return mean.numpy(), error.numpy()
-
-
 def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
     """Draw the record of channels."""
     depth = len(record.channels)
@@ -195,29 +186,29 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
         left, right = picture.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         size = (record.absolute_mean, record.absolute_error)
         mean, error = (record.signed_mean, record.signed_error) if record.signed else size
-        colour = [style.SIZE if not record.signed else style.UP if m >= 0 else style.DOWN for m in mean]
-        for axes, (length, spread), fill in ((left, (mean, error), colour), (right, size, style.MUTED)):
+        colour = [palette.SIZE if not record.signed else palette.UP if m >= 0 else palette.DOWN for m in mean]
+        for axes, (length, spread), fill in ((left, (mean, error), colour), (right, size, palette.MUTED)):
             axes.barh(place, np.nan_to_num(length), color=fill, height=0.68)
             known = np.isfinite(spread)
             low, high = (length[known] + side * (record.factor * spread)[known] for side in (-1, 1))
-            axes.hlines(place[known], low, high, color=style.INK, linewidth=0.9)
-            axes.axvline(0, color=style.MUTED, linewidth=0.6)
+            axes.hlines(place[known], low, high, color=palette.INK, linewidth=0.9)
+            axes.axvline(0, color=palette.MUTED, linewidth=0.6)
             value_ticks(axes, along="x", most=5)
             axes.tick_params(axis="y", length=0)
             axes.spines["left"].set_visible(False)
         percent = [
-            f"{wording.name(n, 20)}  {p:.0%}".replace("%", " %")
+            f"{labels.name(n, 20)}  {p:.0%}".replace("%", " %")
             for n, p in zip(record.channels, record.present, strict=True)
         ]
         left.set_yticks(
-            place, percent if (record.present < 1).any() else [wording.name(n) for n in record.channels]
+            place, percent if (record.present < 1).any() else [labels.name(n) for n in record.channels]
         )
         left.set_ylim(depth - 0.4, -0.6)
         left.set_title("mean attribution: pushes down ← 0 → pushes up" if record.signed else "mean importance")
         right.set_title("mean size, whatever the sign")
         note = PER[record.per] + "; lines: 95 % intervals over series"
         note += "; %: series with a value" if (record.present < 1).any() else ""
-        picture.supxlabel(note, fontsize=7.5, color=style.MUTED)
-        text = f"What drives predictions  ·  {record.text}  ·  {wording.method(record.method)}"
+        picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
+        text = f"What drives predictions  ·  {record.text}  ·  {labels.method(record.method)}"
         heading(picture, text if title is None else title)
         return picture

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd._utils.formatting import number
-from tempograd.plots import style, wording
-from tempograd.plots.subject import Flags, Floats, Scores
+from tempograd.plots import style
+from tempograd.views import labels, palette
+from tempograd.views.series import Flags, Floats, Scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,9 +65,9 @@ def step_ticks(steps: int, most: int = TICKS) -> list[int]:
 
 def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
     """Name some of the steps."""
-    longest = max(len(wording.name(time)) for time in times)
+    longest = max(len(labels.name(time)) for time in times)
     places = step_ticks(len(times), TICKS if longest <= 6 else 4)
-    axes.set_xticks(places, [wording.name(times[t], 16) for t in places])
+    axes.set_xticks(places, [labels.name(times[t], 16) for t in places])
     axes.set_xlim(-0.5, len(times) - 0.5)
     if label is not None:
         axes.set_xlabel(label)
@@ -106,7 +107,7 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
 
 def heading(picture: "Picture", text: str) -> None:
     """Write the title of a picture."""
-    picture.suptitle(wording.name(text, 100), x=0.012, ha="left", fontweight="bold")
+    picture.suptitle(labels.name(text, 100), x=0.012, ha="left", fontweight="bold")
 
 
 def decade_ticks(axes: "Axes") -> None:
@@ -132,7 +133,7 @@ def hatch_missing(axes: "Axes", observed: Flags) -> None:
     width = max(math.ceil(len(observed) / FINEST), 1)
     groups = [observed[start : start + width].any() for start in range(0, len(observed), width)]
     spans = [(start * width - 0.5, (stop - start) * width) for start, stop in runs(~np.array(groups))]
-    look: dict[str, Any] = {"facecolor": style.MISSING, "edgecolor": style.FRAME, "hatch": style.HATCH}
+    look: dict[str, Any] = {"facecolor": style.PAPER, "edgecolor": palette.MISSING, "hatch": style.HATCH}
     if spans:
         axes.broken_barh(spans, (0, 1), transform=axes.get_xaxis_transform(), linewidth=0, zorder=0.5, **look)
 
@@ -140,8 +141,8 @@ def hatch_missing(axes: "Axes", observed: Flags) -> None:
 def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: float) -> "AxesImage":
     """Draw (time, channel) cells in colour, from ``low`` to 1, channels downwards; hatched: not observed."""
     steps, depth = shades.shape
-    axes.set_facecolor(style.MISSING)
-    axes.patch.set(hatch=style.HATCH, edgecolor=style.FRAME)
+    axes.set_facecolor(style.PAPER)
+    axes.patch.set(hatch=style.HATCH, edgecolor=palette.MISSING)
     shown = np.ma.masked_array(shades, ~observed).T
     box = (-0.5, steps - 0.5, depth - 0.5, -0.5)
     image = axes.imshow(
@@ -161,7 +162,7 @@ def draw_dashes(axes: "Axes", shades: Floats, observed: Flags) -> None:
         for d in range(shades.shape[1])
         for start, stop in runs((shades[:, d] <= -DASHED) & observed[:, d])
     ]
-    for dark, colour in ((True, "white"), (False, style.DOWN)):
+    for dark, colour in ((True, "white"), (False, palette.DOWN)):
         lines = [((start, d), (stop, d)) for start, stop, d, on_dark in dashes if on_dark == dark]
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8))
 
@@ -170,7 +171,7 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
     """Say below heat maps what dashes and hatching mean."""
     parts = ["orange pushes up, blue with a dash pushes down"] * signed + ["hatched: not observed"] * missing
     if parts:
-        picture.supxlabel("; ".join(parts), fontsize=7.5, color=style.MUTED)
+        picture.supxlabel("; ".join(parts), fontsize=7.5, color=palette.MUTED)
 
 
 def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:

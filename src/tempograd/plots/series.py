@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd.engine import Model
 from tempograd.explanation import Explanation
-from tempograd.plots import style, wording
+from tempograd.plots import style
 from tempograd.plots.parts import (
     FINEST,
     draw_bars,
@@ -19,20 +18,22 @@ from tempograd.plots.parts import (
     time_axis,
     value_ticks,
 )
-from tempograd.plots.said import Said, StepOutput, said
-from tempograd.plots.subject import (
+from tempograd.typing import Model
+from tempograd.views import labels, palette
+from tempograd.views.channels import chosen_channels
+from tempograd.views.labels import channel_names, time_names
+from tempograd.views.prediction import Said, StepOutputs, said
+from tempograd.views.series import (
     Flags,
     Floats,
     Scores,
     cells_like,
-    chosen_channels,
     observed,
+    plain,
     position,
     scores,
-    time_names,
     whole_series,
 )
-from tempograd.shown import channel_names, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +141,7 @@ def series_record(
     i = position(explanation, i)
     values, names = whole_series(explanation, x), channel_names(explanation)
     whole = scores(explanation, i)
-    picked = chosen_channels(channels, names, np.abs(whole.values).sum(0), MOST, ordered=False)
+    picked = chosen_channels(channels, names, whole.effect, MOST, ordered=False)
     shown = whole.channels(picked)
     return SeriesRecord(
         id=explanation.called(i),
@@ -149,7 +150,7 @@ def series_record(
         channels=tuple(names[d] for d in picked),
         left_out=len(names) - len(picked),
         x=plain(values[i])[:, picked],
-        observed=observed(explanation, i)[:, picked],
+        observed=observed(explanation)[i][:, picked],
         scores=shown,
         truth=None if truth is None else plain(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
         span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
@@ -179,21 +180,21 @@ def draw_series(record: SeriesRecord, title: str | None = None) -> "Picture":
             row.spines["bottom"].set_visible(False)
             row.yaxis.set_label_coords(-0.45 / (WIDTH - left - 0.15), 0.5)
         time_axis(rows[-1], record.times)
-        heading = wording.name(f"Series {record.id}" if title is None else title, 90)
+        heading = labels.name(f"Series {record.id}" if title is None else title, 90)
         picture.text(0.15 / WIDTH, 1 - 0.16 / height, heading, va="top", fontweight="bold", size=10.5)
-        picture.text(0.15 / WIDTH, 1 - 0.4 / height, _subtitle(record), va="top", color=style.MUTED)
+        picture.text(0.15 / WIDTH, 1 - 0.4 / height, _subtitle(record), va="top", color=palette.MUTED)
         picture.legend(handles=_legend(record), loc="lower center", ncols=5, handlelength=1.4)
         return picture
 
 
 def _left(record: SeriesRecord) -> float:
     """Return the inches that names and numbers take at the left."""
-    names = [wording.name(label) for label in record.channels] + ["probability of"]
+    names = [labels.name(label) for label in record.channels] + ["probability of"]
     return 0.68 + 0.068 * max(len(label) for label in names)
 
 
 def _subtitle(record: SeriesRecord) -> str:
-    parts = [wording.method(record.scores.method), record.said.text]
+    parts = [labels.method(record.scores.method), record.said.text]
     if record.left_out:
         parts.append(f"{len(record.channels)} of {len(record.channels) + record.left_out} channels")
     return "  ·  ".join(parts)
@@ -203,10 +204,10 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
     seen, values = record.observed[:, d], record.x[:, d]
     where = np.flatnonzero(seen)
     hatch_missing(axes, seen)
-    axes.plot(where, values[where], color=style.FRAME, linewidth=0.7)  # joins values across a gap
-    axes.plot(np.where(seen, values, np.nan), color=style.INK, linewidth=0.9)
+    axes.plot(where, values[where], color=palette.FRAME, linewidth=0.7)  # joins values across a gap
+    axes.plot(np.where(seen, values, np.nan), color=palette.INK, linewidth=0.9)
     alone = [start for start, stop in runs(seen) if stop - start == 1]
-    axes.plot(alone, values[alone], ".", color=style.INK, markersize=3.5)
+    axes.plot(alone, values[alone], ".", color=palette.INK, markersize=3.5)
     if len(where):
         value_ticks(axes)
     else:
@@ -215,46 +216,48 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
     if record.truth is not None:
         for start, stop in runs(record.truth[:, d]):
             _mark(axes, start, stop)
-    axes.set_ylabel(wording.name(record.channels[d]), rotation=0, ha="right", va="center", color=style.INK)
+    axes.set_ylabel(labels.name(record.channels[d]), rotation=0, ha="right", va="center", color=palette.INK)
 
 
 def _mark(axes: "Axes", start: int, stop: int) -> None:
     """Draw a thick line over some steps, at the upper edge of the row."""
     across, edge = [start - 0.5, stop - 0.5], [1.05, 1.05]
     where = axes.get_xaxis_transform()
-    axes.plot(across, edge, color=style.INK, linewidth=2.4, clip_on=False, solid_capstyle="butt", transform=where)
+    axes.plot(
+        across, edge, color=palette.TRUTH, linewidth=2.4, clip_on=False, solid_capstyle="butt", transform=where
+    )
 
 
 def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
     shown, seen = record.scores, record.observed[:, d]
     place, width = strongest_of_groups(shown.values[:, d], FINEST)
     values, pale = shown.values[place, d], shown.uncertain[place, d]
-    full = [style.SIZE if not shown.signed else style.UP if value >= 0 else style.DOWN for value in values]
-    colour = [style.PALE[each] if faint else each for each, faint in zip(full, pale, strict=True)]
+    full = [palette.SIZE if not shown.signed else palette.UP if value >= 0 else palette.DOWN for value in values]
+    colour = [palette.PALE[each] if faint else each for each, faint in zip(full, pale, strict=True)]
     hatch_missing(axes, seen)
     draw_bars(axes, place, values, 0.82 if len(values) <= 120 else width, colour)
     if shown.low is not None and shown.high is not None and len(values) <= WHISKERS:
         low, high = shown.low[place, d], shown.high[place, d]
         known = np.isfinite(low) & np.isfinite(high) & seen[place]
-        axes.vlines(place[known], low[known], high[known], color=style.INK, linewidth=0.4)
-    axes.axhline(0, color=style.MUTED, linewidth=0.5)
+        axes.vlines(place[known], low[known], high[known], color=palette.INK, linewidth=0.4)
+    axes.axhline(0, color=palette.MUTED, linewidth=0.5)
     scale_ticks(axes, *record.span, closest=0.3)
     axes.set_ylabel("attribution", rotation=0, ha="right", va="center")
 
 
-def _draw_output(axes: "Axes", steps: StepOutput) -> None:
+def _draw_output(axes: "Axes", steps: StepOutputs) -> None:
     """Draw what the model says at each step, pale where it was not explained, and the label above it."""
-    axes.plot(steps.values, color=style.FRAME, linewidth=0.9)
-    axes.plot(np.where(steps.explained, steps.values, np.nan), color=style.INK, linewidth=0.9)
+    axes.plot(steps.values, color=palette.FRAME, linewidth=0.9)
+    axes.plot(np.where(steps.explained, steps.values, np.nan), color=palette.INK, linewidth=0.9)
     if steps.labels is not None:
         for start, stop in runs(steps.labels):
-            axes.axvspan(start - 0.5, stop - 0.5, facecolor=style.FAINT, linewidth=0)
+            axes.axvspan(start - 0.5, stop - 0.5, facecolor=palette.FAINT, linewidth=0)
     if steps.title.startswith("probability"):
         axes.set_ylim(-0.05, 1.05)
         axes.set_yticks([0, 1], ["0", "1"])
     else:
         value_ticks(axes)
-    axes.set_ylabel(steps.title.replace(" of ", " of\n"), rotation=0, ha="right", va="center", color=style.INK)
+    axes.set_ylabel(steps.title.replace(" of ", " of\n"), rotation=0, ha="right", va="center", color=palette.INK)
 
 
 def _legend(record: SeriesRecord) -> list[Any]:
@@ -262,18 +265,18 @@ def _legend(record: SeriesRecord) -> list[Any]:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     shown = record.scores
-    handles: list[Any] = [Patch(color=style.SIZE, label="importance, without direction")]
+    handles: list[Any] = [Patch(color=palette.SIZE, label="importance, without direction")]
     if shown.signed:
-        handles = [Patch(color=style.UP, label="pushes up"), Patch(color=style.DOWN, label="pushes down")]
+        handles = [Patch(color=palette.UP, label="pushes up"), Patch(color=palette.DOWN, label="pushes down")]
     if (shown.uncertain & record.observed).any():
-        pale = style.PALE[style.UP if shown.signed else style.SIZE]
+        pale = palette.PALE[palette.UP if shown.signed else palette.SIZE]
         handles.append(Patch(color=pale, label="pale: 95 % interval includes 0"))
     if not record.observed.all():
-        hatched = Patch(facecolor=style.MISSING, edgecolor=style.FRAME, hatch=style.HATCH, linewidth=0)
+        hatched = Patch(facecolor=style.PAPER, edgecolor=palette.MISSING, hatch=style.HATCH, linewidth=0)
         hatched.set_label("not observed")
         handles.append(hatched)
     if record.truth is not None:
-        handles.append(Line2D([], [], color=style.INK, linewidth=2.4, label="known to decide the label"))
+        handles.append(Line2D([], [], color=palette.TRUTH, linewidth=2.4, label="known to decide the label"))
     if record.said.steps is not None and record.said.steps.labels is not None:
-        handles.append(Patch(color=style.FAINT, label="true label: that class"))
+        handles.append(Patch(color=palette.FAINT, label="true label: that class"))
     return handles

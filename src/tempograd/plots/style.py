@@ -1,8 +1,4 @@
-"""How every picture looks: colours, fonts, and a figure that keeps to them whatever the user's settings are.
-
-Orange pushes up, blue pushes down, purple has no direction. Hue is never the only sign: bars point up or down, and
-a heat map has a dash in every cell that pushes down, so that a grey print tells as much.
-"""
+"""How every picture looks: colours, fonts, and a figure that keeps to them whatever the user's settings are."""
 
 import warnings
 from collections.abc import Iterator
@@ -10,23 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tempograd.errors import MissingExtraError
+from tempograd.views.palette import FRAME, INK, INPUT, METHODS, MUTED, STOPS
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
     from tempograd.plots.picture import Picture
 
-INK, MUTED, FRAME, FAINT = "#1f2a33", "#5b6875", "#c3cad1", "#e3e7ea"
-UP, DOWN, SIZE = "#b03a05", "#0c5291", "#542788"
-PALE = {UP: "#f3c7a8", DOWN: "#b4d2ea", SIZE: "#d6c8e4"}  # where the sign is not certain
-MISSING, HATCH = "#f3f4f6", "////"
-STOPS = {  # from 0 to the full colour
-    "up": ("#ffffff", "#f9b27c", UP),
-    "down": ("#ffffff", "#84b8df", DOWN),
-    "size": ("#ffffff", "#b79fd0", SIZE),
-}
-INPUT = ("#e6efe6", "#7fae96", "#14463a")
-METHOD_COLOURS = (INK, "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", MUTED)
+PAPER, HATCH = "#f3f4f6", "////"  # below and in the hatching of what was not observed
 METHOD_DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 1.5)),
@@ -113,6 +100,6 @@ def colours(*, signed: bool) -> "Colormap":
 def method_style(index: int) -> dict[str, Any]:
     """Return colour and dashes of the curve of a method; no two of the first eight have the same dashes."""
     return {
-        "color": METHOD_COLOURS[index % len(METHOD_COLOURS)],
+        "color": METHODS[index % len(METHODS)],
         "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)],
     }

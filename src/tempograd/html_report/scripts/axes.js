@@ -63,7 +63,7 @@ const valueBox = (picture, left, right, top, bottom, [low, high], parts) => {
       x2: right,
       y1: rounded(y(v)),
       y2: rounded(y(v)),
-      stroke: v === 0 ? "#9aa5b0" : RULE,
+      stroke: v === 0 ? MUTED : RULE,
     });
     write(picture, left - 6, y(v) + 3.5, tickText(v, places), {
       "text-anchor": "end",

@@ -1,7 +1,7 @@
 // How sure the scores are: the verdict in words, and how the error fell as points were added.
 
 const BAND = "#d3e0ec",
-  GOAL = "#0c5291";
+  GOAL = DOWN;
 
 const share = (v) => {
   if (!Number.isFinite(v)) return "not known";

@@ -88,7 +88,7 @@ const drawValues = (picture, scale, d, top, bottom, gone) => {
     picture.add("path", {
       class: "truth",
       d: boxPath(scale, (t) => bit(data.truth, cell(view.series, t, d)), bottom - 4, bottom + 1),
-      fill: "#000",
+      fill: TRUTH,
     });
   let crosses = "";
   for (let t = scale.from; t <= scale.to; t += 1) {
@@ -133,7 +133,7 @@ const drawScores = (picture, scale, d, top, bottom, range) => {
     x2: scale.right,
     y1: rounded(box.y(0)),
     y2: rounded(box.y(0)),
-    stroke: "#7b8793",
+    stroke: MUTED,
   });
 };
 
@@ -153,7 +153,7 @@ const drawSteps = (picture, scale, top, bottom) => {
     picture.add("path", {
       class: "labels",
       d: boxPath(scale, (t) => bit(data.steps.labels, from + t), top, bottom),
-      fill: "#1c2733",
+      fill: INK,
       opacity: 0.1,
     });
   const some = inZoom((t) => bit(data.steps.explained, from + t)).some((flag) => !flag);
@@ -181,7 +181,7 @@ const drawCursor = (picture, scale) => {
     x2: rounded(scale.centre(view.cursor)),
     y1: 20,
     y2: picture.height - 38,
-    stroke: "#0c5291",
+    stroke: DOWN,
     "stroke-dasharray": "3 3",
   });
 };

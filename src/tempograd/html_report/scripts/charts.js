@@ -1,33 +1,18 @@
 // Pictures as SVG. A frame is one picture; it has panels, and a panel knows what a place in it means.
 
-const INK = "#1c2733",
-  MUTED = "#56636f",
-  RULE = "#e3e7eb",
-  GONE = "#d4d9df";
-const UP = "#c4520a",
-  DOWN = "#1b6ca8",
-  SIZE = "#6a3d9a",
-  TAKEN = "#a1077a";
-const PALE = { [UP]: "#f0cdb5", [DOWN]: "#bad3e6", [SIZE]: "#d5c6e3" };
-const SIGNED = [
-  [12, 82, 145],
-  [120, 176, 220],
-  [255, 255, 255],
-  [247, 160, 96],
-  [176, 58, 5],
-];
-const UNSIGNED = [
-  [255, 255, 255],
-  [173, 145, 202],
-  [84, 39, 136],
-];
-const TEAL = [
-  [9, 38, 74],
-  [42, 150, 160],
-  [250, 250, 205],
-];
-const LINES = ["#1c2733", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#7a5200"];
-const DASHES = ["", "7 4", "2 3", "8 3 2 3", "12 4", "12 3 2 3 2 3"];
+// Colours are variables of the page's style, the same as in the library's pictures.
+const look = getComputedStyle(document.documentElement),
+  colour = (name) => look.getPropertyValue(`--${name}`).trim(),
+  rgb = (hex) => [1, 3, 5].map((place) => Number.parseInt(hex.slice(place, place + 2), 16));
+const INKS = ["ink", "muted", "frame", "faint", "missing", "truth", "removed"],
+  [INK, MUTED, FRAME, RULE, GONE, TRUTH, TAKEN] = INKS.map(colour);
+const [UP, DOWN, SIZE] = ["up", "down", "size"].map(colour);
+const PALE = { [UP]: colour("up-pale"), [DOWN]: colour("down-pale"), [SIZE]: colour("size-pale") };
+const SIGNED = [DOWN, colour("down-half"), "#ffffff", colour("up-half"), UP].map(rgb),
+  UNSIGNED = ["#ffffff", colour("size-half"), SIZE].map(rgb),
+  VALUES = ["low", "middle", "high"].map((name) => rgb(colour(name)));
+const DASHES = ["", "7 4", "2 3", "8 3 2 3", "12 4", "12 3 2 3 2 3", "3 5", "10 3 4 3"],
+  LINES = DASHES.map((_, place) => colour(`method-${place}`));
 
 const shape = (tag, attributes, text) => {
   const item = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -85,7 +70,7 @@ const finish = (picture) => {
   const band = picture.add("rect", {
     y: 0,
     height: picture.height,
-    fill: "#0c5291",
+    fill: DOWN,
     opacity: 0.12,
     visibility: "hidden",
   });

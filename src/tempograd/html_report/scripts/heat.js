@@ -17,7 +17,8 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
   canvas.width = columns;
   canvas.height = rows.length;
   const pen = canvas.getContext("2d"),
-    image = pen.createImageData(columns, rows.length);
+    image = pen.createImageData(columns, rows.length),
+    unseen = rgb(GONE);
   rows.forEach((d, r) => {
     for (let c = 0; c < columns; c += 1) {
       const start = scale.from + Math.floor((c * count) / columns),
@@ -27,7 +28,7 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
         const v = pick(t, d);
         if (v !== null && (best === null || Math.abs(v) > Math.abs(best))) best = v;
       }
-      const colour = best === null ? [212, 217, 223] : blend(stops, (best - low) / (high - low));
+      const colour = best === null ? unseen : blend(stops, (best - low) / (high - low));
       image.data.set([...colour, 255], 4 * (r * columns + c));
     }
   });
@@ -47,7 +48,7 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
     width: scale.right - scale.left,
     height,
     fill: "none",
-    stroke: "#b9c2cc",
+    stroke: FRAME,
   });
 };
 
@@ -62,7 +63,7 @@ const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false)
       height: 9,
       fill: `rgb(${blend(stops, c / (cells - 1))})`,
     });
-  picture.add("rect", { x, y, width, height: 9, fill: "none", stroke: "#b9c2cc" });
+  picture.add("rect", { x, y, width, height: 9, fill: "none", stroke: FRAME });
   write(picture, x, y + 21, (beyond && low < 0 ? "≤ " : "") + number(low), { "font-size": 10.5, fill: MUTED });
   write(picture, x + width, y + 21, (beyond ? "≥ " : "") + number(high), {
     "font-size": 10.5,

@@ -69,7 +69,7 @@ const mapPicture = () => {
     below = beside ? 0 : block;
   rowNames(picture, rows, names, 20, cell);
   if (!beside) rowNames(picture, rows, names, block + 20, cell);
-  panel("Values", left, 0, standardised, valueText, TEAL, -2.5, 2.5, "spreads from the channel's mean", true);
+  panel("Values", left, 0, standardised, valueText, VALUES, -2.5, 2.5, "spreads from the channel's mean", true);
   panel(
     `Scores by ${readable(view.map.label)}`,
     right,

@@ -89,7 +89,7 @@ const removalPicture = () => {
     x2: rounded(x(view.count)),
     y1: top,
     y2: bottom,
-    stroke: "#0c5291",
+    stroke: DOWN,
     "stroke-dasharray": "3 3",
   });
   const near = (px) =>

@@ -53,7 +53,7 @@ const summaryBars = ({ map, part }, order) => {
       x2: rounded(x(v)),
       y1: top,
       y2: bottom,
-      stroke: v === 0 ? "#7b8793" : RULE,
+      stroke: v === 0 ? MUTED : RULE,
     });
     write(picture, x(v), bottom + 15, tickText(v, places), {
       "text-anchor": "middle",
@@ -92,7 +92,7 @@ const summaryBars = ({ map, part }, order) => {
       13,
       part.size[d],
       error(part.size_error, d),
-      map.signed ? "#a3aeb9" : SIZE,
+      map.signed ? MUTED : SIZE,
       `${data.channels[d]}, size of effect`,
     );
     if (map.signed)

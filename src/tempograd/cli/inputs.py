@@ -1,13 +1,55 @@
-"""Series from a data set or from a file, and the arguments that say what its columns are."""
+"""What commands read: a model in any of its forms, series of a data set or a file, explanations."""
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tempograd.cli.arguments import add_source, names
+from tempograd.cli.arguments import add_device, add_source, device, names
+from tempograd.errors import DataError, quote, short_path
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from tempograd.data import Dataset, Series
+    from tempograd.explanation import Explanation
+
+
+# The model that a command explains or evaluates, in any of the forms it comes in.
+
+FORMS = """Models are
+  model.safetensors  by 'tempograd train' or tempograd.save_model
+  module:callable    your own code: an nn.Module, or what returns one when called without arguments; it is
+                     imported from the current folder and run, --weights FILE loads its state_dict
+  model.pt2          by torch.export.save, best exported with a dynamic batch dimension; needs --trust
+  model.pt           TorchScript, by torch.jit.save; needs --trust
+The last two can run code as soon as they are opened: pass --trust for files of people you trust.
+
+"""
+
+
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+    """Add the model, its weights, whether it may run code, and where it computes."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
+    group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
+    group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
+    add_device(group)
+
+
+def read_model(args: argparse.Namespace) -> "nn.Module":
+    """Load the model; code of one's own is looked for in the current folder as well."""
+    from tempograd.models import load_model
+    from tempograd.models.own import is_code
+
+    here = str(Path.cwd())
+    if is_code(args.model) and here not in sys.path:  # else a file beside the data could pass for a library
+        sys.path.insert(0, here)
+    return load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
+
+
+# Series from a data set or from a file, and the arguments that say what its columns are.
 
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
 FILES = """Files of series end in
@@ -66,7 +108,6 @@ def find(
     """Read the same, and return the data set as well where it is one."""
     from tempograd.data import DATASETS, Series, load_dataset, read_series
     from tempograd.data.readers import ENDINGS
-    from tempograd.errors import DataError, quote, short_path
     from tempograd.models.checkpoint import exists
 
     path = Path(source)
@@ -82,3 +123,20 @@ def find(
             f"is no data set ({', '.join(sorted(DATASETS))})."
         )
     return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels), None
+
+
+# Explanations that were written to files.
+
+
+def load(paths: Sequence[Path]) -> "dict[str, Explanation]":
+    """Read explanations of the same series, named by their methods, or by their files where methods repeat."""
+    from tempograd.explanation import Explanation
+    from tempograd.views.labels import labelled
+
+    found = [Explanation.load(path) for path in paths]
+    methods = [explanation.method for explanation in found]
+    stems = [path.stem for path in paths]
+    labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
+    if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
+        return labelled(found)
+    return labelled(dict(zip(labels, found, strict=True)))

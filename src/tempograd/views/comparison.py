@@ -1,4 +1,4 @@
-"""The table of scores: how well each method's explanations stand up to tests."""
+"""The table of scores: how well each method's explanations stand up to tests, and which method is better."""
 
 import math
 from collections.abc import Mapping
@@ -6,17 +6,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tempograd.data import Split
-from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
 from tempograd.metrics.evaluate import measure
+from tempograd.typing import Model
 
+MetricScores = Mapping[str, Mapping[str, Tensor]]  # of each method, by metric, one per series
 REMOVAL = ("cpd", "cpp")
 AGAINST_TRUTH = ("auroc", "auprc")
-
-Scores = Mapping[str, Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Cell:
 
     summary: Summary
     best: bool
-    difference: Difference | None
+    difference: Difference | None  # None for the first
 
 
 @dataclass(frozen=True)
@@ -40,40 +38,47 @@ class ScoreTable:
     higher_is_better: tuple[bool | None, ...]
     cells: Mapping[tuple[str, str], Cell]  # (method, metric)
 
+    @property
+    def heads(self) -> list[str]:
+        """What stands above the columns: each metric with the direction that is better."""
+        arrows = {True: " ↑", False: " ↓", None: ""}
+        pairs = zip(self.metrics, self.higher_is_better, strict=True)
+        return [f"{metric.upper()}{arrows[higher]}" for metric, higher in pairs]
+
 
 def compute_scores(
-    model: Model, explanations: Mapping[str, Explanation], x: Tensor, split: Split | None
+    model: Model, explanations: Mapping[str, Explanation], x: Tensor, truth: Tensor | None
 ) -> dict[str, dict[str, Tensor]]:
     """Score every method by what its strongest cells do to the prediction and, where known, by the truth.
 
-    The report has warned of another model already, once for all methods.
+    It warns of no other model: who asks has done so, once for all methods.
     """
-    truth = None if split is None else split.truth
     metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
     return {
         label: measure(model, explanation, x, metrics, truth=truth) for label, explanation in explanations.items()
     }
 
 
-def score_table(scores: Scores, methods: tuple[str, ...]) -> ScoreTable:
-    """Summarise scores per series: mean, standard error, the best, and paired differences to the first."""
+def score_table(scores: MetricScores, methods: tuple[str, ...] = ()) -> ScoreTable:
+    """Summarise scores per series: mean, standard error, the best, and paired differences to the first.
+
+    ``methods`` must be among them, and the first of these comes first.
+    """
     if set(methods) - set(scores):
         raise InputError(
             f"scores must hold one entry per explanation, {', '.join(methods)}; got {', '.join(scores)}."
         )
-    methods = (methods[0], *(method for method in scores if method != methods[0]))
-    metrics = tuple(scores[methods[0]])
+    first = methods[0] if methods else next(iter(scores))
+    methods = (first, *(method for method in scores if method != first))
+    metrics = tuple(scores[first])
     directions = tuple(METRICS[metric].higher_is_better if metric in METRICS else None for metric in metrics)
     cells: dict[tuple[str, str], Cell] = {}
     for metric, higher in zip(metrics, directions, strict=True):
-        summaries = {method: summarise(scores[method][metric]) for method in methods}
-        best = _best({method: scores[method][metric] for method in methods}, higher)
-        for method in methods:
-            cells[method, metric] = Cell(
-                summary=summaries[method],
-                best=method == best,
-                difference=_difference(scores, method, methods[0], metric),
-            )
+        found = {method: scores[method][metric] for method in methods}
+        best = _best(found, higher)
+        for method, values in found.items():
+            gap = None if method == first else compare(values, found[first])
+            cells[method, metric] = Cell(summarise(values), method == best, gap)
     return ScoreTable(methods, metrics, directions, cells)
 
 
@@ -86,9 +91,3 @@ def _best(scores: Mapping[str, Tensor], higher: bool | None) -> str | None:
     best = (max if higher else min)(known, key=lambda method: known[method])
     gaps = [compare(scores[best], scores[other]) for other in known if other != best]
     return best if all(gap.low > 0 or gap.high < 0 for gap in gaps) else None
-
-
-def _difference(scores: Scores, method: str, first: str, metric: str) -> Difference | None:
-    if method == first or len(scores[method][metric]) < 2:
-        return None
-    return compare(scores[method][metric], scores[first][metric])

@@ -1,0 +1,277 @@
+"""Curves: the prediction as cells are removed, and the error of the scores as points are added."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd._utils import stats
+from tempograd._utils.formatting import percent
+from tempograd.errors import InputError, one_line
+from tempograd.explanation import diagnostics
+from tempograd.metrics import removal_curve, summarise
+from tempograd.plots import style
+from tempograd.plots.parts import heading, value_ticks
+from tempograd.typing import Model
+from tempograd.views import labels, palette
+from tempograd.views.channels import mean_and_error
+from tempograd.views.labels import Explanations, labelled
+from tempograd.views.series import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempograd.plots.picture import Picture
+
+
+# Removal curves: how far the prediction has moved while cells are taken away, strongest or weakest first.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean over the series of the total change so far, after 0 … K removals, with its standard error."""
+
+    method: str
+    mean: Floats  # (K + 1,)
+    error: Floats  # infinite below two series
+
+
+@dataclass(frozen=True)
+class RemovalRecord:
+    """What the picture shows.
+
+    Attributes
+    ----------
+    removed : array of shape (K + 1,)
+        Cells removed.
+    series : int
+        How many series were averaged.
+    cpd, cpp : tuple of Curve
+        One for each method, strongest cells first and weakest cells first. They end at the mean CPD and CPP.
+    """
+
+    removed: NDArray[np.int64]
+    series: int
+    cpd: tuple[Curve, ...]
+    cpp: tuple[Curve, ...]
+
+    @property
+    def factor(self) -> float:
+        """How many standard errors make the 95 % interval of a mean, by Student's t."""
+        return float(stats.quantile(0.95, torch.tensor([float(self.series - 1)])))
+
+
+def removal(
+    model: Model,
+    explanations: Explanations,
+    *,
+    x: Any = None,
+    k: int | float = 0.1,
+    substitute: Any = "zero",
+    chunk: int | None = None,
+    title: str | None = None,
+) -> "Picture":
+    """Draw how the prediction moves while cells are removed one by one, for one or more methods.
+
+    On the left the cells that a method finds strongest go first, and a good method moves the prediction soon: high
+    is good, and the end is the mean CPD. On the right the weakest go first, low is good, and the end is the mean
+    CPP. Bands are 95 % intervals of the mean over series.
+
+    Parameters
+    ----------
+    model : nn.Module or callable
+        The model that was explained.
+    explanations : Explanation, or sequence or mapping of them
+        Of the same series.
+    x, k, substitute, chunk
+        As for :func:`tempograd.evaluate`.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    return draw_removal(removal_record(model, explanations, x=x, k=k, substitute=substitute, chunk=chunk), title)
+
+
+def removal_record(
+    model: Model,
+    explanations: Explanations,
+    *,
+    x: Any = None,
+    k: int | float = 0.1,
+    substitute: Any = "zero",
+    chunk: int | None = None,
+) -> RemovalRecord:
+    r"""Compute what :func:`removal` draws; the arguments are the same.
+
+    After :math:`j` removals a series has changed by :math:`\sum_{k<j} \lVert F(x_k) - F(x_{k+1}) \rVert_1`.
+    A series with fewer cells than others stays where it is once all it has to lose is gone.
+    """
+    named = labelled(explanations)
+    found: dict[bool, list[Curve]] = {True: [], False: []}
+    for label, explanation in named.items():
+        for descending, curves in found.items():
+            change = removal_curve(
+                model, explanation, x, k, substitute, descending=descending, chunk=chunk
+            ).change.cpu()
+            curves.append(_curve(label, change))
+    steps = len(found[True][0].mean)
+    return RemovalRecord(np.arange(steps), len(change), tuple(found[True]), tuple(found[False]))
+
+
+def _curve(label: str, change: Tensor) -> Curve:
+    mean, error = mean_and_error(torch.cat([torch.zeros(len(change), 1), change], 1).double().cumsum(1))
+    end = summarise(change.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
+    mean[-1], error[-1] = end.mean, end.standard_error
+    return Curve(label, mean, error)
+
+
+def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
+    """Draw the record of removal curves."""
+    with style.drawing(7.4, 3.3) as picture:
+        left, right = picture.subplots(1, 2)
+        _draw_curves(left, record, record.cpd)
+        _draw_curves(right, record, record.cpp)
+        left.set_title("strongest cells first: high is good (ends at CPD)")
+        right.set_title("weakest cells first: low is good (ends at CPP)")
+        left.set_ylabel("total change of the prediction")
+        handles, labels = left.get_legend_handles_labels()
+        picture.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), handlelength=2.6)
+        text = f"The prediction as cells are removed  ·  mean of {record.series} series with its 95 % interval"
+        if record.series < 2:
+            text = "The prediction as cells are removed  ·  one series"
+        heading(picture, text if title is None else title)
+        return picture
+
+
+def _draw_curves(axes: "Axes", record: RemovalRecord, curves: tuple[Curve, ...]) -> None:
+    for index, curve in enumerate(curves):
+        look = style.method_style(index)
+        if np.isfinite(curve.error).all():
+            half = record.factor * curve.error
+            band = (curve.mean - half, curve.mean + half)
+            axes.fill_between(record.removed, *band, color=look["color"], alpha=0.15, linewidth=0)
+        axes.plot(record.removed, curve.mean, label=labels.method(curve.method), linewidth=1.4, **look)
+    axes.set_xlabel("cells removed")
+    axes.set_xlim(0, record.removed[-1])
+    axes.set_ylim(bottom=0)
+    value_ticks(axes, most=5)
+    value_ticks(axes, along="x", most=5)
+
+
+# How sure the scores are: their estimated error as points were added.
+
+MOST_TICKS = 9
+
+
+@dataclass(frozen=True)
+class ConvergenceRecord:
+    """What the picture shows.
+
+    Attributes
+    ----------
+    courses : dict of Curve
+        How the error of each method fell: the middle series, and limits that hold nine of ten.
+    goals : tuple of float
+        The relative errors to reach, the smallest first.
+    series : int
+    """
+
+    courses: dict[str, diagnostics.Curve]
+    goals: tuple[float, ...]
+    series: int
+
+
+def convergence(explanations: Explanations, *, title: str | None = None) -> "Picture":
+    """Draw how the estimated error of the scores fell as points were added, for one or more methods or settings.
+
+    Both axes are logarithmic, so that an error that falls with the square root of the points is a straight line.
+    The line is the middle series, the band holds nine of ten, and a series that was good enough and got no more
+    points keeps its error. Dashed: the goal.
+
+    Parameters
+    ----------
+    explanations : Explanation, or sequence or mapping of them
+        Of the same series, each with a look on the way (``curve_points``).
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    return draw_convergence(convergence_record(explanations), title)
+
+
+def convergence_record(explanations: Explanations) -> ConvergenceRecord:
+    """Compute what :func:`convergence` draws; the arguments are the same."""
+    courses = {}
+    for label, explanation in labelled(explanations).items():
+        found = diagnostics.curve(explanation)
+        if found is None:
+            raise InputError(
+                f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "
+                "tolerance=0.05, or with more points."
+            )
+        courses[label] = found
+    goals = sorted({course.goal for course in courses.values()})
+    return ConvergenceRecord(courses, tuple(goals), len(explanation))
+
+
+def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Picture":
+    """Draw the record of errors."""
+    with style.drawing(5.6, 3.4) as picture:
+        axes = picture.subplots()
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        for index, (name, course) in enumerate(record.courses.items()):
+            look = style.method_style(index)
+            if record.series > 1:
+                axes.fill_between(
+                    course.points, course.low, course.high, color=look["color"], alpha=0.15, linewidth=0
+                )
+            look |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
+            axes.plot(course.points, course.middle, **look)
+        for goal in record.goals:
+            axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
+            axes.annotate(
+                f"goal {percent(goal)}",
+                (0, goal),
+                (4, 3),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                fontsize=7.5,
+                color=palette.DOWN,
+            )
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(bottom / 1.25, top * 1.25)
+        _round_ticks(axes, record)
+        axes.set_xlabel("points per series")
+        axes.set_ylabel("estimated error of the scores")
+        axes.grid(color=palette.FAINT, linewidth=0.5)
+        if len(record.courses) > 1:
+            axes.legend(loc="upper right", handlelength=3.2)
+        many = record.series > 1
+        if many:
+            note = "line: the middle series; band: nine of ten"
+            picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
+        about = f"{record.series:,} series" if many else "one series"
+        heading(picture, f"The error as points are added  ·  {about}" if title is None else title)
+        return picture
+
+
+def _round_ticks(axes: "Axes", record: ConvergenceRecord) -> None:
+    """Write the looks, and 1 %, 2 %, 5 %, …; matplotlib's powers of ten would leave one of each."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415  # an extra
+
+    low, high = axes.get_ylim()
+    round_ones = [factor * 10.0**power for power in range(-6, 6) for factor in (1, 2, 5)]
+    looks = sorted({int(points) for course in record.courses.values() for points in course.points})
+    for axis, ticks in ((axes.xaxis, looks), (axes.yaxis, [tick for tick in round_ones if low <= tick <= high])):
+        axis.set_major_locator(FixedLocator(ticks if len(ticks) <= MOST_TICKS else ticks[::3]))
+        axis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))

@@ -1,0 +1,1 @@
+"""What is shown, as plain numbers: computed here once, drawn, packed and printed elsewhere."""

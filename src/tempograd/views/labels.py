@@ -1,0 +1,129 @@
+"""What things are called: explanations by name, methods, channels, steps and classes, in words for people."""
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tempograd.errors import InputError, brief
+from tempograd.explanation.core import Explanation, require
+
+Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+LONGEST = 28  # letters of a name in a picture
+
+
+def labelled(explanations: Explanations) -> dict[str, Explanation]:
+    """Give every explanation a distinct name, by default its method's, and check that they fit together."""
+    if isinstance(explanations, Explanation):
+        explanations = [explanations]
+    if isinstance(explanations, (str, bytes)) or not isinstance(explanations, Iterable):
+        require(explanations)
+    parts = explanations if isinstance(explanations, Mapping) else list(explanations)
+    for part in parts.values() if isinstance(parts, Mapping) else parts:
+        require(part)
+    named = {str(k): v for k, v in parts.items()} if isinstance(parts, Mapping) else _numbered(parts)
+    if not named:
+        raise InputError("There is nothing to show: pass at least one explanation.")
+    first = next(iter(named.values()))
+    for label, other in named.items():
+        if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
+            raise InputError(
+                f"All explanations must be of the same series, but {brief(label)} has shape "
+                f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
+                f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
+            )
+    return named
+
+
+def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
+    named: dict[str, Explanation] = {}
+    for explanation in explanations:
+        label, count = explanation.method, 1
+        while label in named:
+            count += 1
+            label = f"{explanation.method} {count}"
+        named[label] = explanation
+    return named
+
+
+def _range(ids: Tensor) -> str:
+    return f"{int(ids[0])} … {int(ids[-1])}" if len(ids) else "of none"
+
+
+def settings(explanation: Explanation) -> dict[str, Any]:
+    """Return the parameters that made a difference: no empty list, and how to stop only where that was asked."""
+    stops = explanation.parameters.get("tolerance") is not None
+    idle = () if stops else ("tolerance", "max_points", "until")
+    return {name: value for name, value in explanation.parameters.items() if value != [] and name not in idle}
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "step"), counted(1200, "step"), counted(2, "series", "series")
+    ('1 step', '1,200 steps', '2 series')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def name(label: str, longest: int = LONGEST) -> str:
+    r"""Put a name on one line and cut it where it is too long.
+
+    Examples
+    --------
+    >>> name("heart\nrate"), name("a" * 40, 6)
+    ('heart rate', 'aaaaa…')
+    """
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in label).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def method(label: str) -> str:
+    """Write the name of a method without underscores."""
+    return name(label.replace("_", " "))
+
+
+def channel_names(explanation: Explanation) -> tuple[str, ...]:
+    """Return the channels' names, or their numbers."""
+    return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
+
+
+def time_names(explanation: Explanation) -> tuple[str, ...]:
+    """Return the steps' names, or their numbers."""
+    return explanation.times or tuple(str(t) for t in range(explanation.values.shape[1]))
+
+
+def class_name(index: int, classes: Sequence[str] | None) -> str:
+    """Call a class by its name, or by its number where it has none.
+
+    Examples
+    --------
+    >>> class_name(1, ("survived", "died")), class_name(1, None)
+    ('“died”', 'class 1')
+    """
+    if classes is None or index >= len(classes):
+        return f"class {index}"
+    return f"“{name(str(classes[index]))}”"
+
+
+def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:
+    """Refuse another number of names than there are outputs, where that number is known."""
+    count = explanation.n_outputs
+    if classes is not None and not isinstance(classes, Sized):
+        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
+    if classes is not None and count is not None and len(classes) != count:
+        raise InputError(f"classes must hold one name per output of the model, {count}, got {len(classes)}.")
+
+
+def tells_class(explanation: Explanation) -> bool:
+    """Tell whether targets are classes for certain.
+
+    In an explanation that does not know how many outputs the model has, 0 may be the first class or a single
+    probability, which is that of class 1.
+    """
+    if explanation.output != "probability" or explanation.target is None:
+        return False
+    return explanation.n_outputs is not None or bool((explanation.target > 0).any())

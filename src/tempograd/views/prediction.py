@@ -1,0 +1,197 @@
+"""What the model says about series, what was asked of it, and what is known: labels, steps and outcomes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.formatting import number, probability
+from tempograd.engine import asked, by_class, place, quiet
+from tempograd.errors import InputError, brief
+from tempograd.explanation import Explanation
+from tempograd.metrics.removal import explained_class
+from tempograd.typing import Model
+from tempograd.views.labels import check_classes, class_name, tells_class
+from tempograd.views.series import Flags, Floats, Whole, plain
+
+POSITIVE = 1  # of two classes: the one that an alarm is about
+BATCH = 64  # series that the model is asked about at once
+
+
+def answers(model: Model, x: Tensor, output: str) -> Tensor:
+    """Return what the model says about series, (series, class) or (series, time, class), on the CPU."""
+    with quiet(model), torch.no_grad():
+        where = place(model, x)
+        parts = (asked(model, part.to(*where), shape=x.shape) for part in torch.split(x, BATCH))
+        return torch.cat([by_class(part, output).cpu() for part in parts])
+
+
+def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
+    """Ask the model how many outputs it has if the explanation, of an earlier version, does not know."""
+    if explanation.n_outputs is not None:
+        return explanation
+    columns = answers(model, x[:1], "raw").shape[-1]
+    return replace(explanation, target=explained_class(explanation, columns), columns=columns)
+
+
+@dataclass(frozen=True)
+class StepOutputs:
+    """What the model says at each step, (series, time), or (time,) for one series: the output that is followed."""
+
+    title: str
+    values: Floats
+    labels: Flags | None  # where the label is what ``title`` says
+    explained: Flags
+    alarm: bool  # whether values above one half say "class 1", so that steps are right or wrong
+    agrees: Flags | None  # with an alarm: where the explained class is the one that the model says
+
+
+def step_outputs(
+    clean: Tensor, explanation: Explanation, y: Tensor | None, positive: str = "class 1"
+) -> StepOutputs | None:
+    """Follow class 1 of two, called ``positive``, the only output of one, and the explained class of more.
+
+    ``clean`` is what the model says, (series, time, class), ``y`` the labels.
+    """
+    if explanation.target is None:
+        return None
+    *shape, classes = clean.shape
+    target = explanation.target.cpu()
+    target = target if target.ndim == 2 else target[:, None].expand(shape)
+    followed = target if classes > 2 else torch.full_like(target, classes - 1)
+    labels = None
+    if y is not None and y.ndim == 2 and not y.is_floating_point():
+        labels = (y.cpu() == (POSITIVE if classes == 1 else followed)).numpy()
+    kind = "probability" if explanation.output == "probability" else "output"
+    title = f"{kind} of {'the explained class' if classes > 2 else positive}"
+    steps = explanation.steps
+    values = plain(clean.gather(-1, followed[..., None]).squeeze(-1))
+    alarm = labels is not None and classes <= 2 and kind == "probability"
+    return StepOutputs(
+        title="the model's output" if classes == 1 else title,
+        values=values,
+        labels=labels,
+        explained=steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones(shape, dtype=np.bool_),
+        alarm=alarm,
+        agrees=(values > 0.5) == (target == followed).numpy() if alarm else None,
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Labels beside predictions, (series,) each; None where they mean nothing."""
+
+    predicted: Whole | None
+    label: Whole | None
+    true_value: Floats | None  # of a regression
+    outcome: tuple[str, ...] | None  # right or wrong, or for two classes TP, FP, TN, FN
+
+
+def verdict(outputs: Floats | None, explanation: Explanation, y: Tensor | None, *, per_step: bool) -> Verdict:
+    """Compare predictions with labels, one of each per series."""
+    label = true_value = predicted = outcome = None
+    if y is not None and y.ndim == 1:
+        if y.is_floating_point():
+            true_value = plain(y)
+        else:
+            label = y.cpu().numpy()
+    # a single output, which is a raw one, says no class
+    if outputs is not None and outputs.shape[1] > 1 and not per_step and explanation.target is not None:
+        predicted = np.asarray(outputs.argmax(1))
+        if label is not None:
+            outcome = _outcomes(predicted, label, two=outputs.shape[1] == 2)
+    return Verdict(predicted, label, true_value, outcome)
+
+
+def _outcomes(predicted: Whole, label: Whole, *, two: bool) -> tuple[str, ...]:
+    if not two:
+        return tuple("right" if hit else "wrong" for hit in predicted == label)
+    names = {(1, 1): "TP", (1, 0): "FP", (0, 0): "TN", (0, 1): "FN"}
+    return tuple(
+        names[int(guess == POSITIVE), int(true == POSITIVE)] for guess, true in zip(predicted, label, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the model says about one series, and what was asked.
+
+    ``text`` is the sentence for the title: the explained class, its probability and the true class, as far as they
+    are known. ``output`` is the explained output, ``steps`` what it is for a model with one output per step,
+    (time,) each.
+    """
+
+    text: str
+    output: float | None = None
+    steps: StepOutputs | None = None
+
+
+def said(
+    explanation: Explanation,
+    i: int,
+    model: Model | None = None,
+    x: Tensor | None = None,
+    y: Any = None,
+    classes: Sequence[str] | None = None,
+) -> Said:
+    """Tell what was explained of a series: the class, the model's output, the true label, if known."""
+    answer = None
+    if model is not None and x is not None:
+        validation.model(model)
+        explanation = completed(explanation, model, x)
+        answer = answers(model, x[i : i + 1], explanation.output)
+    check_classes(explanation, classes)
+    one = explanation[i : i + 1]
+    label = None if y is None else _label(explanation, i, y)
+    if one.target is None:
+        return Said("explained: a score of your own")
+    if one.target.ndim == 2:
+        steps = None if answer is None else step_outputs(answer, one, label, class_name(POSITIVE, classes))
+        return Said(_steps_text(one, classes), steps=None if steps is None else _first(steps))
+    target = int(one.target)
+    text, output = f"explained: {_explained(explanation, target, classes)}", None
+    if answer is not None:
+        output = float(answer[0, target])
+        probable = explanation.output == "probability"
+        text += f", {f'probability {probability(output, 2)}' if probable else number(output)}"
+    if label is not None:
+        true = number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
+        text += f" (true: {true})"
+    return Said(text, output)
+
+
+def _first(steps: StepOutputs) -> StepOutputs:
+    parts = {name: part[0] for name, part in vars(steps).items() if isinstance(part, np.ndarray)}
+    return replace(steps, **parts)
+
+
+def _explained(explanation: Explanation, target: int, classes: Sequence[str] | None) -> str:
+    if tells_class(explanation) or (explanation.output == "raw" and classes is not None):
+        return class_name(target, classes)
+    return "the model's output" if explanation.n_outputs == 1 else f"output {target}"  # need not be a class
+
+
+def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
+    steps, target = one.steps, one.target
+    shape = one.values.shape[:2]
+    chosen = steps.cpu() if isinstance(steps, Tensor) else torch.ones(shape, dtype=torch.bool)
+    kinds = set() if target is None else set(target.cpu()[chosen].tolist())
+    kind = _explained(one, kinds.pop(), classes) if len(kinds) == 1 else None
+    if isinstance(steps, str):
+        return f"explained: each cell's effect on {'' if kind is None else f'{kind} at '}its own step"
+    total, count = chosen.numel(), int(chosen.sum())
+    over = f"summed over {'all' if count == total else f'{count} of {total}'} steps"
+    what = "each step's class" if kind is None else kind
+    return f"explained: {what}, {over}"
+
+
+def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
+    """Return the labels of a series, (1,) or (1, time)."""
+    labels = validation.numbers(y, "y")
+    if labels.ndim not in {1, 2} or len(labels) != len(explanation):
+        raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
+    return labels[i : i + 1].cpu()

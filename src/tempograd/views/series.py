@@ -1,0 +1,288 @@
+"""Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd.data import Split
+from tempograd.errors import InputError, brief
+from tempograd.explanation.core import Explanation, require
+from tempograd.metrics.removal import rankings
+
+Floats = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+
+FULL = 0.98  # share of the observed cells that stay below the full colour
+MOST_REMOVED = 400  # strongest cells that are ranked at least, where there are as many; else a tenth of them
+LARGEST = 12_600_000  # bytes of numbers before compression, so that a page stays below about 15 MB
+
+
+def plain(tensor: Tensor) -> NDArray[np.float32]:
+    """Bring a tensor to the CPU as a contiguous float32 array."""
+    return np.ascontiguousarray(tensor.detach().cpu().float().numpy())
+
+
+def limit(values: Floats, observed: Flags) -> float:
+    """Return the magnitude that gets the full colour: 98 % of the observed cells are at or below it.
+
+    A single extreme cell would otherwise leave all others white. It is at least a quarter of the largest size, so
+    that where few cells matter the many others are not drawn as if they did.
+
+    Examples
+    --------
+    >>> values = np.array([0.0, 1.0, -2.0, 50.0], dtype=np.float32)
+    >>> limit(values, np.array([True, True, True, False]))
+    2.0
+    """
+    size = np.abs(values[observed])
+    if not len(size):
+        return 0.0
+    return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4)
+
+
+def sizes(explanation: Explanation) -> Tensor:
+    """Return what counts wherever cells are added up, as for the order of channels, (series, time, channel).
+
+    That is the size of a signed score. FIT and WinIT give scores below 0 to values that matter less than nothing:
+    these count as nothing, else a channel that does not matter at all could come first.
+    """
+    return explanation.strength.clamp(min=0)
+
+
+def observed(explanation: Explanation, mask: Tensor | None = None) -> Flags:
+    """Return which cells were observed, by the explanation's own mask or else by the one given."""
+    mask = explanation.mask if explanation.mask is not None else mask
+    if mask is None:
+        return np.ones(tuple(explanation.values.shape), dtype=np.bool_)
+    return np.ascontiguousarray(mask.cpu().numpy(), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one method says about one series.
+
+    Attributes
+    ----------
+    method : str
+    signed : bool
+        Whether the sign tells the direction. Where it does not, scores below 0 are shown as 0.
+    values : array of shape (time, channel)
+    low, high : array of shape (time, channel), optional
+        The 95 % interval of each value, infinite where fewer than two draws counted; None without Monte-Carlo
+        error.
+    """
+
+    method: str
+    signed: bool
+    values: Floats
+    low: Floats | None
+    high: Floats | None
+
+    @property
+    def effect(self) -> Floats:
+        """How much each channel matters, (channel,): the sum of its sizes."""
+        return np.asarray(np.abs(self.values).sum(0))
+
+    @property
+    def uncertain(self) -> Flags:
+        """Tell where the interval includes 0; nowhere without an interval."""
+        if self.low is None or self.high is None:
+            return np.zeros(self.values.shape, dtype=np.bool_)
+        return np.asarray((self.low <= 0) & (self.high >= 0))
+
+    def channels(self, chosen: Sequence[int]) -> "Scores":
+        """Keep some of the channels."""
+        low, high = (None if side is None else side[:, list(chosen)] for side in (self.low, self.high))
+        return Scores(self.method, self.signed, self.values[:, list(chosen)], low, high)
+
+
+def scores(explanation: Explanation, i: int, label: str | None = None) -> Scores:
+    """Return what a method says about a series; unobserved cells hold 0."""
+    values = plain(explanation.values[i])
+    low = high = None
+    if explanation.standard_error is not None and explanation.effective_points is not None:
+        low, high = (plain(side[0]) for side in explanation[i : i + 1].interval(0.95))
+    shown = values if explanation.signed else np.maximum(values, 0)
+    return Scores(explanation.method if label is None else label, explanation.signed, shown, low, high)
+
+
+@dataclass(frozen=True)
+class Map:
+    """What one method says about many series, (series, time, channel) unless noted."""
+
+    label: str
+    signed: bool
+    values: Floats
+    half: Floats | None  # of the 95 % interval, infinite below two draws; None without sampling error
+    limit: Floats  # (series,), the size that gets the full colour
+    effect: Floats  # (series, channel), sums of sizes, by which channels are ordered
+    order: Whole  # (series, K), the strongest cells (time · channels + channel) as metrics remove them
+
+    @classmethod
+    def of(cls, label: str, explanation: Explanation, seen: Flags) -> "Map":
+        """Collect what an explanation says, given which cells were observed."""
+        sized, half = plain(sizes(explanation)), None
+        if explanation.standard_error is not None:
+            half = plain(explanation.interval(0.95)[1] - explanation.values)
+        return cls(
+            label=label,
+            signed=explanation.signed,
+            values=plain(explanation.values),
+            half=half,
+            limit=np.array([limit(row, cells) for row, cells in zip(sized, seen, strict=True)], dtype=np.float32),
+            effect=sized.sum(1),
+            order=order(explanation, seen),
+        )
+
+
+def order(explanation: Explanation, seen: Flags) -> Whole:
+    """Return the strongest cells of each series in the order in which metrics remove them, (series, K)."""
+    size = explanation.strength.detach().cpu().flatten(1)
+    ranks = rankings(size, torch.from_numpy(seen).flatten(1), explanation.ids.cpu())
+    return np.asarray(ranks.argsort(1)[:, : removed_at_most(seen)].numpy())
+
+
+def removed_at_most(seen: Flags) -> int:
+    """Return how many cells a page removes: all of a small series, a tenth of a large one.
+
+    Examples
+    --------
+    >>> removed_at_most(np.ones((2, 48, 3), dtype=bool)), removed_at_most(np.ones((1, 10_000, 1), dtype=bool))
+    (144, 1000)
+    """
+    most = int(seen.reshape(len(seen), -1).sum(1).max())
+    return min(most, max(MOST_REMOVED, int(seen[0].size) // 10))
+
+
+def position(explanation: Explanation, i: Any) -> int:
+    """Return the position of a series, given as such or by its name, or say which there are."""
+    if not len(require(explanation)):
+        raise InputError("The explanation holds no series, so there is none to show.")
+    if isinstance(i, str):
+        if explanation.names is None:
+            raise InputError(f"These series have no names, so there is none called {brief(i)}: pass a position.")
+        if i not in explanation.names:
+            raise InputError(
+                f"There is no series called {brief(i)}: expected a name such as {brief(explanation.names[0])}, or "
+                f"a position in 0 … {len(explanation) - 1}."
+            )
+        return explanation.names.index(i)
+    index = validation.whole(i, "i", 0)
+    if index >= len(explanation):
+        raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
+    return index
+
+
+def kept(explanations: Iterable[Explanation]) -> Tensor | None:
+    """Return the explained series, if one of the explanations was saved with them."""
+    return next((each.x for each in explanations if each.x is not None), None)
+
+
+def whole_series(explanation: Explanation, x: Any) -> Tensor:
+    """Return the explained series: those given, or those kept with the explanation."""
+    if x is None and explanation.x is None:
+        raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
+    return cells_like(explanation.x if x is None else x, explanation, "x")
+
+
+def cells_like(given: Any, explanation: Explanation, what: str) -> Tensor:
+    """Check that there is one number per cell."""
+    tensor = validation.as_tensor(given, what)
+    if tensor.shape != explanation.values.shape:
+        raise InputError(
+            f"{what} must have the shape of the explanation, {tuple(explanation.values.shape)}, got "
+            f"{tuple(tensor.shape)}."
+        )
+    return tensor
+
+
+def aligned(explanation: Explanation, split: Split) -> Split:
+    """Return the part of ``split`` that was explained, in the explanation's order.
+
+    Series are found by id. Explanations made without ids number their series from 0; they belong to the
+    first series of the split if they hold the same values.
+    """
+    place = {int(name): row for row, name in enumerate(split.ids)}
+    rows = [place.get(int(name)) for name in explanation.ids]
+    if None not in rows:
+        found = split.take([row for row in rows if row is not None])
+        if _same(explanation, found):
+            return found
+    found = split.take(slice(len(explanation)))
+    if explanation.x is not None and _same(explanation, found):
+        return found
+    raise InputError(
+        "The series of the explanation are not in split: pass the split that was explained, "
+        "and explain with ids=split.ids where only some of its series are."
+    )
+
+
+def _same(explanation: Explanation, split: Split) -> bool:
+    if split.x.shape != explanation.values.shape:
+        return False
+    if explanation.x is None:
+        return True
+    here, there = explanation.x.to(split.x), split.x
+    if explanation.mask is None:
+        return torch.equal(here, there)
+    seen = explanation.mask.to(there.device)  # what stands elsewhere, NaN perhaps, was never observed
+    return torch.equal(here.where(seen, 0), there.where(seen, 0))
+
+
+def most(explanations: Mapping[str, Explanation]) -> int:
+    """Return how many series a page holds, at least twelve."""
+    first = next(iter(explanations.values()))
+    per_cell = 4 + sum(2 if found.standard_error is None else 4 for found in explanations.values())
+    return max(12, LARGEST * 3 // (4 * per_cell * first.values[0].numel()))
+
+
+def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) -> list[int]:
+    """Return the positions of the series to show: those asked for, or up to ``most`` that differ most.
+
+    Every explained class gets its share, and within a class the sizes of the attribution are spread
+    evenly from the smallest to the largest.
+    """
+    count = len(explanation)
+    if series is not None:
+        found = validation.numbers(series, "series")
+        whole = not (found.is_floating_point() or found.dtype == torch.bool)
+        positions = found.tolist() if found.ndim == 1 and whole else []
+        inside = bool(positions) and min(positions) >= 0 and max(positions) < count
+        if not inside or len(set(positions)) < len(positions):
+            raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {brief(series)}.")
+        return positions
+    if count <= most:
+        return list(range(count))
+    target = explanation.target
+    classes = target if target is not None and target.ndim == 1 else torch.zeros(count, dtype=torch.int64)
+    size = sizes(explanation).flatten(1).sum(1).cpu()
+    groups = [(classes.cpu() == kind).nonzero().flatten() for kind in sorted(set(classes.tolist()))]
+    picked: list[int] = []
+    for group, share in zip(groups, _shares([len(group) for group in groups], most), strict=True):
+        ranked = group[size[group].argsort(stable=True)]
+        picked += [int(ranked[rank]) for rank in _spread(len(ranked), share)]
+    return sorted(picked)
+
+
+def _shares(sizes: list[int], most: int) -> list[int]:
+    """Deal the places out in turn, one per class and round, while a class has series left."""
+    shares = [0] * len(sizes)
+    while sum(shares) < min(most, sum(sizes)):
+        for index, size in enumerate(sizes):
+            if shares[index] < size and sum(shares) < most:
+                shares[index] += 1
+    return shares
+
+
+def _spread(count: int, share: int) -> list[int]:
+    """Return ``share`` distinct ranks from the first to the last; a single one is the last."""
+    if share < 2:
+        return [count - 1] * share
+    return [round(place * (count - 1) / (share - 1)) for place in range(share)]

@@ -1,0 +1,100 @@
+"""What an explanation is about and how far it can be trusted, as one mapping of plain data."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tempograd._utils.validation import filled_with, lengths
+from tempograd.data import Series
+from tempograd.engine import pick
+from tempograd.explanation import Explanation
+from tempograd.explanation.diagnostics import completeness_gap
+from tempograd.explanation.messages import sentence
+from tempograd.typing import Model
+from tempograd.views.channels import shares
+from tempograd.views.convergence import sign_certain
+from tempograd.views.prediction import answers
+
+STRONGEST = 5  # channels
+CELLS = 10  # of each series, whose signs are what people read first
+
+
+def summary(explanation: Explanation, model: Model, series: Series) -> dict[str, Any]:
+    """Return what was explained of which series, what the model predicts, which channels matter, how sure it is.
+
+    ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
+    """
+    said = answers(model, series.x, explanation.output)
+    if explanation.change is None:
+        explanation = replace(explanation, change=change(explanation, model, said, series.x))
+    errors, target = explanation.relative_error, explanation.target
+    error = math.inf if errors is None else float(errors.median())
+    classes = target is not None and explanation.output == "probability"
+    return {
+        "method": explanation.method,
+        "baseline": filled_with(explanation.baseline, series.x, explanation.mask),
+        "series": len(explanation),
+        "steps": explanation.values.shape[1],
+        "channels": explanation.values.shape[2],
+        "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
+        "outputs": said.shape[-1],
+        "predicted": _counts(said.argmax(-1)) if classes else None,
+        "output": explanation.output,
+        "what": what(explanation),
+        "explained": {} if target is None else _counts(target),
+        "accuracy": accuracy(said, explanation, series),
+        "verdict": sentence(explanation, option="--set "),
+        "relative_error": error if math.isfinite(error) else None,
+        "sign_certain": sign_certain(explanation, CELLS),
+        "completeness_gap": completeness_gap(explanation),
+        "strongest_channels": [
+            {"channel": name, "share": share} for name, share in shares(explanation, STRONGEST)
+        ],
+    }
+
+
+def _counts(classes: Tensor) -> dict[str, int]:
+    numbers, counts = torch.unique(classes, return_counts=True)
+    return {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
+
+
+def what(explanation: Explanation) -> str:
+    """Say what was explained: what was made of the model's outputs, and how to have it otherwise."""
+    outputs, one = explanation.columns, explanation.columns == 1
+    target = explanation.target
+    if explanation.output == "raw":
+        return "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is"
+    if one:
+        which = 0 if target is not None and not bool(target.any()) else 1
+        return f"the probability of class {which} by a sigmoid of the one output (--output raw for a regression)"
+    whose = "a score of your own from the probabilities" if target is None else "the probability of a class"
+    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
+
+
+def accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
+    """Return the share of labels that the model predicts; None without labels that are classes."""
+    values = series.y.is_floating_point() or said.shape[-1] == 1  # one raw output says no class
+    if not series.labelled or values or said.shape[:-1] != series.y.shape:
+        return None
+    right = said.argmax(-1) == series.y
+    if right.ndim == 2:  # steps of the padding have no label
+        right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, series.x)[:, None]]
+    return float(right.double().mean())
+
+
+def change(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Tensor | None:
+    """Return the explained score of each series minus that of its baseline; None where no one number is it.
+
+    ``said`` is what the model says about the series ``x``.
+    """
+    steps, target = explanation.steps, explanation.target
+    if target is None or isinstance(steps, str):
+        return None
+    start = explanation.baseline
+    if explanation.mask is not None:  # what was not observed stays as it is
+        start = torch.where(explanation.mask, start, x)
+    found = pick(said, target.cpu()) - pick(answers(model, start, explanation.output), target.cpu())
+    return (found * steps.cpu()).sum(-1) if isinstance(steps, Tensor) else found
