@@ -30,3 +30,6 @@ DATASET_LABELS = {
     "physionet2012": "PhysioNet 2012",
 }
 MODEL_LABELS = {"gru": "GRU", "cnn": "CNN", "transformer": "Transformer"}
+# the data sets of the paper, to which the released code applies settings of their own
+REAL = ("mimic3", "pam", "boiler", "epilepsy", "wafer", "freezer")
+SYNTHETIC = ("switch_feature", "state")

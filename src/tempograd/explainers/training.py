@@ -11,6 +11,7 @@ from tempograd._utils import validation
 from tempograd._utils.progress import progress
 from tempograd.engine import Model, place
 from tempograd.errors import InputError
+from tempograd.models.training import batches
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -91,7 +92,7 @@ def _train(
         for _ in range(plan.epochs):
             network.train()
             total = torch.zeros((), device=like.device)
-            for batch in _batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
+            for batch in batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
                 for loss in task.losses(x[batch.to(x.device)].to(like).clone(), rng):
                     optimiser.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
@@ -142,11 +143,3 @@ class _Best:
             self.weights[name] = torch.where(rows.view(-1, *[1] * (tensor.ndim - 1)), tensor, old)
         self.loss = loss if self.loss is None else torch.where(better, loss, self.loss)
         return bool(better.any())
-
-
-def _batches(order: Tensor, size: int) -> list[Tensor]:
-    """Cut into batches; a single series joins the batch before it, since batch normalisation needs two."""
-    batches = list(torch.split(order, size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches

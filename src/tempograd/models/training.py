@@ -428,8 +428,8 @@ def _run_epoch(
     network.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
-    batches = _batches(order, recipe.batch_size)
-    for batch in batches:
+    parts = batches(order, recipe.batch_size)
+    for batch in parts:
         here = batch.to(split.x.device)
         x, y = split.x[here].to(device, dtype), split.y[here].to(device)
         loss = _prefix_loss(network, x, y, generator) if recipe.random_prefix else cross_entropy(network(x), y)
@@ -437,17 +437,20 @@ def _run_epoch(
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
         optimiser.step()
         total += loss.detach()  # a sum on the device, so that a GPU need not wait for every batch
-        advance(1 / len(batches), note)
+        advance(1 / len(parts), note)
     _finite(float(total), "training")
-    return len(batches)
+    return len(parts)
 
 
-def _batches(order: Tensor, size: int) -> list[Tensor]:
-    """Cut ``order`` into batches; a single series left over joins the batch before it."""
-    batches = list(torch.split(order, size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches
+def batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut ``order`` into batches; a single series left over joins the batch before it.
+
+    Batch normalisation, and losses between pairs, need two.
+    """
+    parts = list(torch.split(order, size))
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return parts
 
 
 def _prefix_loss(network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.engine import Model, Prefixes, Question, require_prefixes
-from tempograd.errors import UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.steps import (
@@ -23,7 +21,6 @@ from tempograd.explainers.prefix.steps import (
     replaced,
     require_probabilities,
     require_width,
-    scrambled,
 )
 from tempograd.explainers.training import Plan, Task, learn, training_series
 
@@ -203,8 +200,6 @@ class Fit(Explainer):
     Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
     distribution, so a target makes no difference.
 
-    Quirk B2: the released code reads scores that are laid out by channel as if they were laid out by step.
-
     References
     ----------
     .. [1] S. Tonekaboni et al., "What went wrong and when? Instance-wise feature importance for time-series
@@ -227,7 +222,6 @@ class Fit(Explainer):
     needs_probabilities: ClassVar[bool] = True
     signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
 
     samples: int = settings.whole(10)
     hidden: int | None = settings.whole(None, most=WIDEST)
@@ -236,19 +230,6 @@ class Fit(Explainer):
     batch_size: int = settings.whole(100, least=2)
     recipe: str = settings.choice("validated", RECIPES)
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's settings.
-
-        On real data all epochs are run and the scores are read in the wrong layout (B2). On synthetic data the
-        paper trained the generator on the series it explained; pass those to :meth:`fit` to do the same.
-        """
-        if dataset in REAL:
-            return cls(epochs=301, patience=None, quirks=cls.known_quirks)
-        if dataset in SYNTHETIC:
-            return cls(hidden=6, epochs=200, patience=None, batch_size=32, recipe="plain")
-        raise UnknownNameError("published setting of FIT", dataset, REAL + SYNTHETIC)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
@@ -281,8 +262,8 @@ class Fit(Explainer):
             delta = shift - self._left(prefixes, p, generator)[:, 1:] if channels > 1 else shift
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
-        values = over_prefixes(question, channels * self.samples if channels > 1 else 1, scores, self.name)
-        return Attribution(scrambled(values) if "B2" in self.quirks else values)
+        candidates = channels * self.samples if channels > 1 else 1
+        return Attribution(over_prefixes(question, candidates, scores, self.name))
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""

@@ -94,17 +94,6 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
     return (p * ratio - p + q).sum(-1)  # both sum to 1, but rounded sums would drown a small divergence
 
 
-def scrambled(values: Tensor) -> Tensor:
-    """B2: lay scores out as (series, channel, time) and read them as (series, time, channel).
-
-    Examples
-    --------
-    >>> scrambled(torch.tensor([[[1, 4], [2, 5], [3, 6]]])).tolist()
-    [[[1, 2], [3, 4], [5, 6]]]
-    """
-    return values.mT.reshape(values.shape)
-
-
 def require_width(learnt: int, question: Question, method: str) -> None:
     """Refuse series with other channels than those learnt from."""
     if learnt != question.x.shape[2]:

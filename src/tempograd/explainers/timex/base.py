@@ -9,26 +9,23 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings, validation
-from tempograd.engine import Model, Question, mutable_if_needed, owner, place, quiet
+from tempograd.engine import Block, Chunks, Model, Question, mutable_if_needed, place, quiet
 from tempograd.engine.guesses import is_probability
-from tempograd.errors import InputError, UnknownNameError, brief
-from tempograd.explainers._published import REAL
+from tempograd.errors import InputError, brief
 from tempograd.explainers.base import Explainer
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.timex.networks import MaskGenerator, copied
+from tempograd.explainers.timex.networks import MaskGenerator
 from tempograd.explainers.timex.training import (
     Learnt,
     Objective,
     Plan,
     Read,
+    Training,
     TrainingSet,
-    learn,
     require_gradient,
 )
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
-CLIP = 1.0  # largest norm of a step's gradient
-TEST_BATCH = 50  # series that the released code explains together (B3)
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,6 @@ class MaskNetwork(Explainer):
     needs_fit: ClassVar[bool] = True
     amortised: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
-    choose_by_if_published: ClassVar[dict[str, str]] = {}
-    """What the released code chooses the epoch by, under the key of that quirk."""
 
     epochs: int = settings.whole(50)
     batch: int = settings.whole(32, least=2)
@@ -52,13 +47,6 @@ class MaskNetwork(Explainer):
     sparsity: float = settings.number(2.0)
     connection: float = settings.number(4.0)
     network: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting, the same for its six real data sets; synthetic data was not explained."""
-        if dataset not in REAL:
-            raise UnknownNameError(f"published setting of {cls.__name__}", dataset, REAL)
-        return cls(quirks=cls.known_quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
@@ -80,27 +68,32 @@ class MaskNetwork(Explainer):
         return mutable_if_needed(lambda: self._learnt_from(model, x, seed))
 
     def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
-        restless = "7.3" in self.quirks
-        box = copied(model) if restless else model  # before the model comes to rest, for its dropout
-        module = owner(box)
         with quiet(model):
-            device, dtype = place(model, x)
-            _seed_dropout(seed, device)
-            one = x[:1].to(device, dtype)
-            require_gradient(model, one)
-            if restless and module is not None:
-                module.eval().requires_grad_(False)
-            read = self._reader(box, one)
-            data = TrainingSet(x, read, device, dtype, restless=restless, label=f"read series for {self.name}")
-            objective = self._objective(MaskGenerator(*x.shape[1:]).to(device, data.dtype), data)
-            if restless and module is not None:
-                objective = objective._replace(restless=(module, *objective.restless))
-            random = torch.Generator().manual_seed(seed)
-            return replace(self, network=learn(objective, data, self._plan, random, f"fit {self.name}"))
+            return self._taught_by(model, x, seed)
+
+    def _taught_by(self, model: Model, x: Tensor, seed: int) -> Self:
+        """Learn from the answers of a model that is at rest."""
+        device, dtype = place(model, x)
+        _seed_dropout(seed, device)
+        one = x[:1].to(device, dtype)
+        require_gradient(model, one)
+        data = self._training_set(x, self._reader(model, one), device, dtype)
+        objective = self._objective(MaskGenerator(*x.shape[1:]).to(device, data.dtype), data)
+        training = self._training(model, objective, data, torch.Generator().manual_seed(seed))
+        return replace(self, network=training.run(f"fit {self.name}"))
+
+    def _training_set(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype) -> TrainingSet:
+        """Return the training series with the model's answers to them."""
+        return TrainingSet(x, read, device, dtype, f"read series for {self.name}")
+
+    def _training(
+        self, model: Model, objective: Objective, data: TrainingSet, random: torch.Generator
+    ) -> Training:
+        """Return what trains the generator."""
+        return Training(objective, data, self._plan, random)
 
     @property
     def _plan(self) -> Plan:
-        by = next((how for key, how in self.choose_by_if_published.items() if key in self.quirks), "loss")
         return Plan(
             self.epochs,
             self.batch,
@@ -109,8 +102,6 @@ class MaskNetwork(Explainer):
             self.prior,
             self.sparsity,
             self.connection,
-            None if "B10" in self.quirks else CLIP,
-            by,
         )
 
     @abstractmethod
@@ -126,23 +117,23 @@ class MaskNetwork(Explainer):
         _check(question, self.name)
         generator = _at_home(learnt.generator, question)
         values = torch.zeros(question.x.shape, device=question.x.device)
-        dtype = generator.code.dtype
 
         @torch.no_grad()
         def work(rows: slice, _: int) -> None:
             block = question.settled(question.block(rows))
-            if "B3" in self.quirks:
-                parts = torch.split(block.x.to(dtype), TEST_BATCH)
-                p = torch.cat([generator(part, across=True) for part in parts])
-            else:
-                p = generator(block.x.to(dtype), _padding(block.lengths, block.x.shape[1]))
-            values[rows] = p.where(block.observed, 0).to(values)
+            values[rows] = self._masks(generator, block).where(block.observed, 0).to(values)
 
-        chunks = question.chunks
-        if "B3" in self.quirks:
-            chunks.size = max(TEST_BATCH, chunks.size // TEST_BATCH * TEST_BATCH)
-        chunks.run(len(values), 1, work, f"explain with {self.name}")
+        self._chunks(question).run(len(values), 1, work, f"explain with {self.name}")
         return Attribution(values)
+
+    def _chunks(self, question: Question) -> Chunks:
+        """Return how many series get their masks at once."""
+        return question.chunks
+
+    def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
+        """Return the soft masks of some series."""
+        masks: Tensor = generator(block.x.to(generator.code.dtype), _padding(block.lengths, block.x.shape[1]))
+        return masks
 
 
 def _check(question: Question, method: str) -> None:

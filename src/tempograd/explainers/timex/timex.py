@@ -1,8 +1,8 @@
 """TimeX: a mask generator that keeps the geometry of the model's embeddings."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Self, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from tempograd.explainers.timex.training import (
     probabilities,
 )
 
-WIDEST = 200  # hidden size of the head; the embeddings of the published models have 200 numbers
+WIDEST = 200  # hidden size of the head; the embeddings of the authors' models have 200 numbers
 LABELS = ("pairs", "means")
 
 
@@ -70,10 +70,6 @@ class TimeX(MaskNetwork):
     nothing starts exactly where it belongs. The paper's prototypes learn from the embeddings without acting
     on them: they change no score, and are left out, as is the constant cross-entropy of the frozen model.
 
-    Quirks: ``"B3"`` lets attention run over the 50 series of a test batch instead of over time, so that a
-    series depends on its company; ``"B10"`` never clips gradients; ``"7.3"`` trains on a model in training
-    mode, whose answers are noisy; ``"7"`` chooses the epoch by Emb and Lab alone.
-
     References
     ----------
     .. [1] O. Queen et al., "Encoding Time-Series Explanations through Self-Supervised Model Behavior
@@ -90,17 +86,11 @@ class TimeX(MaskNetwork):
     """
 
     needs_module: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"B3", "B10", "7.3", "7"})
-    choose_by_if_published: ClassVar[dict[str, str]] = {"7": "fidelity"}
 
     label_weight: float = settings.number(1.0)
     label: str = settings.choice("pairs", LABELS)
     scaled: bool = settings.flag(True)
     embedding: str | None = settings.text(None, "the name of a layer")
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        return replace(super().published(dataset), label="means")
 
     def _reader(self, model: Model, x: Tensor) -> Reader:
         return find_embedding(model, x, self.embedding)
@@ -120,8 +110,7 @@ class TimeX(MaskNetwork):
             predicted = probabilities(head(found))
             return loss + self.label_weight * label_geometry(batch.prediction, predicted, self.label)
 
-        learns = nn.ModuleList([generator, surrogate.module, head])
-        return Objective(generator, learns, fidelity, (surrogate.module,) if data.restless else ())
+        return Objective(generator, nn.ModuleList([generator, surrogate.module, head]), fidelity)
 
 
 class _Head(nn.Module):

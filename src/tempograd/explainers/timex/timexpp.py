@@ -1,7 +1,6 @@
 """TimeX++: a mask generator whose masked series stay in distribution and keep the model's prediction."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -54,11 +53,6 @@ class TimeXPP(MaskNetwork):
     which may learn to pass on what the mask drops: on small models the cells that matter scored highest with one
     seed and lowest with the next. Fit with several seeds, and check the maps with ``evaluate``.
 
-    Quirks: ``"B3"`` lets attention run over the 50 series of a test batch instead of over time, so that a
-    series depends on its company; ``"B10"`` never clips gradients; ``"7.3"`` trains on a model in training
-    mode, whose answers are noisy; ``"8"`` reverses the divergences of JS and takes their mean over the
-    classes, and chooses the epoch by the loss of its last training batch.
-
     References
     ----------
     .. [1] Z. Liu et al., "TimeX++: Learning Time-Series Explanations with Information Bottleneck", ICML 2024.
@@ -74,9 +68,6 @@ class TimeXPP(MaskNetwork):
     True
     """
 
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"B3", "B10", "7.3", "8"})
-    choose_by_if_published: ClassVar[dict[str, str]] = {"8": "last batch"}
-
     learning_rate: float = settings.positive(5e-4)
     label_weight: float = settings.number(1.0)
     gaussian_weight: float = settings.number(0.1)
@@ -91,7 +82,7 @@ class TimeXPP(MaskNetwork):
 
         def fidelity(batch: Batch, gates: Tensor, masked: Tensor) -> Tensor:
             value = conditioner(batch.x, gates)
-            label = jensen_shannon(batch.prediction, data.predict(value), reverse="8" in self.quirks).mean()
+            label = self._divergence(batch.prediction, data.predict(value)).mean()
             mean, log_var = original(batch.x)
             mean_value, log_var_value = conditioned(value)
             tie = gaussian_kl(mean_value, log_var_value, mean.mean(0), log_var.mean(0))
@@ -99,3 +90,7 @@ class TimeXPP(MaskNetwork):
             return self.label_weight * label + self.gaussian_weight * tie + self.reference_weight * reference
 
         return Objective(generator, nn.ModuleList([generator, conditioner, original, conditioned]), fidelity)
+
+    def _divergence(self, p: Tensor, q: Tensor) -> Tensor:
+        """Return how far two predictions are from each other, JS."""
+        return jensen_shannon(p, q)
