@@ -1,4 +1,4 @@
-"""The published folds equal scikit-learn's; the seeded parts are counted by hand."""
+"""The folds equal scikit-learn's; the seeded parts are counted by hand."""
 
 import numpy as np
 import pytest

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd_paper.released import released
 
 STAND_INS = {"physionet2012": "mimic3"}  # data that the paper does not have, and whose settings it gets
 UNPUBLISHED = frozenset({"random"})  # rows that the paper does not have, with nothing to set
@@ -44,6 +45,7 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
     >>> configured("timing", "wafer", "fair").quirks
     frozenset()
     """
-    kind = EXPLAINERS[method]
     as_published = protocol == "published" and method not in UNPUBLISHED
-    return with_settings(kind.published(published_name(dataset)) if as_published else kind(), settings)
+    return with_settings(
+        released(method, published_name(dataset)) if as_published else EXPLAINERS[method](), settings
+    )

@@ -13,7 +13,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.errors import DataError, InputError
 
-# Which series train, validate and test: the published rule, and a seeded one where none can be had.
+# Which series train, validate and test: five shuffled folds, and seeded parts for data without a test set.
 
 FOLDS = 5
 SEED = 42
@@ -26,8 +26,8 @@ def fold_indices(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     r"""Positions of the training and of the validation series of one fold.
 
-    The published experiments cut the training file with a shuffled five-fold split; the classifiers, and with
-    them every number of the paper, depend on which series fall into which fold. The rule: shuffle
+    The paper's experiments cut the training file with a shuffled five-fold split; the classifiers, and with them
+    every number of the paper, depend on which series fall into which fold. The rule: shuffle
     :math:`0, \dots, n-1` with the legacy Mersenne generator, cut the result into contiguous blocks of
     :math:`\lfloor n/K \rfloor` (the first :math:`n \bmod K` blocks are one longer); block :math:`k`
     validates, the rest trains, both in ascending order.
@@ -39,7 +39,7 @@ def fold_indices(
     fold : int
         Which fold, from 0 to ``folds - 1``.
     folds, seed : int, default=5 and 42
-        The published choice.
+        The paper's choice.
 
     Notes
     -----
@@ -65,7 +65,7 @@ def fold_indices(
 def stratified_parts(
     strata: NDArray[np.int64], fold: int | None, *, validation: float, seed: int = SEED
 ) -> NDArray[np.int8]:
-    r"""Tell which groups train (0), validate (1) and test (2) where the published split files cannot be had.
+    r"""Tell which groups train (0), validate (1) and test (2) where no split files can be had.
 
     The groups are shuffled within their stratum, laid out stratum by stratum, and dealt like cards into 25 hands:
     the one at position :math:`p` goes to hand :math:`h = p \bmod 25`. In fold :math:`k` the five hands with

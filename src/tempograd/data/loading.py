@@ -30,11 +30,10 @@ class Loader:
     ----------
     read : Reader
     variants : tuple of str
-        The versions it offers, the default first. ``"published"`` is what the paper ran on, where that is not
-        the default.
+        The versions it offers, the default first.
     own_folds : bool
         Whether it brings its own training, validation and test series for each fold, in place of cutting the
-        training series by the published rule.
+        training series by the five-fold rule.
     needs_files : bool
         Whether it is read from files that the user has.
     """
@@ -81,8 +80,8 @@ def load_dataset(
         Folder with the data sets' files, by default the environment variable ``TEMPOGRAD_DATA``. Synthetic
         data needs none.
     fold : int, optional
-        0 … 4: cut the training series into ``.train`` and ``.validation`` by the published five-fold rule; data
-        sets that were published with splits of their own take split ``fold``, test series included. Without it
+        0 … 4: cut the training series into ``.train`` and ``.validation`` by a five-fold rule; data
+        sets that come with splits of their own take split ``fold``, test series included. Without it
         ``.validation`` is None.
     variant : str, optional
         Which version of the data; each data set says what it offers and what its default is.

@@ -97,7 +97,7 @@ def load_switch_feature(
     root : path, optional
         Not used: the data is made, not read.
     variant : {"released", "paper"}, optional
-        ``"released"`` (the default) is what the published experiments ran on, ``"paper"`` what their text
+        ``"released"`` (the default) is what the paper's experiments ran on, ``"paper"`` what its text
         says.
 
         * start. Released: state 1 with probability 1/3, else state 0; never 2. Paper: each state with
@@ -105,16 +105,16 @@ def load_switch_feature(
         * label. Released: :math:`\beta = 3`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by the published rule.
+        0 … 4: cut the training series by the rule of :func:`~tempograd.data.base.fold_indices`.
 
     Notes
     -----
-    The published generator draws each run of one state from a Gaussian process with a squared-exponential
+    The paper's generator draws each run of one state from a Gaussian process with a squared-exponential
     kernel of length 0.2. One step apart its correlation is :math:`e^{-12.5} \approx 4 \cdot 10^{-6}`, so we
     draw independent values. The text only says "γ = 0.2"; read as :math:`e^{-\gamma \Delta^2}` neighbours
     would correlate at 0.82, but both variants here keep to the length.
 
-    The seed is the published one (234), the order of the draws is our own: same law, other series.
+    The seed is the paper's (234), the order of the draws is our own: same law, other series.
 
     References
     ----------
@@ -200,7 +200,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     root : path, optional
         Not used: the data is made, not read.
     variant : {"released", "paper"}, optional
-        ``"released"`` (the default) is what the published experiments ran on, ``"paper"`` what their text
+        ``"released"`` (the default) is what the paper's experiments ran on, ``"paper"`` what its text
         says.
 
         * transitions. Released: with :math:`\tau` the steps since the last change (0 at the start),
@@ -214,11 +214,11 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
         * label. Released: :math:`\beta = 2`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by the published rule.
+        0 … 4: cut the training series by the rule of :func:`~tempograd.data.base.fold_indices`.
 
     Notes
     -----
-    The seed is the published one (42), the order of the draws is our own: same law, other series.
+    The seed is the paper's (42), the order of the draws is our own: same law, other series.
 
     References
     ----------

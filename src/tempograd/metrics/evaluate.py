@@ -45,7 +45,7 @@ def evaluate(
     x : Tensor or array of shape (series, time, channel), optional
         The explained series, by default those kept with the explanation.
     metrics : names or metrics
-        For example ``["cpd", METRICS["cpd"](k=100, scale="published", name="cpd100")]``.
+        For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
     substitute : {"zero", "average"} or Tensor that broadcasts to ``x``
         What takes the place of a removed cell; the average is each channel's, over its observed steps.
     k : int or float

@@ -10,11 +10,10 @@ from tempograd.models.networks import (
     build,
 )
 from tempograd.models.own import load_model
-from tempograd.models.training import RECIPES, Recipe, accuracy, train
+from tempograd.models.training import Recipe, accuracy, train
 
 __all__ = [
     "MODELS",
-    "RECIPES",
     "CNNClassifier",
     "Classifier",
     "GRUClassifier",

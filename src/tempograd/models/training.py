@@ -70,7 +70,7 @@ class Recipe:
             )
 
 
-_DEFAULT = Recipe(
+DEFAULT = Recipe(
     epochs=200,
     learning_rate=2e-3,
     weight_decay=0.0,
@@ -80,53 +80,23 @@ _DEFAULT = Recipe(
     random_prefix=False,
     minimum_steps=200,
 )
-_PUBLISHED = Recipe(
-    epochs=100,
-    learning_rate=1e-4,
-    weight_decay=1e-3,
-    batch_size=32,
-    shuffle=False,
-    patience=None,
-    random_prefix=False,
-)
-
-RECIPES: Mapping[str, Recipe] = {
-    "default": _DEFAULT,
-    "published": _PUBLISHED,
-    "published_per_step": replace(_PUBLISHED, epochs=50, random_prefix=True),
-}
 
 
-def choose_recipe(recipe: str | Recipe, per_step: bool, overrides: Mapping[str, Any]) -> Recipe:
-    """Look a recipe up and change single settings of it.
-
-    Parameters
-    ----------
-    recipe : str or Recipe
-        A key of ``RECIPES``, or settings of one's own. ``"published"`` means ``"published_per_step"`` where
-        the data has labels per step, as in the published experiments.
-    per_step : bool
-        Whether the data has labels per step.
-    overrides : mapping
-        Fields of :class:`Recipe` to change.
+def adjusted(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Change single settings of a recipe.
 
     Examples
     --------
-    >>> choose_recipe("published", True, {"batch_size": 16}).epochs
-    50
+    >>> adjusted(DEFAULT, {"epochs": 5}).epochs
+    5
     """
-    if isinstance(recipe, str):
-        name = "published_per_step" if recipe == "published" and per_step else recipe
-        if name not in RECIPES:
-            raise UnknownNameError("recipe", name, RECIPES)
-        recipe = RECIPES[name]
     if not isinstance(recipe, Recipe):
-        raise InputError(f"recipe must be a name or a Recipe, got {brief(recipe)}.")
+        raise InputError(f"recipe must be a Recipe, got {brief(recipe)}.")
     known = [field.name for field in fields(Recipe)]
-    for override in overrides:
-        if override not in known:
-            raise UnknownNameError("training setting", override, known)
-    return replace(recipe, **overrides)
+    for name in changes:
+        if name not in known:
+            raise UnknownNameError("training setting", name, known)
+    return replace(recipe, **changes)
 
 
 # Running a model as it will be used: evaluation mode, no gradients, batch by batch.
@@ -228,7 +198,7 @@ def train(
     data: Dataset,
     *,
     seed: int = 0,
-    recipe: str | Recipe = "default",
+    recipe: Recipe = DEFAULT,
     device: str | torch.device | None = None,
     options: Mapping[str, Any] | None = None,
     **overrides: Any,
@@ -250,9 +220,8 @@ def train(
     seed : int, default=0
         Decides the initial weights, the order of the series and dropout. On a CPU the same seed gives the
         same weights. The global random state is neither used nor changed.
-    recipe : str or Recipe, default="default"
-        ``"default"`` shuffles, stops when the validation loss no longer falls and keeps the best weights.
-        ``"published"`` does what the published experiments did: no shuffling, no stopping, last weights.
+    recipe : Recipe, optional
+        By default one that shuffles, stops when the validation loss no longer falls and keeps the best weights.
     device : str or torch.device, optional
         Where to train and leave the model, by default where a given module is, and for a name the GPU if
         there is one.
@@ -282,7 +251,7 @@ def train(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
             "your own, and explain it with output='raw'."
         )
-    settings = choose_recipe(recipe, data.per_step, overrides)
+    settings = adjusted(recipe, overrides)
     network = _network(model, data, seed, options)
     target = _target(device, None if isinstance(model, str) else model)
     network.to(target)
