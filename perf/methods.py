@@ -1,6 +1,6 @@
 """The compared methods against time_interpret and, where it lacks them, against literal loops.
 
-FO, AFO, LIME and FIT in prefix mode as the paper ran them (their ``published`` settings), the mask methods at
+FO, AFO, LIME and FIT in prefix mode as the paper ran them (their released settings), the mask methods at
 equal epochs and batch; ContraLSP's batch is the whole set of series, as published.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import literal
 import peers
-import tempograd as tg
+from tempograd_paper import released
 from timing import Figures, Work, correlation, in_turn, note
 
 AREAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -47,7 +47,7 @@ def methods(model: nn.Module, x: Tensor, train: Tensor, epochs: int) -> dict[str
     few, many = x[: max(2, len(x) // FEW)], torch.cat([x, x + 1, x - 1, -x])
 
     def ours(method: str, series: Tensor, drop: tuple[str, ...] = (), **changes: object) -> Work:
-        preset = tg.EXPLAINERS[method].published("mimic3")
+        preset = released(method, "mimic3")
         explainer = replace(preset, quirks=preset.quirks - set(drop), **changes)
         if explainer.needs_fit or method == "occlusion":
             explainer = explainer.fit(model, train)

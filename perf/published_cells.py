@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import tempograd as tg
+from tempograd_paper import released_metric, train_as_released
 
 SWEEP = {"switch_feature": [10, 100], "state": [10, 100, 200]}
 SEGMENTS = [1, 5, 10]
@@ -26,11 +27,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("perf/results/published_cells.json"))
     args = parser.parse_args()
     start, rows = time.monotonic(), []
-    metric = tg.METRICS["cpd"](scale="published")
+    metric = released_metric("cpd")
     for fold in args.folds:
         for name, longest in SWEEP.items():
             data = tg.load_dataset(name, fold=fold)
-            model = tg.train("gru", data, seed=42 + fold, recipe="published", device=args.device)
+            model = train_as_released("gru", data, seed=42 + fold, device=args.device)
             x = data.test.x[: args.series].to(args.device)
             accuracy = tg.accuracy(model, data.test)
             floor = tg.evaluate(model, tg.explain(model, x, "random"), metrics=[metric])["cpd"].mean().item()

@@ -1,7 +1,7 @@
 """The compared methods on State, in the manner of time_interpret's study, beside its figures.
 
 Five folds of the released data, a GRU trained by the published recipe, each cell's effect on its own step
-(``Method.published("state")``), scores pooled over the test series. Dynamask, Extrmask and ContraLSP run without
+(``released(method, "state")``), scores pooled over the test series. Dynamask, Extrmask and ContraLSP run without
 B6, which has them look at the last step alone; Dynamask without any fault (and with a step of 0.01 in place of
 0.001, so that masks arrive at 0 and 1), and with the order of rows that the released code has. Results:
 ``perf/results/state_study.json``.
@@ -19,6 +19,7 @@ import torch
 
 import tempograd as tg
 from tempograd.explainers import Explainer
+from tempograd_paper import released, train_as_released
 
 METRICS = ("aup", "aur", "auroc", "auprc")
 QUOTED = {  # means of time_interpret's own result files: AUP, AUR, AUROC
@@ -36,7 +37,7 @@ QUOTED = {  # means of time_interpret's own result files: AUP, AUR, AUROC
 
 def without(method: str, *keys: str) -> Explainer:
     """Return the published method without some of its faults."""
-    preset = tg.EXPLAINERS[method].published("state")
+    preset = released(method, "state")
     return replace(preset, quirks=preset.quirks - set(keys))
 
 
@@ -54,7 +55,7 @@ METHODS: dict[str, Callable[[], Explainer]] = {
 
 def study(fold: int, device: str, series: int, chosen: list[str]) -> list[dict[str, object]]:
     data = tg.load_dataset("state", fold=fold)
-    model = tg.train("gru", data, seed=42 + fold, recipe="published", device=device)
+    model = train_as_released("gru", data, seed=42 + fold, device=device)
     test = data.test.take(slice(series))
     accuracy, rows = tg.accuracy(model, data.test), []
     metrics = [tg.METRICS[name](pooled=True) for name in METRICS]

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 import tempograd as tg
+from tempograd_paper import released_metric
 from tempograd_paper.protocols.published import make_explainer
 from tempograd_paper.runner import load_plan, prepare
 from tempograd_paper.runner.execute import evenly, train_model
@@ -41,7 +42,7 @@ def main() -> None:
         ranks = scores.unique(return_inverse=True)[1].double()
         place = torch.arange(scores.shape[1], device=scores.device) / scores.shape[1]
         orders = {"hash": ranks, "position": ranks - place, "later first": ranks + place}
-        metric = tg.METRICS["cpd"](scale="published")
+        metric = released_metric("cpd")
         row = {}
         for name, order in orders.items():
             ranked = replace(found, values=order.view_as(found.values).float(), signed=False)

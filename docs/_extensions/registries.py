@@ -54,7 +54,7 @@ LEADS = {
     ),
     "models": '``tg.train("gru", data)`` gives a trained model. Any ``nn.Module`` of yours will do as well.',
 }
-MEMBERS = {"explainers": "fit, published", "metrics": "", "models": ""}
+MEMBERS = {"explainers": "fit", "metrics": "", "models": ""}
 COLUMNS = 88  # of the terminal whose help is shown
 
 

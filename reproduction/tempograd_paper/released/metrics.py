@@ -28,7 +28,7 @@ class ReleasedPreservation(ReleasedDifference, CumulativePredictionPreservation)
 RELEASED: dict[str, type[Metric]] = {"cpd": ReleasedDifference, "cpp": ReleasedPreservation}
 
 
-def released_metric(name: str, **settings: Any) -> Metric:
+def released_metric(metric: str, /, **settings: Any) -> Metric:
     """Return a metric as the paper measured it: CPD and CPP by class, areas over the cells of all series (3.6)."""
-    pooled = {"pooled": True} if name in POOLED else {}
-    return RELEASED.get(name, METRICS[name])(**{"name": name} | pooled | settings)
+    pooled = {"pooled": True} if metric in POOLED else {}
+    return RELEASED.get(metric, METRICS[metric])(**{"name": metric} | pooled | settings)

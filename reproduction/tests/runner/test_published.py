@@ -9,6 +9,7 @@ from small import MEASURES, WARD, load_toy, load_ward, plan
 import tempograd as tg
 from tempograd.data import DATASETS
 from tempograd.models import build
+from tempograd_paper import released, released_metric, train_as_released
 from tempograd_paper.protocols import published, settings
 from tempograd_paper.runner import Measure, Record, run_cells
 from tempograd_paper.runner.execute import metric
@@ -33,7 +34,7 @@ def explainer_of(method, dataset, data, test=None, seed=42):
     quick = () if method in {"occlusion", "winit", "integrated_gradients"} else (("epochs", 1),)
     cell = cell_of(method, dataset, settings=quick, seed=seed)
     model = build("gru", 2, 2, per_step=data.per_step, hidden=4)
-    plain = replace(tg.EXPLAINERS[method].published(settings.STAND_INS[dataset]), **dict(quick))
+    plain = replace(released(method, settings.STAND_INS[dataset]), **dict(quick))
     return published.make_explainer(cell, model, data, data.test if test is None else test), plain, model
 
 
@@ -46,12 +47,12 @@ def test_masks_of_missing_values_are_ignored(tmp_path):
     assert not run_cells([cell], tmp_path, root=None, device="cpu").failed
     store = Store(tmp_path)
     test, model = load_ward(fold=0).test.take([0, 3, 6]), store.model(cell, "cpu")
-    found = tg.explain(model, test.x, tg.IntegratedGradients.published("mimic3"), seed=42, ids=test.ids)
+    found = tg.explain(model, test.x, released("integrated_gradients", "mimic3"), seed=42, ids=test.ids)
     torch.testing.assert_close(store.explanation(cell)[0].values, found.values)
     assert store.explanation(cell)[0].mask is None
     assert bool((found.values[~test.mask] != 0).all())
     scores = Record.load(store.record_path(cell)).scores
-    cpd = tg.METRICS["cpd"](scale="published")
+    cpd = released_metric("cpd")
     torch.testing.assert_close(scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
     average = tg.evaluate(model, found, metrics=[cpd], k=5, substitute="average")["cpd"]
     torch.testing.assert_close(scores["cpd_average"], average)
@@ -115,7 +116,7 @@ def test_models_are_trained_by_the_published_recipe(tmp_path):
     cell = cell_of("random", training=(("epochs", 2),), seed=7)
     assert not run_cells([cell], tmp_path, root=None, device="cpu").failed
     data = load_ward(fold=0)
-    expected = tg.train("gru", data, seed=7, recipe="published", options={"hidden": 4}, epochs=2, device="cpu")
+    expected = train_as_released("gru", data, seed=7, options={"hidden": 4}, epochs=2, device="cpu")
     model = Store(tmp_path).model(cell, "cpu")
     assert torch.equal(weights(model), weights(expected))
     facts = Record.load(Store(tmp_path).record_path(cell)).facts["model"]
