@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from tempograd.engine import Block, Chunks, Model, Question, owner, quiet
 from tempograd.errors import UnknownNameError
 from tempograd.explainers import TimeX
-from tempograd.explainers.timex.base import MaskNetwork
 from tempograd.explainers.timex.networks import MaskGenerator, copied
-from tempograd.explainers.timex.training import Batch, Objective, Plan, Read, Training, TrainingSet
+from tempograd.explainers.timex.timex import MaskNetwork
+from tempograd.explainers.timex.training import Batch, Objective, Read, Training, TrainingSet
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
 
@@ -41,13 +41,12 @@ class ReleasedTraining(Training):
         self,
         objective: Objective,
         data: TrainingSet,
-        plan: Plan,
+        settings: "ReleasedMaskNetwork",
         random: torch.Generator,
-        faults: frozenset[str],
         module: nn.Module | None,
     ) -> None:
-        super().__init__(objective, data, plan, random)
-        self.faults, self.module = faults, module
+        super().__init__(objective, data, settings, random)
+        self.faults, self.module = settings.quirks, module
 
     def _mode(self, training: bool) -> None:
         super()._mode(training)
@@ -100,7 +99,7 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
     def _training(
         self, model: Model, objective: Objective, data: TrainingSet, random: torch.Generator
     ) -> Training:
-        return ReleasedTraining(objective, data, self._plan, random, self.quirks, owner(model))
+        return ReleasedTraining(objective, data, self, random, owner(model))
 
     def _chunks(self, question: Question) -> Chunks:
         chunks = super()._chunks(question)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, r
 from tempograd.errors import ModelError
 from tempograd.explainers.timex.networks import MaskGenerator, gate, one_vector
 from tempograd.models.training import batches
+
+if TYPE_CHECKING:
+    from tempograd.explainers.timex.timex import MaskNetwork
 
 # What TimeX and TimeX++ minimise, each term a small function.
 #
@@ -133,18 +136,6 @@ class Objective(NamedTuple):
     fidelity: Callable[[Batch, Tensor, Tensor], Tensor]  # of a batch, its gates and its masked series
 
 
-class Plan(NamedTuple):
-    """How to train; see the fields of the explainers."""
-
-    epochs: int
-    batch: int
-    learning_rate: float
-    weight_decay: float
-    prior: float
-    sparsity: float
-    connection: float
-
-
 class Learnt(NamedTuple):
     """A mask generator, and how its training went."""
 
@@ -223,14 +214,18 @@ def require_gradient(model: Model, x: Tensor) -> None:
 class Training:
     """Minimises fidelity + sparsity · GSAT + connection · Connect, and keeps the best epoch's generator."""
 
-    def __init__(self, objective: Objective, data: TrainingSet, plan: Plan, random: torch.Generator) -> None:
-        self.objective, self.data, self.plan, self.random = objective, data, plan, random
+    def __init__(
+        self, objective: Objective, data: TrainingSet, settings: "MaskNetwork", random: torch.Generator
+    ) -> None:
+        self.objective, self.data, self.settings, self.random = objective, data, settings, random
         order = torch.randperm(len(data.x), generator=random)
         held_out = max(2, round(HELD_OUT * len(order)))
         self.watched, self.learning = order[:held_out], order[held_out:]
         self.fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
         self.weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
-        self.optimiser = torch.optim.AdamW(self.weights, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+        self.optimiser = torch.optim.AdamW(
+            self.weights, lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
 
     def run(self, label: str) -> Learnt:
         """Train, and return the generator at rest."""
@@ -239,11 +234,11 @@ class Training:
         )
         generator, losses = self.objective.generator, list[float]()
         best: dict[str, Tensor] = {}
-        with progress(self.plan.epochs, label) as advance:
-            for epoch in range(self.plan.epochs):
+        with progress(self.settings.epochs, label) as advance:
+            for epoch in range(self.settings.epochs):
                 self._mode(training=True)
                 order = self.learning[torch.randperm(len(self.learning), generator=self.random)]
-                parts, loss = batches(order, self.plan.batch), torch.zeros(())
+                parts, loss = batches(order, self.settings.batch), torch.zeros(())
                 for rows in parts:
                     loss = self._step(self.data.batch(rows, self.random))
                     advance(1 / len(parts), f"loss {losses[-1]:.4f}" if losses else "")
@@ -281,7 +276,11 @@ class Training:
         gates = gate(p, batch.uniform)
         masked = gates * batch.x + (1 - gates) * batch.filler
         fidelity = self.objective.fidelity(batch, gates, masked)
-        whole = fidelity + self.plan.sparsity * gsat(p, self.plan.prior) + self.plan.connection * connect(p)
+        whole = (
+            fidelity
+            + self.settings.sparsity * gsat(p, self.settings.prior)
+            + self.settings.connection * connect(p)
+        )
         return fidelity, whole
 
     def _judge(self, last: Tensor) -> Tensor:
@@ -294,7 +293,7 @@ class Training:
         self._mode(training=False)
         random = torch.Generator().manual_seed(self.fixed)
         total = torch.zeros((), device=self.data.device)
-        for part in batches(self.watched, self.plan.batch):
+        for part in batches(self.watched, self.settings.batch):
             total += len(part) / len(self.watched) * self._losses(self.data.batch(part, random))[which]
         return total
 
