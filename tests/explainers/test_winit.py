@@ -10,8 +10,8 @@ from torch import nn
 import tempograd as tg
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError
+from tempograd.explainers.prefix.base import Plan, learn
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
-from tempograd.explainers.training import Plan, learn
 
 DOUBLE = torch.float64
 TIME, CHANNELS = 9, 3

@@ -12,17 +12,21 @@ from torch import Tensor, nn
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.engine import Model, Prefixes, Question, require_prefixes
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.steps import (
+from tempograd.explainers.prefix.base import (
+    Plan,
+    PrefixExplainer,
+    Task,
     distributions,
     divergence,
+    learn,
     over_prefixes,
     replaced,
     require_probabilities,
     require_width,
+    training_series,
 )
-from tempograd.explainers.training import Plan, Task, learn, training_series
 
 # A Gaussian guess of the next values from the past: the joint conditional generator of FIT.
 #
@@ -163,7 +167,7 @@ WIDEST = 8192  # hidden units of the generator
 
 @EXPLAINERS.register("fit")
 @dataclass(frozen=True)
-class Fit(Explainer):
+class Fit(PrefixExplainer):
     r"""Feature importance in time: the shift of the prediction from step to step that one value explains.
 
     .. math:: \Delta_{t,i} = \mathrm{KL}(p_t \,\|\, p_{t-1})
@@ -216,12 +220,7 @@ class Fit(Explainer):
     tensor([0.0000, 0.0000, 0.6748])
     """
 
-    needs_gradient: ClassVar[bool] = False
-    needs_fit: ClassVar[bool] = True
-    needs_prefixes: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
-    signed: ClassVar[bool] = False
-    targeted: ClassVar[bool] = False
 
     samples: int = settings.whole(10)
     hidden: int | None = settings.whole(None, most=WIDEST)
@@ -263,7 +262,7 @@ class Fit(Explainer):
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
         candidates = channels * self.samples if channels > 1 else 1
-        return Attribution(over_prefixes(question, candidates, scores, self.name))
+        return over_prefixes(question, candidates, scores, self.name)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""

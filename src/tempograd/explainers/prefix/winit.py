@@ -12,17 +12,21 @@ from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.engine import Block, Model, Prefixes, Question, require_prefixes
 from tempograd.errors import InputError
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.steps import (
+from tempograd.explainers.prefix.base import (
+    Plan,
+    PrefixExplainer,
+    Task,
     distributions,
     divergence,
+    learn,
     over_prefixes,
     replaced,
     require_probabilities,
     require_width,
+    training_series,
 )
-from tempograd.explainers.training import Plan, Task, learn, training_series
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
 #
@@ -115,7 +119,7 @@ Draw = Callable[[slice], Tensor]  # steps → values from each of them on, (seri
 
 @EXPLAINERS.register("winit")
 @dataclass(frozen=True)
-class WinIT(Explainer):
+class WinIT(PrefixExplainer):
     r"""Windowed importance in time: the part of a value in the predictions of the next few steps.
 
     .. math:: i(f, n, t) = \frac{1}{S} \sum_s d\big(p_t,
@@ -173,11 +177,6 @@ class WinIT(Explainer):
     tensor([0., 1., 4., 0.])
     """
 
-    needs_gradient: ClassVar[bool] = False
-    needs_fit: ClassVar[bool] = True
-    needs_prefixes: ClassVar[bool] = True
-    signed: ClassVar[bool] = False
-    targeted: ClassVar[bool] = False
     zero_if_ignored: ClassVar[bool] = True
 
     window: int = settings.whole(10)
@@ -215,7 +214,7 @@ class WinIT(Explainer):
                 require_probabilities(prefixes, self.name)
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
-        return Attribution(over_prefixes(question, question.x.shape[2] * self.samples, scores, self.name))
+        return over_prefixes(question, question.x.shape[2] * self.samples, scores, self.name)
 
     def _changes(self, prefixes: Prefixes, draw: Draw) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
