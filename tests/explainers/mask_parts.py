@@ -5,8 +5,8 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from tempograd._utils.rng import Purpose, keys, normal, split
+from tempograd.explainers.masks.base import Replacement, Trend
 from tempograd.explainers.masks.contralsp import two_means
-from tempograd.explainers.masks.replacement import Replacement, Trend
 
 
 def blind(z):

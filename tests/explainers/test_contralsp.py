@@ -12,8 +12,8 @@ from torch.nn.functional import normalize
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
+from tempograd.explainers.masks.base import Replacement, Trend, seeded
 from tempograd.explainers.masks.contralsp import _Gates, contrast, two_means
-from tempograd.explainers.masks.replacement import Replacement, Trend, seeded
 
 DOUBLE = torch.float64
 

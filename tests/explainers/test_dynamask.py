@@ -11,9 +11,8 @@ from torch.nn.functional import kl_div
 from tempograd.engine import Block
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers import Dynamask
+from tempograd.explainers.masks.base import PERTURBATIONS, distance, perturbation
 from tempograd.explainers.masks.dynamask import area_term, time_term
-from tempograd.explainers.masks.replacement import PERTURBATIONS, perturbation
-from tempograd.explainers.masks.training import distance
 
 DOUBLE = torch.float64
 EVERY = torch.rand(2, 9, 3, generator=torch.Generator().manual_seed(4), dtype=DOUBLE) < 0.7

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
-from tempograd.explainers.masks.replacement import Replacement, seeded
+from tempograd.explainers.masks.base import Replacement, seeded
 
 DOUBLE = torch.float64
 

@@ -11,8 +11,8 @@ from tempograd.engine import Question, pieces
 from tempograd.errors import UnknownNameError
 from tempograd.explainers import Dynamask
 from tempograd.explainers.integration import Attribution
+from tempograd.explainers.masks.base import Groups
 from tempograd.explainers.masks.dynamask import Keep
-from tempograd.explainers.masks.training import Groups
 from tempograd_paper.labels import REAL, SYNTHETIC
 from tempograd_paper.released.masks import HARD_LABELS, LAST_STEP, RAW, ReleasedMask, mean_losses, still
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Question, both_logits, link
-from tempograd.explainers.masks.training import Error, Groups, LearntMask, Problem, over_steps
+from tempograd.explainers.masks.base import Error, Groups, LearntMask, Problem, over_steps
 from tempograd_paper.released.base import Released
 
 RAW = "the error compares raw outputs, also where the classifier has probabilities"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -14,8 +15,7 @@ from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.engine import Question
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.replacement import Replacement, Trend, ends, seeded
-from tempograd.explainers.masks.training import LearntMask, Piece, Problem, precision
+from tempograd.explainers.masks.base import LearntMask, Piece, Problem, Replacement, Trend, ends, precision, seeded
 
 # A triplet loss between two groups of points, which are found anew at every step.
 
@@ -134,19 +134,16 @@ class ContraLSP(LearntMask):
     contrastive: str = settings.choice("none", CONTRASTS)
 
     def attribute(self, question: Question) -> Attribution:
-        def fit(groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-            return self._fit(question, groups[0], advance)
+        return self._together(question, partial(self._fit, question))
 
-        return Attribution(self._together(question, fit))
-
-    def _fit(self, question: Question, group: list[Piece], advance: Advance) -> Iterable[Tensor]:
+    def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
         channels, longest = question.x.shape[2], max(1, int(question.lengths.max()))
 
         def make() -> torch.nn.ModuleList:
             return torch.nn.ModuleList([Replacement(channels), Trend(longest, channels)])
 
         networks = seeded(question, precision(question), make)
-        parts = [_Gates(self, question, piece, networks) for piece in group]
+        parts = [_Gates(self, question, piece, networks) for piece in groups[0]]
         problems = [Problem(part.rows, [part.mu, *networks.parameters()], part.loss) for part in parts]
         if self.contrastive == "triplet" and len(question.x) > 1:
             problems.append(self._contrast(parts))

@@ -13,8 +13,7 @@ from tempograd._utils.progress import Advance, progress
 from tempograd.engine import Question, pieces
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.replacement import PERTURBATIONS, perturbation
-from tempograd.explainers.masks.training import LearntMask, Piece, Problem, precision
+from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, Piece, Problem, perturbation, precision
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -12,8 +13,7 @@ from tempograd._utils.progress import Advance
 from tempograd.engine import Question
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.replacement import Replacement, ends, seeded
-from tempograd.explainers.masks.training import LearntMask, Piece, Problem, precision
+from tempograd.explainers.masks.base import LearntMask, Piece, Problem, Replacement, ends, precision, seeded
 
 
 @EXPLAINERS.register("extremal_mask")
@@ -71,24 +71,19 @@ class ExtremalMask(LearntMask):
     deletion: bool = settings.flag(False)
 
     def attribute(self, question: Question) -> Attribution:
-        def fit(groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-            return self._fit(question, groups, advance)
-
-        return Attribution(self._together(question, fit, self.batch, empty=self.deletion))
+        return self._together(question, partial(self._fit, question), self.batch, empty=self.deletion)
 
     def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
         dtype = precision(question)
         network = seeded(question, dtype, lambda: Replacement(question.x.shape[2]))
         masks: list[Tensor] = []
-        steps = []
-        for group in groups:
-            problems = []
-            for piece in group:
-                mask = torch.full_like(piece.block.x, 0.5, dtype=dtype, requires_grad=True)
-                problems.append(self._problem(question, piece, mask, network))
-                masks.append(mask)
-            steps.append(problems)
-        self._optimise(question, steps, masks, list(network.parameters()), done=advance)
+
+        def problem(piece: Piece) -> Problem:
+            masks.append(torch.full_like(piece.block.x, 0.5, dtype=dtype, requires_grad=True))
+            return self._problem(question, piece, masks[-1], network)
+
+        steps = [[problem(piece) for piece in group] for group in groups]
+        self._optimise(question, steps, masks, network.parameters(), done=advance)
         return (mask.clamp(0, 1) for mask in masks)
 
     def _problem(self, question: Question, piece: Piece, mask: Tensor, network: Replacement) -> Problem:

@@ -41,13 +41,7 @@ CHECKED = 10  # steps at which held-out series are looked at
 class Generator(nn.Module):
     """The joint distribution of the channels at a step, given the steps before.
 
-    Parameters
-    ----------
-    channels, hidden : int
-    noise : float
-        Variance added to every channel.
-    bounded : bool
-        Whether the latents' mean and spread are held in (-1, 1).
+    ``noise`` is a variance added to every channel; ``bounded`` holds the latents' mean and spread in (-1, 1).
     """
 
     def __init__(self, channels: int, hidden: int, noise: float = 1e-4, *, bounded: bool = False) -> None:

@@ -150,10 +150,7 @@ def probabilities(answer: Tensor) -> Tensor:
 
 
 class TrainingSet:
-    """Training series and, read once, what the model says about them.
-
-    A model that already answers with probabilities is taken at its word.
-    """
+    """Training series and, read once, what the model says about them; probabilities are taken at their word."""
 
     def __init__(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, label: str) -> None:
         self.x, self.read, self.device, self._theirs = x, read, device, dtype
