@@ -34,7 +34,7 @@ from tempograd_paper.tables.tabulate import tabulate
 SLOW = {"report", "picture"}  # which see one of the errors at each step, and few of very many steps
 NUMBERS = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO)
 CALLS = ("open", "mkdir", "fsync", "replace", "chmod", "stat", "lstat", "fstat")
-SAVERS = ("explanation_file", "models.checkpoint", "benchmark.record", "data.prepared")
+SAVERS = ("explanation_file", "models.files", "benchmark.record", "data.prepared")
 PLAN = toy_plan()
 RECORDS = toy_records(PLAN)
 CELL, RECORD = PLAN.cells()[0], next(iter(RECORDS.values()))

@@ -34,7 +34,7 @@ def read_model(args: argparse.Namespace) -> "nn.Module":
     """Load the model; code of one's own is looked for in the current folder as well."""
     from tempograd.cli.arguments import device
     from tempograd.models import load_model
-    from tempograd.models.own import is_code
+    from tempograd.models.files import is_code
 
     here = str(Path.cwd())
     if is_code(args.model) and here not in sys.path:  # else a file beside the data could pass for a library

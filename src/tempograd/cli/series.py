@@ -67,7 +67,7 @@ def find(
     from tempograd.data import DATASETS, Series, load_dataset, read_series
     from tempograd.data.readers import ENDINGS
     from tempograd.errors import DataError, quote, short_path
-    from tempograd.models.checkpoint import exists
+    from tempograd.models.files import exists
 
     path = Path(source)
     if source in DATASETS or not (path.suffix or exists(path)):

@@ -1,6 +1,6 @@
 """Classifiers to explain: the three of the paper, their training, and their files."""
 
-from tempograd.models.checkpoint import load_classifier, save_model
+from tempograd.models.files import load_classifier, load_model, save_model
 from tempograd.models.networks import (
     MODELS,
     Classifier,
@@ -9,7 +9,6 @@ from tempograd.models.networks import (
     TransformerClassifier,
     build,
 )
-from tempograd.models.own import load_model
 from tempograd.models.training import Recipe, accuracy, train
 
 __all__ = [

@@ -1,7 +1,14 @@
-"""Keeping a trained model in one safetensors file, and opening files of models with care."""
+"""Files of models: trained ones, and those of one's own, from code and from exported programs that need trust."""
 
+import importlib
+import inspect
 import json
+import logging
+import os
+import re
 import stat
+import threading
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +21,7 @@ from torch import Tensor, nn
 
 from tempograd._utils.io import MODEL, load, write_atomically
 from tempograd.engine.model import find_device
-from tempograd.errors import DataError, InputError, TempogradError, short_path
+from tempograd.errors import DataError, InputError, ModelError, TempogradError, one_line, short_path, warn
 from tempograd.models.networks import MODELS, Classifier
 
 # Before a model's file is opened: whether it is one, whether it is whole, and whether it is trusted.
@@ -173,3 +180,350 @@ def _rebuild(config: dict[str, Any], weights: dict[str, Tensor]) -> Classifier:
         )
     model.load_state_dict(weights, assign=True)
     return model
+
+
+# Models kept as programs: files of ``torch.export`` and of TorchScript, which run code and need trust.
+
+OBJECTS = ("/custom_obj_", "/opaque_obj_")  # parts of an archive that torch reads with pickle
+EXPORTED = ("models/model.json", "serialized_exported_program.json")
+
+_environment = threading.Lock()  # held while a variable is changed
+
+
+class FixedBatch(nn.Module):
+    """A model that takes exactly ``size`` series at a time, made to take any number of them.
+
+    The last batch is filled up with copies of its last series, whose answers are left out.
+    """
+
+    def __init__(self, model: nn.Module, size: int) -> None:
+        super().__init__()
+        self.model, self.size = model, size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the answers to the series ``x`` (N, T, D)."""
+        filled = torch.cat([x, x[-1:].expand(-len(x) % self.size, -1, -1)])
+        return torch.cat([self.model(batch) for batch in torch.split(filled, self.size)])[: len(x)]
+
+
+def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
+    """Read what ``torch.export.save`` wrote; it answers and is differentiated as the module it was made from.
+
+    To open one runs code: torch evaluates the expressions in it as Python, and loads compiled libraries in it.
+    """
+    with archive(path, f"{named(path)} is no file of torch.export.save.") as parts:
+        names = parts.namelist()
+        if not any(name.endswith(EXPORTED) for name in names):
+            raise DataError(f"{named(path)} holds no program of torch.export: write one with torch.export.save.")
+        if any(mark in name for name in names for mark in OBJECTS):
+            raise DataError(
+                f"{named(path)} holds pickled Python objects, which are never opened: export a model without them."
+            )
+        require_trust(
+            path, "a program of torch.export", "which can run any code as soon as it is opened", trust=trust
+        )
+        require_whole(parts, path)
+    try:
+        with _weights_only(), _silent():
+            program = torch.export.load(path)
+            _refuse_training(path, program)
+            batch = _batch(path, program)
+            model: nn.Module = _on_device(program, device).module()
+    except TempogradError:
+        raise
+    except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
+        raise DataError(
+            f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or "
+            "holds more than tensors; export the model again with torch.export.save."
+        ) from error
+    if batch is None:
+        return model
+    warn(
+        f"{named(path)} was exported for batches of {batch} series, which is slow where more would fit: export it "
+        "with dynamic_shapes=({0: torch.export.Dim('batch')},)."
+    )
+    return FixedBatch(model, batch)
+
+
+def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
+    """Read what ``torch.jit.save`` wrote.
+
+    To open one may run code: the method ``__setstate__`` of its modules, which can write files.
+    """
+    with archive(path, f"{named(path)} is no TorchScript file.") as parts:
+        if not any(name.endswith("/constants.pkl") for name in parts.namelist()):
+            raise DataError(
+                f"{named(path)} holds no TorchScript module. If it holds weights, name the code they belong to as "
+                f"well: load_model('module:callable', weights=…), --model module:callable --weights {named(path)}."
+            )
+        require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
+        require_whole(parts, path)
+    try:
+        with _silent():
+            model = torch.jit.load(path, map_location=device)  # type: ignore[no-untyped-call]
+            return model.eval()  # type: ignore[no-any-return]  # torch.jit has no types
+    except Exception as error:  # torch raises many kinds, also where its own message is no text
+        raise DataError(f"{named(path)} is damaged, or not a TorchScript file that torch can read.") from error
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Let torch unpickle nothing but tensors; ``torch.export.load`` has no option for it."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    with _environment:
+        before = os.environ.get(name)
+        os.environ[name] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what torch logs and warns of in this thread to itself: what goes wrong is said in one sentence."""
+    thread = threading.get_ident()
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("torch")]
+    handlers = {handler for logger in (logging.root, *loggers) for handler in logger.handlers}
+
+    def elsewhere(record: logging.LogRecord) -> bool:
+        return record.thread != thread or not record.name.startswith("torch")
+
+    for handler in handlers:
+        handler.addFilter(elsewhere)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(elsewhere)
+
+
+def _on_device(program: Any, device: torch.device) -> Any:
+    if device.type == "cpu":
+        return program
+    from torch.export.passes import move_to_device_pass  # noqa: PLC0415  # loads much that a CPU never needs
+
+    return move_to_device_pass(program, device)
+
+
+def _refuse_training(path: Path, program: Any) -> None:
+    """Refuse a program whose dropout or batch normalisation was switched on for good when it was written."""
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        places = {argument.name: place for place, argument in enumerate(schema.arguments)} if schema else {}
+        for name in ("train", "training"):
+            place = places.get(name)
+            if place is not None and place < len(node.args) and node.args[place] is True:
+                raise ModelError(
+                    f"{named(path)} was exported in training mode, so its dropout or batch normalisation cannot "
+                    "be switched off: call model.eval() and export it again."
+                )
+
+
+def _batch(path: Path, program: Any) -> int | None:
+    """Return the one size of a batch that a program takes, None if it takes any."""
+    inputs = program.graph_signature.user_inputs
+    shapes = [node.meta["val"].shape for node in program.graph.nodes if node.name in inputs]
+    if len(inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
+        raise ModelError(
+            f"{named(path)} takes {len(inputs)} inputs, the first of {len(shapes[0]) if shapes else 0} axes: "
+            "tempograd explains models of one input (batch, time, channel)."
+        )
+    size = shapes[0][0]
+    return size if isinstance(size, int) else None
+
+
+# Models of one's own: from code, from exported programs, from files of this library.
+
+SCRIPTED = {".pt", ".pth", ".torchscript", ".jit"}
+FILES = {".safetensors", ".pt2", *SCRIPTED}  # so that a path with a drive letter is no import
+NESTED = ("state_dict", "model_state_dict")  # where training programs keep the weights among other things
+IMPORT = re.compile(r"[\w-]+(\.[\w-]+)*:\w+(\.\w+)*")
+SAID = 100  # characters of what torch says that a sentence can carry
+
+
+def load_model(
+    source: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    weights: str | Path | None = None,
+    trust: bool = False,
+) -> nn.Module:
+    """Return a model in evaluation mode.
+
+    Parameters
+    ----------
+    source : str or path
+        One of
+
+        - a ``.safetensors`` file by :func:`save_model` or ``tempograd train``;
+        - ``"module:callable"``, code of your own: a module to import, and in it an ``nn.Module``, or a class or
+          function that is called without arguments and returns one;
+        - a ``.pt2`` file by ``torch.export.save``, best exported with a dynamic batch dimension;
+        - a ``.pt`` file by ``torch.jit.save`` (TorchScript).
+    device : str or device
+        Where the model computes.
+    weights : path, optional
+        For ``"module:callable"``: a ``.safetensors`` or ``.pt`` file with the module's ``state_dict``.
+    trust : bool, default=False
+        Whether a file may run code. The files of ``torch.export`` and of TorchScript can do so as soon as they are
+        opened, and are refused otherwise. No other kind of file runs code, pickled models are never opened, and
+        ``"module:callable"`` is your own code.
+
+    Examples
+    --------
+    >>> load_model("torch.nn:Flatten")
+    Flatten(start_dim=1, end_dim=-1)
+    """
+    if not isinstance(source, (str, Path)):
+        raise InputError(f"A model is loaded from a file or from 'module:callable', got {type(source).__name__}.")
+    if not isinstance(trust, bool):
+        raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
+    path, place = Path(source), find_device(device)
+    if is_code(source):
+        return _from_code(str(source), weights, trust=trust).to(place).eval()
+    if weights is not None:
+        raise InputError(f"{named(path)} has weights of its own: weights are for models given as module:callable.")
+    ending = path.suffix.lower()
+    if ending == ".pt2":
+        return load_exported(path, place, trust=trust)
+    if ending in SCRIPTED:
+        return load_scripted(path, place, trust=trust)
+    return load_classifier(path, place)
+
+
+def is_code(source: str | Path) -> bool:
+    """Tell whether a model is named by an import path rather than a file.
+
+    Examples
+    --------
+    >>> is_code("my_net:Net"), is_code("model.pt2")
+    (True, False)
+    """
+    path = Path(source)
+    return ":" in str(source) and not (exists(path) or path.suffix.lower() in FILES)
+
+
+def _from_code(source: str, weights: str | Path | None, *, trust: bool) -> nn.Module:
+    model = _made(source)
+    if weights is None:
+        return model
+    state = _read_weights(weights, trust=trust)
+    try:
+        missing, unexpected = model.load_state_dict(state, strict=False)
+    except RuntimeError as error:  # sizes differ
+        said = str(error).splitlines()[-1].strip().rstrip(".")[:SAID]
+        raise DataError(f"{named(weights)} does not fit {named(source)}: {said}.") from error
+    if missing or unexpected:
+        parts = [f"it has no {name[:SAID]}" for name in missing[:2]]
+        parts += [f"it has {name[:SAID]}" for name in unexpected[:1]]
+        raise DataError(
+            f"{named(weights)} does not fit {named(source)}: {', '.join(parts)}; all names must be the module's."
+        )
+    return model
+
+
+def _made(source: str) -> nn.Module:
+    """Import what ``module:callable`` names, and call it if it is no module yet."""
+    module, _, attribute = source.partition(":")
+    if module.endswith(".py"):
+        raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
+    if not IMPORT.fullmatch(source):
+        raise InputError(
+            f"{named(source)} is no file, and no model in code: write module:callable, as my_net:Net."
+        )
+    with _staying(source):
+        found = _imported(module, source)
+        for name in attribute.split("."):
+            if not hasattr(found, name):
+                raise InputError(
+                    f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
+                )
+            found = getattr(found, name)
+        made = found if isinstance(found, nn.Module) else _called(found, source)
+    if not isinstance(made, nn.Module):
+        raise ModelError(f"{source} must be or return an nn.Module, got {type(made).__name__}.")
+    return made
+
+
+@contextmanager
+def _staying(source: str) -> Iterator[None]:
+    """Say so where code that should give a model ends the program."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
+
+
+def _imported(module: str, source: str) -> Any:
+    importlib.invalidate_caches()  # so that a file written a moment ago is found
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the user's own code imports
+        raise InputError(
+            f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
+        ) from error
+
+
+def _called(found: Any, source: str) -> Any:
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
+        raise InputError(
+            f"{named(source)} is called without arguments to get a model, but {one_line(str(error), SAID)}: write "
+            "a function that needs none."
+        ) from error
+    return found()
+
+
+def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
+    """Read a state_dict, by itself or among the other things of a checkpoint."""
+    if not isinstance(source, (str, Path)):
+        raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
+    path = Path(source)
+    if path.suffix.lower() != ".safetensors" and _unsafe_torch() and not trust:
+        raise DataError(
+            f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
+            "not read: upgrade torch, write the weights with safetensors, or pass trust=True."
+        )
+    if begin(path) == ARCHIVE:
+        with archive(path, _no_weights(path)) as parts:
+            require_whole(parts, path)
+    try:
+        found = _state(path)
+    except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
+        raise DataError(_no_weights(path)) from error
+    if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
+        raise DataError(_no_weights(path))
+    return found
+
+
+def _unsafe_torch() -> bool:
+    """Tell whether ``weights_only=True`` has a hole (CVE-2025-32434)."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
+
+
+def _state(path: Path) -> dict[Any, Any]:
+    if path.suffix.lower() == ".safetensors":
+        return load(path)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about files that are refused here
+        found = dict(torch.load(path, map_location="cpu", weights_only=True))
+    for name in NESTED:
+        if isinstance(found.get(name), Mapping):
+            found = dict(found[name])
+    return found
+
+
+def _no_weights(path: Path) -> str:
+    return (
+        f"{named(path)} holds no weights that can be read without running code: write them with "
+        "torch.save(model.state_dict(), …) or safetensors."
+    )
