@@ -125,7 +125,7 @@ class Accuracy(Faithfulness):
     threshold: float | None = settings.number(None, high=1.0)
 
     def score(self, reading: Reading) -> Tensor:
-        kept = reading.retained if self.threshold is None else reading.probability >= self.threshold
+        kept = reading.retained if self.threshold is None else reading.score >= self.threshold
         return reading.over_steps(kept[:, -1:].to(reading.raw))[:, 0]
 
 
