@@ -314,13 +314,17 @@ def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[S
 @contextmanager
 def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the generators that dropout draws from, and put them back afterwards."""
-    on_gpu = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if on_gpu else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
-        if on_gpu:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        seed_generators(seed, device)
         yield
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generators that initial weights and dropout draw from; ``torch.manual_seed`` seeds every GPU."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
 
 
 @dataclass

@@ -38,6 +38,7 @@ from tempograd.explainers.timex.training import (
     probabilities,
     require_gradient,
 )
+from tempograd.models.training import seed_generators
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
 WIDEST = 200  # hidden size of the head; the embeddings of the authors' models have 200 numbers
@@ -88,9 +89,9 @@ class MaskNetwork(Explainer):
             return self._taught_by(model, x, seed)
 
     def _taught_by(self, model: Model, x: Tensor, seed: int) -> Self:
-        """Learn from the answers of a model that is at rest."""
+        """Learn from the answers of a model that is at rest, which keeps the generators of random numbers, too."""
         device, dtype = place(model, x)
-        _seed_dropout(seed, device)
+        seed_generators(seed, device)
         one = x[:1].to(device, dtype)
         require_gradient(model, one)
         data = self._training_set(x, self._reader(model, one), device, dtype)
@@ -156,14 +157,6 @@ def _check(question: Question, method: str) -> None:
             )
 
 
-def _seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed the generators that initial weights and dropout draw from; the quiet model's context puts them back."""
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
-    if device.type == "cuda":
-        with torch.cuda.device(device):
-            torch.cuda.manual_seed(seed)
-
-
 def _at_home(generator: MaskGenerator, question: Question) -> MaskGenerator:
     """Return the generator on the model's device, after a check that it knows such series."""
     fitted = (generator.time, generator.channels)
@@ -178,7 +171,7 @@ def _at_home(generator: MaskGenerator, question: Question) -> MaskGenerator:
 
 
 def _padding(lengths: Tensor, time: int) -> Tensor | None:
-    """Tell the steps after a series' last observation, None where there are none in any series."""
+    """Tell the steps after a series' last observation, None where no series has any."""
     padding = torch.arange(time, device=lengths.device) >= lengths[:, None]
     return padding if bool(padding.any()) else None
 
