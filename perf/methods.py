@@ -1,6 +1,6 @@
 """The compared methods against time_interpret and, where it lacks them, against literal loops.
 
-FO, AFO, LIME and FIT in prefix mode as the paper ran them (their released settings), the mask methods at
+FO, AFO, LIME and FIT in prefix mode as the paper ran them (``released``), the mask methods at
 equal epochs and batch; ContraLSP's batch is the whole set of series, as published.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import literal
 import peers
-from tempograd_paper import released
+from tempograd_paper.released import released
 from timing import Figures, Work, correlation, in_turn, note
 
 AREAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]

@@ -1,8 +1,8 @@
 """Which cell of the released sweep on State and Switch-Feature is best on test CPD.
 
 The paper does not say which (segments, max_length) its two synthetic tables use. The released scripts sweep
-them with min_length 1 and score each on the test series, so the presets of ``Timing.published`` take the
-best one. Results: ``perf/results/published_cells.json``.
+them with min_length 1 and score each on the test series, so the settings of ``ReleasedTiming`` are the
+best one's. Results: ``perf/results/published_cells.json``.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import tempograd as tg
-from tempograd_paper import released_metric, train_as_released
+from tempograd_paper import released, released_metric, train_as_released
 
 SWEEP = {"switch_feature": [10, 100], "state": [10, 100, 200]}
 SEGMENTS = [1, 5, 10]
@@ -35,13 +35,13 @@ def main() -> None:
             x = data.test.x[: args.series].to(args.device)
             accuracy = tg.accuracy(model, data.test)
             floor = tg.evaluate(model, tg.explain(model, x, "random"), metrics=[metric])["cpd"].mean().item()
-            plain = tg.explain(model, x, tg.IntegratedGradients.published(name))
+            plain = tg.explain(model, x, released("integrated_gradients", name))
             ig = tg.evaluate(model, plain, metrics=[metric])["cpd"].mean().item()
             for high in longest:
                 for segments in SEGMENTS:
                     if time.monotonic() - start > args.budget:
                         return
-                    preset = replace(tg.Timing.published(name), segments=segments, max_length=high)
+                    preset = replace(released("timing", name), segments=segments, max_length=high)
                     score = tg.evaluate(model, tg.explain(model, x, preset), metrics=[metric])["cpd"].mean().item()
                     row = {"data": name, "fold": fold, "segments": segments, "max_length": high, "cpd": score}
                     rows.append(row | {"random": floor, "ig": ig, "accuracy": accuracy})

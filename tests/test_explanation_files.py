@@ -133,7 +133,7 @@ LIES = {
     "large seed": lambda plain: json.dumps({**plain, "seed": 10**30}),
     **{
         f"no {name}": lambda plain, name=name: json.dumps({key: v for key, v in plain.items() if key != name})
-        for name in ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
+        for name in ("output", "seed", "method", "parameters", "fingerprint", "own_steps", "facts")
     },
     **{
         f"{name} is {value!r}": lambda plain, name=name, value=value: json.dumps({**plain, name: value})
@@ -143,6 +143,7 @@ LIES = {
             "method": (None, 3),
             "parameters": (None, [], "points"),
             "fingerprint": (None, 3),
+            "facts": (None, [], {"complete": 1}, {"deterministic": "yes"}, {"unit": ["points"]}),
             "own_steps": (None, 1),
             "signed": (None, "yes"),
             "version": (None, 3),
@@ -159,7 +160,13 @@ LIES = {
         f"setting {name} is {value!r}": lambda plain, name=name, value=value: json.dumps(
             {**plain, "parameters": {**plain["parameters"], name: value}}
         )
-        for name, value in (("points", "many"), ("tolerance", []), ("max_points", None), ("quirks", 1))
+        for name, value in (
+            ("points", "many"),
+            ("points", -1),
+            ("tolerance", []),
+            ("tolerance", 0),
+            ("max_points", None),
+        )
     },
 }
 

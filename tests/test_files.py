@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 
 from tempograd._utils import io
 from tempograd._utils.io import EXPLANATION, Kind, check_output, made, writable, write_atomically
-from tempograd.errors import OutputError, TempogradError
+from tempograd.errors import OutputError, TempogradError, short_path
 
 NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
 
@@ -269,7 +269,9 @@ def test_a_disk_that_takes_nothing_is_known_beforehand(tmp_path, monkeypatch, nu
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, step, fail)
-    assert refused(check_output, tmp_path / "note") == f"{io._shown(tmp_path / 'note')} cannot be written: {said}."
+    assert (
+        refused(check_output, tmp_path / "note") == f"{short_path(tmp_path / 'note')} cannot be written: {said}."
+    )
     assert f"is no folder that can be written to: {said}." in refused(writable, tmp_path)
     monkeypatch.undo()
     assert names(tmp_path) == []

@@ -12,7 +12,8 @@ import tempograd as tg
 from tempograd.engine import Found, GradientCheck, hidden
 from tempograd.errors import InputError
 from tempograd.explainers import MaskingIG
-from tempograd.explanation.messages import poor, sentence
+from tempograd.explanation.diagnostics import poor
+from tempograd.explanation.messages import sentence
 
 TIME, CHANNELS = 24, 3
 METHODS = ("timing", "integrated_gradients", "rand_ig", "gradient_shap")

@@ -34,7 +34,12 @@ from tempograd_paper.tables.tabulate import tabulate
 SLOW = {"report", "picture"}  # which see one of the errors at each step, and few of very many steps
 NUMBERS = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO)
 CALLS = ("open", "mkdir", "fsync", "replace", "chmod", "stat", "lstat", "fstat")
-SAVERS = ("explanation_file", "models.files", "benchmark.record", "data.prepared")
+SAVERS = (
+    "tempograd.explanation.files",
+    "tempograd.models.files",
+    "tempograd_paper.runner.record",
+    "tempograd_paper.datasets.prepared",
+)
 PLAN = toy_plan()
 RECORDS = toy_records(PLAN)
 CELL, RECORD = PLAN.cells()[0], next(iter(RECORDS.values()))
@@ -121,7 +126,7 @@ class Faults:
         for module in (io, builtins):
             monkeypatch.setattr(module, "open", self.opening(io.open if module is io else builtins.open))
         for module in SAVERS:
-            home = sys.modules[f"tempograd.{module}"]
+            home = sys.modules[module]
             monkeypatch.setattr(home, "save_file", self.saving(home.save_file))
 
     def start(self, failing, number):

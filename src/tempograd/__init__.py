@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from tempograd._utils.joints import join as _join
 from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
@@ -91,6 +92,14 @@ __all__ = [
     "train",
     "wrap",
 ]
+
+# Explanations draw themselves, and files of schema 1 ask for the facts of their method, by what stands above them.
+_join(
+    plot="tempograd.plots.series",
+    show="tempograd.html_report.notebook.show",
+    as_html="tempograd.html_report.notebook.as_html",
+    facts="tempograd.explainers.explain.facts",
+)
 
 # Where these names live.
 _HOMES = (

@@ -8,65 +8,8 @@ from os import PathLike, fspath
 from reprlib import Repr
 from typing import Any
 
-# Values as messages show them: in a few words on one line, never a whole array.
-
 WIDTH = 60  # characters of a message that a value may take
-
-
-class _Short(Repr):
-    """Python's own way to shorten values, with arrays in lists as shapes."""
-
-    def repr1(self, x: Any, level: int) -> str:
-        return _array(x) or super().repr1(x, level)
-
-
-_SHORT = _Short()
-_SHORT.maxlevel = 2
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfrozenset = _SHORT.maxdict = _SHORT.maxdeque = 4
-_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = WIDTH
-
-
-def brief(value: Any) -> str:
-    """Describe a value on one line, in at most about 60 characters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> print(brief(0.5), brief("rule"), brief(np.float64(0.5)), brief(None), sep=", ")
-    0.5, 'rule', 0.5, None
-    >>> print(brief(list(range(1000))), brief(np.zeros((2, 3))), sep=", ")
-    [0, 1, 2, 3, ...], an ndarray of shape (2, 3) and float64
-    >>> print(brief([np.zeros(2)]))
-    [an ndarray of shape (2,) and float64]
-    """
-    try:
-        text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
-    except Exception:  # whatever a foreign object does when it is asked to show itself
-        text = f"an object of class {type(value).__name__}"
-    if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything
-        text = f"an object of class {type(value).__name__}"
-    text = " ".join(text.split())
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
-
-
-def _array(value: Any) -> str:
-    """Describe what has a shape and axes; nothing for anything else."""
-    shape = getattr(value, "shape", None)
-    if isinstance(value, type) or not isinstance(shape, tuple) or (not shape and not _is_tensor(value)):
-        return ""
-    kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
-    article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
-    return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"
-
-
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "requires_grad")
-
-
-# Every error and warning this library raises on purpose: what came, what was expected, what to do.
-
 LONGEST = 300  # characters of a message, which people read in a terminal
-
 SHORT = {  # what people call things, for hints only
     "ig": "integrated_gradients",
     "intgrad": "integrated_gradients",
@@ -81,6 +24,84 @@ SHORT = {  # what people call things, for hints only
     "comp": "comprehensiveness",
     "suff": "sufficiency",
 }
+
+
+class TempogradError(Exception):
+    r"""Base class, so that callers can catch everything raised on purpose; its message is always one line.
+
+    Examples
+    --------
+    >>> print(TempogradError("There is no channel a\nb."))
+    There is no channel a\nb.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        super().__init__(one_line(text, 6 * len(text)))  # an escaped letter is longer
+
+
+class InputError(TempogradError, ValueError):
+    """An argument has the wrong shape, type or value."""
+
+
+class SettingError(TempogradError, ValueError):
+    """The hyper-parameters of a method do not fit each other or the series."""
+
+
+class ModelError(TempogradError, ValueError):
+    """The model returned something that cannot be explained."""
+
+
+class DataError(TempogradError, ValueError):
+    """A file is missing, damaged or in a format that cannot be read."""
+
+
+class OutputError(TempogradError, OSError):
+    """A file cannot be written, or must not be."""
+
+
+class MissingExtraError(TempogradError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"This needs {package}: pip install 'tempograd[{extra}]'.")
+
+
+class UnknownNameError(TempogradError, KeyError):
+    """A name is in no registry."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str], longest: int = LONGEST) -> None:
+        known = sorted(known)
+        meant = _meant(name, known) if isinstance(name, str) else None
+        hint = "" if meant is None else f" Did you mean {quote(meant)}?"
+        start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
+        names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
+        super().__init__(f"{start} {names}")
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0])
+
+
+class TempogradWarning(UserWarning):
+    """Something works, but not as well as it could; the text says how to improve it."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called the library, however deep inside it this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, TempogradWarning, stacklevel=level)
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    """Return the known name that is closest, whatever its case, or that people call so for short."""
+    plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
+    if SHORT.get(plain) in known:
+        return SHORT[plain]
+    lowered = {entry.lower(): entry for entry in known}
+    close = get_close_matches(plain, lowered, n=1)
+    return lowered[close[0]] if close else None
 
 
 def one_line(text: str, most: int = 30) -> str:
@@ -135,81 +156,49 @@ def listed(names: Iterable[object], most: int = 90) -> str:
     return ", ".join([*texts[:shown], *([f"… ({len(texts)})"] if shown < len(texts) else [])])
 
 
-class TempogradError(Exception):
-    r"""Base class, so that callers can catch everything raised on purpose; its message is always one line.
+class _Short(Repr):
+    """Python's own way to shorten values, with arrays in lists as shapes."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        return _array(x) or super().repr1(x, level)
+
+
+_SHORT = _Short()
+_SHORT.maxlevel = 2
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfrozenset = _SHORT.maxdict = _SHORT.maxdeque = 4
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = WIDTH
+
+
+def brief(value: Any) -> str:
+    """Describe a value on one line, in at most about 60 characters.
 
     Examples
     --------
-    >>> print(TempogradError("There is no channel a\nb."))
-    There is no channel a\nb.
+    >>> import numpy as np
+    >>> print(brief(0.5), brief("rule"), brief(np.float64(0.5)), brief(None), sep=", ")
+    0.5, 'rule', 0.5, None
+    >>> print(brief(list(range(1000))), brief(np.zeros((2, 3))), sep=", ")
+    [0, 1, 2, 3, ...], an ndarray of shape (2, 3) and float64
+    >>> print(brief([np.zeros(2)]))
+    [an ndarray of shape (2,) and float64]
     """
-
-    def __init__(self, message: object = "") -> None:
-        text = str(message)
-        super().__init__(
-            one_line(text, 6 * len(text)) if not text.isprintable() else text
-        )  # an escaped letter is longer
-
-
-class InputError(TempogradError, ValueError):
-    """An argument has the wrong shape, type or value."""
+    try:
+        text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
+    except Exception:  # whatever a foreign object does when it is asked to show itself
+        text = f"an object of class {type(value).__name__}"
+    if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything
+        text = f"an object of class {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
 
 
-class SettingError(TempogradError, ValueError):
-    """The hyper-parameters of a method do not fit each other or the series."""
-
-
-class ModelError(TempogradError, ValueError):
-    """The model returned something that cannot be explained."""
-
-
-class DataError(TempogradError, ValueError):
-    """A file is missing, damaged or in a format that cannot be read."""
-
-
-class OutputError(TempogradError, OSError):
-    """A file cannot be written, or must not be."""
-
-
-class MissingExtraError(TempogradError, ImportError):
-    """An optional package is not installed."""
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"This needs {package}: pip install 'tempograd[{extra}]'.")
-
-
-class UnknownNameError(TempogradError, KeyError):
-    """A name is in no registry."""
-
-    def __init__(self, kind: str, name: object, known: Iterable[str], longest: int = LONGEST) -> None:
-        known = sorted(known)
-        meant = _meant(name, known) if isinstance(name, str) else None
-        hint = "" if meant is None else f" Did you mean {quote(meant)}?"
-        start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
-        names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
-        super().__init__(f"{start} {names}")
-
-    def __str__(self) -> str:  # KeyError would print the repr of the message
-        return str(self.args[0])
-
-
-def _meant(name: str, known: list[str]) -> str | None:
-    """Return the known name that is closest, whatever its case, or that people call so for short."""
-    plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
-    if SHORT.get(plain) in known:
-        return SHORT[plain]
-    lowered = {entry.lower(): entry for entry in known}
-    close = get_close_matches(plain, lowered, n=1)
-    return lowered[close[0]] if close else None
-
-
-class TempogradWarning(UserWarning):
-    """Something works, but not as well as it could; the text says how to improve it."""
-
-
-def warn(message: str) -> None:
-    """Warn at the line that called the library, however deep inside it this is."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, TempogradWarning, stacklevel=level)
+def _array(value: Any) -> str:
+    """Describe what has a shape and axes; nothing for anything else."""
+    shape = getattr(value, "shape", None)
+    if isinstance(value, type) or not isinstance(shape, tuple):
+        return ""
+    if not shape and not hasattr(value, "requires_grad"):  # a number, unless it is a tensor
+        return ""
+    kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
+    article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
+    return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"

@@ -14,7 +14,8 @@ from torch import nn
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.cli.facts import change, sign_certain
-from tempograd.explanation.messages import completeness_gap, sentence
+from tempograd.explanation.diagnostics import completeness_gap
+from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
 
 CODE = """

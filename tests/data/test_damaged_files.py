@@ -72,7 +72,7 @@ def test_endings_that_are_not_read(name, tmp_path):
 
 @pytest.mark.parametrize("path", [5, None, b"a.csv", [], object()])
 def test_a_path_is_a_text(path):
-    assert refusal(path).startswith("path must be a text or a Path, got ")
+    assert refusal(path).startswith("path must be the name of a file, as a text or a pathlib.Path, got ")
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_file_that_changes_while_it_is_read(kind, change, tmp_path, monkeypatc
             os.utime(path, ns=(1, 1))
         return series(*args, **named)
 
-    for module in ("reading", "array_file"):
-        monkeypatch.setattr(f"tempograd.data.readers.{module}.Series", meanwhile)
+    for module in ("readers", "readers.array_file"):
+        monkeypatch.setattr(f"tempograd.data.{module}.Series", meanwhile)
     wanted = (
         "does not exist." if change == "goes" else "changed while it was read: read it again when it is complete."
     )
@@ -482,6 +482,6 @@ def test_memory_that_runs_out_all_the_same(tmp_path, monkeypatch):
     def full(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("tempograd.data.readers.reading.from_ts", full)
+    monkeypatch.setattr("tempograd.data.readers.from_ts", full)
     (tmp_path / "a.ts").write_text("@data\n1\n")
     assert refusal(tmp_path / "a.ts").endswith("a.ts needs more memory than there is: cut it into several files.")

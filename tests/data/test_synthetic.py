@@ -179,11 +179,11 @@ def test_state_emits_its_gaussians(variant, covariances):
     x, _, states = arrays("state", variant)
     rng = np.random.RandomState(3)
     # 0.801 against 0.8 is beyond any sample of this size
-    np.testing.assert_array_equal(synthetic.VARIANTS[variant].covariances(), covariances)
+    np.testing.assert_array_equal(synthetic.STATE_VARIANTS[variant].covariances(), covariances)
     for hidden in (0, 1):
         assert_gaussian(x[states == hidden], means[hidden], covariances[hidden])
         # a covariance of 0.01 shows only in many more draws than the set holds
-        many = synthetic.emit(rng, np.full((1000, 1000), hidden), synthetic.VARIANTS[variant].covariances())
+        many = synthetic.emit(rng, np.full((1000, 1000), hidden), synthetic.STATE_VARIANTS[variant].covariances())
         assert_gaussian(many.reshape(-1, 3), means[hidden], covariances[hidden])
 
 

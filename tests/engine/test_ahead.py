@@ -1,6 +1,6 @@
 import torch
 
-from tempograd.engine import Ahead, Landing
+from tempograd.engine.cuda import Ahead, Landing
 
 
 def test_what_was_prepared_is_used_once_and_only_for_its_own_key():

@@ -10,7 +10,7 @@ from conftest import series
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine import modules_of, place
+from tempograd.engine.model import modules_of, place
 
 
 class Disturbed(nn.Module):

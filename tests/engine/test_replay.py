@@ -5,8 +5,9 @@ import torch
 from conftest import Recurrent, series, smooth
 from torch import nn
 
-from tempograd.engine import Question, gradients
+from tempograd.engine import Question
 from tempograd.engine.cuda import UnrecordableError, plain_state
+from tempograd.engine.gradients import _pass, gradients
 from tempograd.models import build
 
 
@@ -93,7 +94,7 @@ def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, out
     question = Question.ask(model, x, target=target, output=output)
     expected = gradients(question, z.clone(), question.block(slice(0, 3)))
     asked = () if target is None else (torch.as_tensor(target).expand(3),)
-    first, score, gradient = gradients._pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
+    first, score, gradient = _pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
     torch.testing.assert_close(first, model(x).detach())
     torch.testing.assert_close(score.view(3, 2), expected.score)
     torch.testing.assert_close(gradient.view_as(z), expected.gradient)
@@ -102,6 +103,6 @@ def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, out
 def test_the_pass_that_is_recorded_cuts_targets_at_the_last_class():
     """The caller refuses what is out of range, but only once the answer is there."""
     model, x = smooth(4, 2, 1), series(3, 4, 2, dtype=torch.float64)
-    work = gradients._pass(model, "probability", 1, clean=True)
+    work = _pass(model, "probability", 1, clean=True)
     cut, last = (work(x, x, torch.full((3,), target)) for target in (7, 1))
     assert torch.equal(cut[1], last[1])

@@ -5,8 +5,8 @@ import torch
 from conftest import series
 from torch import nn
 
-import tempograd.engine.resuming as module
-from tempograd.engine import answered, resumes, spans
+import tempograd.engine.outputs as module
+from tempograd.engine.outputs import answered, resumes, spans
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tempograd.models import MODELS, build

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from tempograd._utils.rng import keys
-from tempograd.explainers.timing.anchors import draw, repaired
-from tempograd.explainers.timing.segments import Law, Segments
+from tempograd.explainers.timing.segments import Law, Segments, draw, repaired
 
 STARVED = Segments(60, 1, 5, 4, 60)
 

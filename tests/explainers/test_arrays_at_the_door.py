@@ -6,7 +6,7 @@ import torch
 from conftest import linear, series
 
 import tempograd as tg
-from tempograd.explainers.path.masking_ig import MaskingIG
+from tempograd.explainers import MaskingIG
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)

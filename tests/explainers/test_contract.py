@@ -180,11 +180,9 @@ def test_double_precision_is_kept_until_the_end(explainer):
 
 
 def test_explainers_are_values(explainer):
-    same = EXPLAINERS[explainer.name](**(explainer.parameters | {"quirks": explainer.quirks}))
+    same = EXPLAINERS[explainer.name](**explainer.parameters)
     assert same == explainer
     assert hash(same) == hash(explainer)
-    changed = EXPLAINERS[explainer.name](quirks=explainer.known_quirks)
-    assert (changed == explainer) == (not explainer.known_quirks)
 
 
 def test_the_target_is_the_class_of_the_clean_series(explainer):

@@ -10,7 +10,7 @@ from conftest import linear, series
 from torch import nn
 
 import tempograd as tg
-from tempograd.explanation import messages
+from tempograd.explanation import diagnostics
 
 X = series(6, 5, 2)
 WEIGHT = series(1, 5, 2, seed=9)[0]
@@ -100,7 +100,7 @@ def test_models_that_draw_are_noticed(kind, method, tmp_path):
     assert len(caught) == 1
     for said in (found.verdict(), found.verdict(0), tg.Explanation.load(found.save(tmp_path / "e")).verdict()):
         assert said == "noisy: the model answers the same series differently each time; pass draws=32"
-    assert messages.poor(found)
+    assert diagnostics.poor(found)
 
 
 def test_evaluate_notices_too():

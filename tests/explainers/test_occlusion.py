@@ -10,7 +10,7 @@ from conftest import Recurrent, linear, series, smooth
 import tempograd.explainers.occlusion as single_cells
 from tempograd._utils.rng import Purpose, below, keys, per_point
 from tempograd.engine import Prefixes
-from tempograd.errors import ModelError, UnknownNameError
+from tempograd.errors import ModelError
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.models import build
 
@@ -69,7 +69,7 @@ def test_a_linear_model_loses_its_weight_times_the_difference():
         torch.testing.assert_close(found.values.double(), weight * (X - absent), rtol=1e-5, atol=1e-7)
         assert found.signed
         assert found.standard_error is None
-        size = Occlusion(absolute=True, quirks=frozenset())
+        size = Occlusion(absolute=True)
         size = size if explainer.means is None else size.fit(model, TRAIN)
         sizes = size(model, X, target=target, baseline=0.3, output="raw")
         torch.testing.assert_close(sizes.values, found.values.abs(), rtol=0, atol=0)
@@ -290,9 +290,10 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
 @pytest.mark.parametrize("kind", ["gru", "two layers"])
 @pytest.mark.parametrize("chunk", [1, 9, None])
 def test_remembered_states_make_no_difference(kind, chunk, monkeypatch):
-    model, mask = made(kind, CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
-    explainers = [e.fit(model, TRAIN) for e in (Occlusion(quirks=B8), AugmentedOcclusion(4, quirks=B8))]
-    fast = [explainer(model, X, mask=mask, seed=2, chunk=chunk).values for explainer in explainers]
+    model, mask = made(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -1
+    explainers = [e.fit(model, TRAIN) for e in (Occlusion(), AugmentedOcclusion(4))]
+    call = {"mask": mask, "seed": 2, "chunk": chunk, "steps": "own"}
+    fast = [explainer(model, X, **call).values for explainer in explainers]
     used = []
 
     class Slow(Prefixes):
@@ -301,7 +302,7 @@ def test_remembered_states_make_no_difference(kind, chunk, monkeypatch):
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)
-    slow = [explainer(model, X, mask=mask, seed=2, chunk=chunk).values for explainer in explainers]
+    slow = [explainer(model, X, **call).values for explainer in explainers]
     assert used
     assert set(used) == {None}
     for one, other in zip(fast, slow, strict=True):
@@ -314,84 +315,3 @@ def test_a_model_that_breaks_on_replaced_values_gets_one_sentence():
 
     with pytest.raises(ModelError, match="when one value of a series was replaced"):
         Occlusion()(model, X, target=1, output="raw")
-
-
-# The published faults
-
-B8 = frozenset({"B8"})
-
-
-@pytest.mark.parametrize(("kind", "channels"), [("gru", 3), ("two layers", 1), ("numpy", 2), ("cnn", 3)])
-def test_b8_judges_a_value_by_the_class_predicted_from_its_prefix(kind, channels):
-    model, x, train = made(kind, channels, per_step=False), 3 * X[..., :channels], TRAIN[..., :channels]
-    found = Occlusion(quirks=B8).fit(model, train)(model, x).values.double()
-    moved = AugmentedOcclusion(2, quirks=B8).fit(model, train[:1])(model, x).values.double()
-    targets = []
-    for t in range(TIME):
-        before = model(x[:, : t + 1]).softmax(-1)
-        targets.append(before.argmax(-1, keepdim=True))
-        for d in range(channels):
-            for new, maps in ((train.mean(0), found), (train[0], moved)):
-                after = model(with_value(x, t, d, new[t, d])[:, : t + 1]).softmax(-1)
-                fall = (before - after).gather(-1, targets[-1])[:, 0].detach()
-                expected = fall if maps is found else fall.abs()
-                torch.testing.assert_close(maps[:, t, d], expected, rtol=1e-5, atol=1e-8)
-    if kind == "numpy":
-        assert any((target != targets[-1]).any() for target in targets)
-
-
-@pytest.mark.parametrize("chunk", [None, 1, 30])
-def test_published_mimic_gives_a_series_the_map_of_another(chunk):
-    """All N·C maps in a row, one per series and class, of which the first N are taken."""
-    model, mask = made("gru", CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
-    maps = torch.zeros(5 * 3, TIME, CHANNELS, dtype=torch.float64)
-    for i in range(5):
-        for t in range(TIME):
-            for d in range(CHANNELS):
-                part = X[i : i + 1, : t + 1]
-                after = model(with_value(part, t, d, TRAIN.mean(0)[t, d])).softmax(-1)
-                fall = (model(part).softmax(-1) - after).abs().detach()
-                for c in range(3):
-                    maps[i * 3 + c, t, d] = fall[0, c]
-    preset = Occlusion.published("mimic3")
-    assert preset.quirks == {"B1", "B8"}
-    found = preset.fit(model, TRAIN)(model, X, chunk=chunk)
-    torch.testing.assert_close(found.values.double(), maps[:5], rtol=1e-5, atol=1e-8)
-    assert not found.signed
-    some = preset.fit(model, TRAIN)(model, X, mask=mask, chunk=chunk).values
-    both = mask & mask[torch.arange(5) // 3]
-    torch.testing.assert_close(some.double(), maps[:5] * both, rtol=1e-5, atol=1e-8)
-
-
-def test_b1_alone_is_about_the_final_prediction():
-    model, mask = smooth(TIME, CHANNELS), torch.ones_like(X)
-    mask[0] = 0  # nothing to run for it, yet it has its three maps
-    found = Occlusion(quirks=frozenset({"B1"}))(model, X, mask=mask, chunk=1).values
-    for i, (row, target) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]):
-        plain = Occlusion()(model, X[row : row + 1], target=target).values[0].double()
-        torch.testing.assert_close(found[i].double(), plain * mask[row] * mask[i], rtol=1e-5, atol=1e-8)
-
-
-@pytest.mark.parametrize("dataset", ["switch_feature", "state"])
-def test_published_synthetic_settings_keep_own_steps_of_the_logit(dataset):
-    """Every prefix, its own predicted class, its raw output, only its last step: literally."""
-    model = made("two layers", CHANNELS, per_step=True)
-    found = Occlusion.published(dataset).fit(model, TRAIN)(model, X).values.double()
-    moved = AugmentedOcclusion.published(dataset).fit(model, TRAIN[:1])(model, X).values.double()
-    for t in range(TIME):
-        before = model(X[:, : t + 1])[:, -1]
-        target = before.argmax(-1, keepdim=True)
-        for d in range(CHANNELS):
-            for new, maps in ((TRAIN.mean(0), found), (TRAIN[0], moved)):
-                after = model(with_value(X, t, d, new[t, d])[:, : t + 1])[:, -1]
-                fall = (before - after).gather(-1, target)[:, 0].detach()
-                torch.testing.assert_close(maps[:, t, d], fall.abs(), rtol=1e-5, atol=1e-8)
-
-
-def test_published_settings_exist_where_the_paper_has_a_run():
-    assert AugmentedOcclusion.published("pam") == AugmentedOcclusion(10, "per_time", "target", quirks=B8)
-    assert Occlusion.published("state").absolute
-    with pytest.raises(UnknownNameError, match="mimic3, state, switch_feature"):
-        Occlusion.published("pam")
-    with pytest.raises(UnknownNameError, match="boiler"):
-        AugmentedOcclusion.published("boilr")

@@ -8,7 +8,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.errors import InputError
-from tempograd.explainers import EXPLAINERS, IntegratedGradients, Lime, Occlusion, Timing
+from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 
 TARGETED = sorted(name for name, kind in EXPLAINERS.items() if kind.targeted and name != "random")
 WHOLE = ("contralsp", "dynamask", "extremal_mask", "fit", "timexpp", "winit")  # about both classes at once
@@ -190,32 +190,3 @@ def test_a_function_gets_the_models_own_column(name):
     torch.testing.assert_close(found.values, tg.explain(Risk(), x, name, target=1).values)
     assert seen == {(1,)}
     assert (found.target, found.n_outputs) == (None, 2)
-
-
-@pytest.mark.parametrize("target", [None, 0])
-@pytest.mark.parametrize("explainer", [Occlusion(quirks=frozenset({"B8"})), Lime(64, quirks=frozenset({"B8"}))])
-def test_the_class_at_the_end_of_a_prefix_is_class_one_too(explainer, target):
-    """B8 asks for the class predicted at a value's own step; that of a single logit is the explained one."""
-
-    class Last(nn.Module):
-        def forward(self, x):
-            return 2 * x[:, -1, :1] - 1
-
-    x = series(4, 5, 1)
-    found = explainer(Last(), x, target=target).values[..., 0]
-    p = (2 * x[..., 0] - 1).sigmoid()
-    fall = (p - torch.tensor(-1.0).sigmoid()) * (-1 if target == 0 else 1)
-    if isinstance(explainer, Occlusion):
-        torch.testing.assert_close(found, fall, rtol=1e-5, atol=1e-6)
-    else:  # a penalty shrinks, but does not turn
-        big = fall.abs() > 0.1
-        assert torch.equal(found[big].sign(), fall[big].sign())
-
-
-def test_released_code_that_reads_the_logit_still_explains_class_one():
-    explainer, x = Occlusion(quirks=frozenset({"A6"})), patients()
-    found = explainer(Risk(), x)
-    torch.testing.assert_close(found.values[:, 2, 0], 3 * x[:, 2, 0])
-    assert (found.target.tolist(), found.output, found.n_outputs) == ([1, 1], "probability", 2)
-    with pytest.raises(InputError, match=r"\(A6\).*leave target out"):
-        explainer(Risk(), x, target=0)

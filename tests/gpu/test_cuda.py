@@ -15,8 +15,7 @@ import tempograd as tg
 from tempograd import captum
 from tempograd._utils.rng import keys, split, words
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
-from tempograd.explainers.timing.anchors import draw, repaired
-from tempograd.explainers.timing.segments import Law, complete
+from tempograd.explainers.timing.segments import Law, complete, draw, repaired
 from tempograd.models import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

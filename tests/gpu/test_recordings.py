@@ -17,7 +17,7 @@ METHOD = Timing(20)
 
 @pytest.fixture(autouse=True)
 def _nothing_recorded():
-    cuda.forget()
+    cuda._known.clear()
 
 
 def recordings(model: nn.Module) -> int:
@@ -29,9 +29,9 @@ def recordings(model: nn.Module) -> int:
 
 def expected(model, x, **call):
     """What a model of which nothing is known says."""
-    cuda.forget()
+    cuda._known.clear()
     values = METHOD(model, x, **call).values
-    cuda.forget()
+    cuda._known.clear()
     return values
 
 

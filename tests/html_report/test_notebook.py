@@ -137,7 +137,7 @@ def test_names_with_html_in_them_are_text(real_pictures):
 @pytest.mark.parametrize("i", [0, 2])
 def test_the_picture_is_that_of_the_series(i, real_pictures):
     found = explained()
-    page = Reader(tg.pages.notebook.as_html(found, i))
+    page = Reader(tg.html_report.notebook.as_html(found, i))
     (source,) = [value for name, value in page.attributes if name == "src"]
     drawn = imread(BytesIO(base64.b64decode(source.partition(",")[2])))
     pixels = {}
@@ -273,7 +273,7 @@ def test_without_a_screen_the_page_is_written_and_named(screenless, tmp_path, ca
     assert capsys.readouterr().out == f"There is no browser to open here. Written to {path}\n"
     assert screenless == []
     page = path.read_text(encoding="utf-8")
-    assert tg.pages.notebook.as_html(found, 1) in page
+    assert tg.html_report.notebook.as_html(found, 1) in page
     assert page.startswith("<!doctype html>")
     assert '<meta charset="utf-8">' in page
     assert "<title>timing, series 71</title>" in page

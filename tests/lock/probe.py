@@ -149,7 +149,7 @@ OTHERS = {
     },
     "extremal_mask": {"deletion": {"deletion": True, "batch": 2}},
     "fit": {"plain": {"recipe": "plain"}},
-    "gradient_shap": {"noise": {"noise": 0.1, "batch": 3}},
+    "gradient_shap": {"noise": {"noise": 0.1}},
     "integrated_gradients": {"midpoint": {"rule": "midpoint"}},
     "lime": {"series": {"distance": "series", "samples": 20}, "alpha": {"relative": False, "alpha": 0.001}},
     "occlusion": {"absolute": {"absolute": True}},

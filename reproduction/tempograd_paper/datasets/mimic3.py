@@ -20,8 +20,8 @@ from tempograd._utils.io import scratch, writable, write_atomically
 from tempograd.data.base import Dataset, Split
 from tempograd.data.files import locate, open_text
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.data.readers.parquet_file import connect, read_parquet, run_script, show_csv, write_parquet
 from tempograd.errors import DataError, OutputError
+from tempograd_paper.datasets.queries import connect, read_parquet, run_script, show_csv, write_parquet
 
 # The tables of MIMIC-III: where they lie, and the two small ones that are made of them once and kept.
 

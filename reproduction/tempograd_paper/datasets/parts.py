@@ -1,5 +1,6 @@
 """Data sets that bring training, validation and test series of their own for every fold."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,10 +8,54 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.data.base import SEED, TEST, TRAIN, VALIDATION, Dataset, Split
+from tempograd.data.base import FOLDS, SEED, Dataset, Split, check_fold
+from tempograd.errors import DataError, InputError
 
+TRAIN, VALIDATION, TEST = range(3)
+HANDS = FOLDS**2
 Parts = NDArray[np.int8]
 Real = NDArray[np.floating[Any]]
+
+
+def stratified_parts(strata: NDArray[np.int64], fold: int | None, *, validation: float, seed: int = SEED) -> Parts:
+    r"""Tell which groups train (0), validate (1) and test (2) where the published split files cannot be had.
+
+    The groups are shuffled within their stratum, laid out stratum by stratum, and dealt like cards into 25 hands:
+    the one at position :math:`p` goes to hand :math:`h = p \bmod 25`. In fold :math:`k` the five hands with
+    :math:`h \equiv k \pmod 5` test, so the five test parts are disjoint and hold everything once; the first
+    of the hands with :math:`h \equiv k + 1` validate, and the rest trains. The part of a stratum in every hand is
+    within one group of its share.
+
+    Parameters
+    ----------
+    strata : array of shape (groups,)
+        The class of each group, or whatever else is to be spread evenly.
+    fold : int or None
+        Which fold, from 0 to 4; None: the split of fold 0.
+    validation : float
+        The share that validates, a multiple of 1/25 up to 1/5.
+    seed : int, default=42
+
+    Examples
+    --------
+    >>> np.bincount(stratified_parts(np.zeros(500), 0, validation=0.08))
+    array([360,  40, 100])
+    """
+    fold = 0 if fold is None else fold
+    check_fold(fold)
+    hands = round(validation * HANDS)
+    if not math.isclose(hands, validation * HANDS) or not 0 <= hands <= FOLDS:
+        raise InputError(f"validation must be a multiple of 1/{HANDS} up to 1/{FOLDS}, got {validation!r}.")
+    if len(strata) < HANDS:
+        raise DataError(f"Splits need at least {HANDS} groups of series, got {len(strata)}: fetch the whole file.")
+    rng = np.random.RandomState(seed)
+    order = np.concatenate([rng.permutation(np.flatnonzero(strata == stratum)) for stratum in np.unique(strata)])
+    hand = np.empty(len(strata), dtype=np.int64)
+    hand[order] = np.arange(len(strata)) % HANDS
+    part = np.full(len(strata), TRAIN, dtype=np.int8)
+    part[(hand % FOLDS == (fold + 1) % FOLDS) & (hand // FOLDS < hands)] = VALIDATION
+    part[hand % FOLDS == fold] = TEST
+    return part
 
 
 def is_training(part: Parts, fold: int | None) -> NDArray[np.bool_]:

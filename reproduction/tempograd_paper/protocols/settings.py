@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tempograd.explainers import EXPLAINERS, Explainer
-from tempograd_paper.released import released
+from tempograd_paper.released import kind_of, released
 
 STAND_INS = {"physionet2012": "mimic3"}  # data that the paper does not have, and whose settings it gets
 UNPUBLISHED = frozenset({"random"})  # rows that the paper does not have, with nothing to set
@@ -18,7 +18,7 @@ def published_name(dataset: str) -> str:
 
 def settable(method: str) -> dict[str, Any]:
     """Return the hyper-parameters of a method and their types."""
-    return {field.name: field.type for field in fields(EXPLAINERS[method]) if not field.metadata.get("fitted")}
+    return {field.name: field.type for field in fields(kind_of(method)) if not field.metadata.get("fitted")}
 
 
 def with_settings(explainer: Explainer, settings: Iterable[tuple[str, Any]]) -> Explainer:
@@ -34,7 +34,7 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
     Parameters
     ----------
     method, dataset, protocol : str
-        ``"published"`` starts from :meth:`Explainer.published`, ``"fair"`` from the method's defaults.
+        ``"published"`` starts from :func:`tempograd_paper.released`, ``"fair"`` from the method's defaults.
     settings : pairs
         Hyper-parameters that replace those.
 
@@ -42,10 +42,12 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
     --------
     >>> configured("timing", "physionet2012", "published", [("segments", 10)]).parameters["segments"]
     10
-    >>> configured("timing", "wafer", "fair").quirks
-    frozenset()
+    >>> configured("timing", "wafer", "fair").segments is None
+    True
     """
-    as_published = protocol == "published" and method not in UNPUBLISHED
-    return with_settings(
-        released(method, published_name(dataset)) if as_published else EXPLAINERS[method](), settings
-    )
+    settings = tuple(settings)
+    if protocol == "published" and method not in UNPUBLISHED:
+        return with_settings(released(method, published_name(dataset)), settings)
+    known = {field.name for field in fields(EXPLAINERS[method])} - {"quirks"}
+    kind = EXPLAINERS[method] if all(name in known for name, _ in settings) else kind_of(method)
+    return with_settings(kind(), settings)

@@ -168,7 +168,7 @@ def _scores(cell: Cell, model: nn.Module, explanation: Explanation, test: Split)
     scores: dict[str, Tensor] = {}
     if cell.protocol == "published":  # whose metrics look at all steps, also where a method explained one (B6)
         explanation = replace(explanation, steps=None)
-    subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters["quirks"] else model
+    subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters.get("quirks", ()) else model
     x = test.x.to(explanation.values.device)
     for substitute in dict.fromkeys(each.substitute for each in cell.measures):
         chosen = [metric(each, cell) for each in cell.measures if each.substitute == substitute]

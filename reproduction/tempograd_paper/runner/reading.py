@@ -21,7 +21,7 @@ from tempograd.models import MODELS
 from tempograd.models.training import DEFAULT, Recipe, adjusted
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
 from tempograd_paper.protocols.settings import configured, settable
-from tempograd_paper.released import known_faults
+from tempograd_paper.released import faults
 from tempograd_paper.released.training import RECIPE
 from tempograd_paper.runner.cell import Measure, Pairs
 from tempograd_paper.runner.entry import Entry, read_document
@@ -86,10 +86,9 @@ def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) 
 def _setting(entry: Entry, method: str, annotation: Any) -> Any:
     if entry.keys[-1] != "quirks":
         return entry.typed(annotation)
-    known = known_faults(method)
     if entry.value == []:
         return ()  # the published settings without their faults
-    return tuple(sorted({item.choice(f"quirk of {method}", known) for item in entry.items()}))
+    return tuple(sorted({item.choice(f"quirk of {method}", faults(method)) for item in entry.items()}))
 
 
 def read_measures(entry: Entry, datasets: Sequence[str], protocol: str) -> tuple[Measure, ...]:

@@ -12,9 +12,8 @@ import pytest
 from mimic3_world import World
 
 from tempograd.data import load_dataset
-from tempograd.data.readers import parquet_file
 from tempograd.errors import DataError, InputError, MissingExtraError
-from tempograd_paper.datasets import mimic3
+from tempograd_paper.datasets import mimic3, queries
 from tempograd_paper.datasets.mimic3 import prepare_mimic3
 
 
@@ -318,12 +317,10 @@ def test_an_interrupt_stops_the_database(monkeypatch):
         time.sleep(0.2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parquet_file, "wait", interrupted)
+    monkeypatch.setattr(queries, "wait", interrupted)
     start = time.monotonic()
-    with parquet_file.connect("1GB") as connection, pytest.raises(KeyboardInterrupt):
-        parquet_file.run_script(
-            connection, "SELECT count(*) FROM range(10000000000000) AS t(i) WHERE i % 7 = 3", "", 1
-        )
+    with queries.connect("1GB") as connection, pytest.raises(KeyboardInterrupt):
+        queries.run_script(connection, "SELECT count(*) FROM range(10000000000000) AS t(i) WHERE i % 7 = 3", "", 1)
     assert time.monotonic() - start < 10
 
 
@@ -341,20 +338,20 @@ def test_progress_counts_the_bytes_that_are_read(root, monkeypatch):
             said.append("end")
 
     rounds = iter([True, True, False])
-    monkeypatch.setattr(parquet_file, "progress", Line)
-    monkeypatch.setattr(parquet_file, "_bytes_read", lambda: next(counts))
-    monkeypatch.setattr(parquet_file, "wait", lambda jobs, timeout: type("Done", (), {"not_done": next(rounds)}))
-    with parquet_file.connect("1GB") as connection:
-        parquet_file.run_script(connection, "SELECT 1", "MIMIC-III", 20)
+    monkeypatch.setattr(queries, "progress", Line)
+    monkeypatch.setattr(queries, "_bytes_read", lambda: next(counts))
+    monkeypatch.setattr(queries, "wait", lambda jobs, timeout: type("Done", (), {"not_done": next(rounds)}))
+    with queries.connect("1GB") as connection:
+        queries.run_script(connection, "SELECT 1", "MIMIC-III", 20)
     assert said == [(20, "MIMIC-III"), 3, 7, "end"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 def test_the_bytes_of_this_process_are_counted(tmp_path):
     (tmp_path / "file").write_bytes(bytes(300_000))
-    before = parquet_file._bytes_read()
+    before = queries._bytes_read()
     (tmp_path / "file").read_bytes()
-    assert 300_000 <= parquet_file._bytes_read() - before < 400_000
+    assert 300_000 <= queries._bytes_read() - before < 400_000
 
 
 def test_without_duckdb_or_with_an_old_one_the_extra_is_named(root, monkeypatch):

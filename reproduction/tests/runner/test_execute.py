@@ -231,7 +231,7 @@ def test_an_explanation_outlives_a_measure_that_fails(tmp_path, monkeypatch):
         patch.setattr(execute, "measure", broken)
         assert run_cells([cell], tmp_path, root=None, device="cpu").failed
     monkeypatch.setattr(execute, "_explain", None)  # it is not to be explained again
-    assert record_of(cell, tmp_path).facts["parameters"] == {"quirks": []}
+    assert not any(record_of(cell, tmp_path).facts["parameters"].values())
 
 
 def test_published_metrics_look_at_all_steps_whatever_was_explained():

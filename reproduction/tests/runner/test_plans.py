@@ -15,6 +15,7 @@ from tempograd.data import DATASETS, Loader
 from tempograd.errors import DataError, UnknownNameError, short_path
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS, MODEL_LABELS
 from tempograd_paper.protocols.settings import configured
+from tempograd_paper.released import released
 from tempograd_paper.runner import Measure, Row, load_plan, packaged_plans
 from tempograd_paper.runner.cell import cell_from
 from tempograd_paper.runner.entry import Entry
@@ -649,7 +650,7 @@ def test_keys_stay_what_they_are():
 
 
 def test_explainers_of_both_protocols():
-    paper = tg.Timing.published("mimic3")
+    paper = released("timing", "mimic3")
     assert configured("timing", "physionet2012", "published") == paper
     changed = configured("timing", "mimic3", "published", (("points", 7), ("quirks", ("A3",))))
     assert changed == dataclasses.replace(paper, points=7, quirks=frozenset({"A3"}))
@@ -662,4 +663,11 @@ def test_explainers_of_both_protocols():
 def test_published_settings_can_run_without_their_faults(plan):
     row = plan(CLINIC.replace('"timing"', '{ method = "timing", settings = { quirks = [] } }')).rows[0]
     found = configured(row.method, "physionet2012", "published", row.settings)
-    assert found == dataclasses.replace(tg.Timing.published("mimic3"), quirks=frozenset())
+    assert found == dataclasses.replace(released("timing", "mimic3"), quirks=frozenset())
+
+
+def test_a_fair_row_may_show_a_fault():
+    assert type(configured("timing", "wafer", "fair", (("points", 7),))) is tg.Timing
+    found = configured("timing", "wafer", "fair", (("points", 7), ("quirks", ("A3",))))
+    assert (found.name, found.points, found.quirks, found.anchored) == ("timing", 7, {"A3"}, None)
+    assert configured("gradient_shap", "wafer", "fair", (("batch", 5),)).batch == 5

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 
-# Numbers as people read them: plain decimals where they are short, powers of ten where not.
-
 SMALL, LARGE = 1e-4, 1e6  # plain decimals between these
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -111,11 +109,8 @@ def percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g} %" if share >= 0.001 else "under 0.1 %"
 
 
-# Markdown tables that are readable as they are.
-
-
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Align rows, the first of which is the head; the first column is text, the others are numbers.
+    """Write a Markdown table, aligned; the first row is the head, the first column text, the others numbers.
 
     Examples
     --------

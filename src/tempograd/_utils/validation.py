@@ -24,15 +24,8 @@ PLAIN = frozenset(
     | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 )
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
-KINDS = {  # of numpy arrays that hold no numbers
-    "O": "Python objects",
-    "U": "text",
-    "S": "text",
-    "T": "text",
-    "V": "records",
-    "M": "dates",
-    "m": "durations",
-}
+# of numpy arrays that hold no numbers
+KINDS = {"O": "Python objects", "V": "records", "M": "dates", "m": "durations"} | dict.fromkeys("UST", "text")
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -77,7 +70,7 @@ def _plain(tensor: Tensor, name: str) -> Tensor:
     if advice:
         raise InputError(f"{name} is {advice}.")
     if tensor.is_complex():
-        raise InputError(f"{name} must hold real numbers, got {_dtype(tensor)}: pass its real part, or its size.")
+        raise InputError(f"{name} must hold real numbers, got {tensor.dtype}: pass its real part, or its size.")
     if type(tensor) is not Tensor:
         tensor = tensor.as_subclass(Tensor)
     tensor = tensor.detach()
@@ -88,7 +81,7 @@ def _plain(tensor: Tensor, name: str) -> Tensor:
     try:
         return tensor.to(torch.float32)  # 8-bit floats lose nothing
     except (RuntimeError, TypeError):
-        raise InputError(f"{name} must hold numbers, got {_dtype(tensor)}: pass float32.") from None
+        raise InputError(f"{name} must hold numbers, got {tensor.dtype}: pass float32.") from None
 
 
 def _unusual(tensor: Tensor) -> str:
@@ -111,14 +104,9 @@ def _unusual(tensor: Tensor) -> str:
     return next((advice for holds, advice in found if holds), "")
 
 
-def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype)
-
-
 def _from_numpy(array: "np.ndarray[Any, Any]", name: str) -> Tensor:
-    if array.dtype.kind in KINDS or array.dtype.names is not None:
-        found = "records" if array.dtype.names is not None else KINDS[array.dtype.kind]
-        raise InputError(f"{name} must hold numbers, got {found} ({str(array.dtype)[:40]}).")
+    if array.dtype.kind in KINDS:
+        raise InputError(f"{name} must hold numbers, got {KINDS[array.dtype.kind]} ({str(array.dtype)[:40]}).")
     if array.dtype.kind == "c":
         raise InputError(f"{name} must hold real numbers, got {array.dtype}: pass its real part, or its size.")
     if array.dtype.type is np.longdouble and array.dtype.itemsize > 8:
@@ -230,13 +218,8 @@ def _refuse(rows: Tensor, name: str, *, gaps: bool) -> None:
 def without_gaps(x: Tensor, mask: Tensor | None, value: Any, name: str) -> tuple[Tensor, Tensor | None, Tensor]:
     """Fill NaN in ``x`` with what "absent" means and leave such cells out of the mask.
 
-    Returns
-    -------
-    x : Tensor
-        Without NaN; the same one where there was none.
-    mask : Tensor, optional
-    fill : Tensor like ``x``
-        See :func:`fill`; an average is one over the cells that are left.
+    Return ``x``, the same one where there was no NaN, the mask, and what :func:`fill` returns; an average is one
+    over the cells that are left.
 
     Examples
     --------
@@ -257,18 +240,15 @@ def refuse_masked(value: Any, name: str) -> None:
     """Refuse arrays that carry a mask of their own, which would be lost."""
     parts = value if isinstance(value, (list, tuple)) else (value,)
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
-        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: {_unmask(name)}.")
+        unmasked = "what its method filled(…) returns, with a number for the masked cells"
+        if name == "x":
+            unmasked = "x.filled(0), and mask=~np.ma.getmaskarray(x)"
+        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: pass {unmasked}.")
     if any(type(part).__name__ == "MaskedTensor" for part in parts):
         raise InputError(
             f"{name} is a torch MaskedTensor, whose mask would be lost: pass what its method "
             f"to_tensor(0) returns{', and mask=x.get_mask()' if name == 'x' else ''}."
         )
-
-
-def _unmask(name: str) -> str:
-    if name == "x":
-        return "pass x.filled(0), and mask=~np.ma.getmaskarray(x)"
-    return "pass what its method filled(…) returns, with a number for the masked cells"
 
 
 def identifiers(ids: Any, count: int) -> Tensor:
@@ -338,10 +318,7 @@ def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> str:
     >>> [filled_with(fill(value, x, None, "baseline"), x, None) for value in (None, "average", 1.0)]
     ['zero', 'average', 'own']
     """
-    few = cells
-    for axis, stride in enumerate(cells.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 and len(cells) else few
-    if not bool(few.any()):
+    if not bool(unexpanded(cells).any()):
         return "zero"
     if x is None or not torch.equal(cells[:ROWS], cells[:ROWS, :1].expand_as(cells[:ROWS])):
         return "own"
@@ -351,6 +328,20 @@ def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> str:
         if not torch.allclose(cells[rows].to(means), means.expand_as(x[rows])):  # sums may have another order
             return "own"
     return "average"
+
+
+def unexpanded(tensor: Tensor) -> Tensor:
+    """Cut the repeated axes of an expanded view to one, so that a constant costs nothing where it goes.
+
+    Examples
+    --------
+    >>> unexpanded(torch.zeros(1).expand(4, 10, 3)).shape
+    torch.Size([1, 1, 1])
+    """
+    for axis, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[axis]:
+            tensor = tensor.narrow(axis, 0, 1)
+    return tensor
 
 
 def average(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -377,7 +368,7 @@ def with_sign(tensor: Tensor, name: str) -> Tensor:
     >>> with_sign(torch.tensor([1, 2], dtype=torch.uint64), "ids")
     tensor([1, 2])
     """
-    if tensor.dtype not in {torch.uint16, torch.uint32, torch.uint64}:
+    if tensor.dtype not in UNSIGNED:
         return tensor
     signed = tensor.to(torch.int64)
     if bool((signed < 0).any()):
@@ -432,10 +423,10 @@ def flag(value: Any, name: str, error: type[InputError] | type[SettingError] = I
 
 def one_of(
     value: Any, name: str, known: Sequence[str], error: type[InputError] | type[SettingError] = InputError
-) -> None:
-    """Refuse anything but one of a few words."""
+) -> str:
+    """Return one of a few words, and refuse anything else."""
     if isinstance(value, str) and value in known:
-        return
+        return str(value)
     words = [repr(word) for word in known]
     raise error(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {brief(value)}.")
 

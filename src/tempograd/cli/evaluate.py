@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> None:
     from tempograd.cli.cautions import warn_of_another_zero
     from tempograd.cli.scores import difference_rows, score_rows, verdicts
     from tempograd.cli.stored import load
-    from tempograd.explanation.messages import poor, sentence
+    from tempograd.explanation.diagnostics import poor
+    from tempograd.explanation.messages import sentence
     from tempograd.html_report.selection import aligned
     from tempograd.metrics import compare, evaluate
 

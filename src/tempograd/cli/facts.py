@@ -22,7 +22,8 @@ def summary(explanation: "Explanation", model: "nn.Module", series: "Series") ->
     0 of methods without a sign count as 0.
     """
     from tempograd._utils.validation import filled_with
-    from tempograd.explanation.messages import completeness_gap, sentence
+    from tempograd.explanation.diagnostics import completeness_gap
+    from tempograd.explanation.messages import sentence
     from tempograd.shown import sizes
 
     size = sizes(explanation).sum((0, 1)).double()

@@ -1,8 +1,8 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
-from tempograd.data.base import Dataset, Split, fold_indices
+from tempograd.data.base import Dataset, Series, Split, fold_indices
 from tempograd.data.loading import DATASETS, Loader, load_dataset
-from tempograd.data.readers import Series, read_series
+from tempograd.data.readers import read_series
 from tempograd.data.synthetic import load_state, load_switch_feature
 
 __all__ = [

@@ -1,6 +1,5 @@
 """What a data set and a file of series hold, and which series train, validate and test."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,106 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.errors import DataError, InputError
-
-# Which series train, validate and test: five shuffled folds, and seeded parts for data without a test set.
+from tempograd.errors import InputError, listed
 
 FOLDS = 5
-SEED = 42
-TRAIN, VALIDATION, TEST = range(3)
-HANDS = FOLDS**2
-
-
-def fold_indices(
-    series: int, fold: int, *, folds: int = FOLDS, seed: int = SEED
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    r"""Positions of the training and of the validation series of one fold.
-
-    The paper's experiments cut the training file with a shuffled five-fold split; the classifiers, and with them
-    every number of the paper, depend on which series fall into which fold. The rule: shuffle
-    :math:`0, \dots, n-1` with the legacy Mersenne generator, cut the result into contiguous blocks of
-    :math:`\lfloor n/K \rfloor` (the first :math:`n \bmod K` blocks are one longer); block :math:`k`
-    validates, the rest trains, both in ascending order.
-
-    Parameters
-    ----------
-    series : int
-        How many series there are.
-    fold : int
-        Which fold, from 0 to ``folds - 1``.
-    folds, seed : int, default=5 and 42
-        The paper's choice.
-
-    Notes
-    -----
-    Equal to scikit-learn's ``KFold(folds, shuffle=True, random_state=seed)``, which the tests use as the
-    oracle.
-
-    Examples
-    --------
-    >>> fold_indices(7, 0)
-    (array([2, 3, 4, 5, 6]), array([0, 1]))
-    """
-    _check_fold(fold, folds)
-    if series < folds:
-        raise InputError(f"{folds} folds need at least {folds} series, got {series}.")
-    order = np.arange(series)
-    np.random.RandomState(seed).shuffle(order)
-    fold = int(fold)
-    start = fold * (series // folds) + min(fold, series % folds)
-    stop = start + series // folds + (fold < series % folds)
-    return np.sort(np.delete(order, np.s_[start:stop])), np.sort(order[start:stop])
-
-
-def stratified_parts(
-    strata: NDArray[np.int64], fold: int | None, *, validation: float, seed: int = SEED
-) -> NDArray[np.int8]:
-    r"""Tell which groups train (0), validate (1) and test (2) where no split files can be had.
-
-    The groups are shuffled within their stratum, laid out stratum by stratum, and dealt like cards into 25 hands:
-    the one at position :math:`p` goes to hand :math:`h = p \bmod 25`. In fold :math:`k` the five hands with
-    :math:`h \equiv k \pmod 5` test, so the five test parts are disjoint and hold everything once; the first
-    of the hands with :math:`h \equiv k + 1` validate, and the rest trains. The part of a stratum in every hand is
-    within one group of its share.
-
-    Parameters
-    ----------
-    strata : array of shape (groups,)
-        The class of each group, or whatever else is to be spread evenly.
-    fold : int or None
-        Which fold, from 0 to 4; None: the split of fold 0.
-    validation : float
-        The share that validates, a multiple of 1/25 up to 1/5.
-    seed : int, default=42
-
-    Examples
-    --------
-    >>> np.bincount(stratified_parts(np.zeros(500), 0, validation=0.08))
-    array([360,  40, 100])
-    """
-    fold = 0 if fold is None else fold
-    _check_fold(fold, FOLDS)
-    hands = round(validation * HANDS)
-    if not math.isclose(hands, validation * HANDS) or not 0 <= hands <= FOLDS:
-        raise InputError(f"validation must be a multiple of 1/{HANDS} up to 1/{FOLDS}, got {validation!r}.")
-    if len(strata) < HANDS:
-        raise DataError(f"Splits need at least {HANDS} groups of series, got {len(strata)}: fetch the whole file.")
-    rng = np.random.RandomState(seed)
-    order = np.concatenate([rng.permutation(np.flatnonzero(strata == stratum)) for stratum in np.unique(strata)])
-    hand = np.empty(len(strata), dtype=np.int64)
-    hand[order] = np.arange(len(strata)) % HANDS
-    part = np.full(len(strata), TRAIN, dtype=np.int8)
-    part[(hand % FOLDS == (fold + 1) % FOLDS) & (hand // FOLDS < hands)] = VALIDATION
-    part[hand % FOLDS == fold] = TEST
-    return part
-
-
-def _check_fold(fold: int, folds: int) -> None:
-    if fold not in range(folds):
-        raise InputError(f"fold must be an integer from 0 to {folds - 1} or None, got {fold!r}.")
-
-
-# The one container that every data set returns.
+SEED = 42  # of the shuffle before the cut
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,30 +90,6 @@ class Split:
 
         fields = {name: pick(getattr(self, name)) for name in ("x", "y", "mask", "truth", "ids")}
         return replace(self, **fields)  # type: ignore[arg-type]  # x, y and ids are never None
-
-
-def _labels(y: Tensor) -> str:
-    """Say in two words what kind of labels these are."""
-    if y.is_floating_point():
-        return "real values"
-    count = len(torch.unique(y))
-    return f"{count} {'class' if count == 1 else 'classes'}{' per step' if y.ndim == 2 else ''}"
-
-
-def _check_labels(x: Tensor, y: Tensor) -> None:
-    if not (y.dtype == torch.long or y.is_floating_point()) or y.shape not in {x.shape[:1], x.shape[:2]}:
-        raise InputError(
-            f"y must be classes (int64) or real values, one per series {tuple(x.shape[:1])} or one per step "
-            f"{tuple(x.shape[:2])}, got {y.dtype} of shape {tuple(y.shape)}."
-        )
-
-
-def _broadcasts(part: Tensor, cells: torch.Size) -> bool:
-    try:
-        part.expand(cells)
-    except RuntimeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -303,7 +182,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         """Write one line per part."""
-        lines = [f"Dataset {self.name} ({self.variant}), {self.classes} classes, channels {_few(self.channels)}"]
+        lines = [f"Dataset {self.name} ({self.variant}), {self.classes} classes, channels {listed(self.channels)}"]
         for part in ("train", "validation", "test"):
             split = getattr(self, part)
             if split is not None:
@@ -321,21 +200,6 @@ class Dataset:
             return self
         train, validation = fold_indices(len(self.train), fold)
         return replace(self, train=self.train.take(train), validation=self.train.take(validation))
-
-
-def _few(names: tuple[str, ...], most: int = 5) -> str:
-    """Name the first of many.
-
-    Examples
-    --------
-    >>> _few(("a", "b", "c"), most=2)
-    'a, b, … (3)'
-    """
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown}, … ({len(names)})"
-
-
-# What a file of series holds: a split, and the names that people know its parts by.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -380,3 +244,70 @@ class Series(Split):
             return part
         rows = torch.arange(len(self))[indices].reshape(-1).tolist()
         return replace(part, names=tuple(self.names[row] for row in rows))
+
+
+def _labels(y: Tensor) -> str:
+    """Say in two words what kind of labels these are."""
+    if y.is_floating_point():
+        return "real values"
+    count = len(torch.unique(y))
+    return f"{count} {'class' if count == 1 else 'classes'}{' per step' if y.ndim == 2 else ''}"
+
+
+def _check_labels(x: Tensor, y: Tensor) -> None:
+    if not (y.dtype == torch.long or y.is_floating_point()) or y.shape not in {x.shape[:1], x.shape[:2]}:
+        raise InputError(
+            f"y must be classes (int64) or real values, one per series {tuple(x.shape[:1])} or one per step "
+            f"{tuple(x.shape[:2])}, got {y.dtype} of shape {tuple(y.shape)}."
+        )
+
+
+def _broadcasts(part: Tensor, cells: torch.Size) -> bool:
+    try:
+        part.expand(cells)
+    except RuntimeError:
+        return False
+    return True
+
+
+def fold_indices(
+    series: int, fold: int, *, folds: int = FOLDS, seed: int = SEED
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    r"""Positions of the training and of the validation series of one fold.
+
+    Shuffle :math:`0, \dots, n-1` with the legacy Mersenne generator and cut the result into contiguous blocks of
+    :math:`\lfloor n/K \rfloor` (the first :math:`n \bmod K` blocks are one longer); block :math:`k` validates,
+    the rest trains, both in ascending order.
+
+    Parameters
+    ----------
+    series : int
+        How many series there are.
+    fold : int
+        Which fold, from 0 to ``folds - 1``.
+    folds, seed : int, default=5 and 42
+
+    Notes
+    -----
+    Equal to scikit-learn's ``KFold(folds, shuffle=True, random_state=seed)``.
+
+    Examples
+    --------
+    >>> fold_indices(7, 0)
+    (array([2, 3, 4, 5, 6]), array([0, 1]))
+    """
+    check_fold(fold, folds)
+    if series < folds:
+        raise InputError(f"{folds} folds need at least {folds} series, got {series}.")
+    order = np.arange(series)
+    np.random.RandomState(seed).shuffle(order)
+    fold = int(fold)
+    start = fold * (series // folds) + min(fold, series % folds)
+    stop = start + series // folds + (fold < series % folds)
+    return np.sort(np.delete(order, np.s_[start:stop])), np.sort(order[start:stop])
+
+
+def check_fold(fold: int, folds: int = FOLDS) -> None:
+    """Refuse a fold that is not there."""
+    if fold not in range(folds):
+        raise InputError(f"fold must be an integer from 0 to {folds - 1} or None, got {fold!r}.")

@@ -11,24 +11,14 @@ from typing import TextIO
 
 from tempograd.errors import DataError, TempogradError, short_path
 
-# Finding and opening the files of a data set, with sentences that say what to do when that fails.
-
+MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file of one endless line has not
 
 
 def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -> Path:
-    """Return the first of ``names`` (paths below ``root``) that exists.
+    """Return the first of ``names``, paths below the data root with the usual place first, that exists.
 
-    Parameters
-    ----------
-    root : path or None
-        The data root.
-    dataset : str
-        What it is called here, for the error message.
-    names : sequence of str
-        Where it may lie, the usual place first.
-    source : str
-        Where users get it, as a phrase that follows "Get it from".
+    Where none does, the message tells what the data set is called and where users "Get it from".
     """
     if root is None:
         raise DataError(
@@ -110,11 +100,6 @@ def lines(path: Path, file: TextIO) -> Iterator[str]:
         yield line
 
 
-# How much memory there is, asked before something large is built.
-
-MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
-
-
 def free_memory() -> int | None:
     """Return the bytes that this process may still take, where the system tells (Linux), else None."""
     system = _numbers(MEMINFO, ":").get("MemAvailable")
@@ -128,16 +113,7 @@ def free_memory() -> int | None:
 def refuse_beyond_memory(path: Path, size: float, what: str, remedy: str) -> None:
     """Refuse what would not fit, in place of trying: systems kill a process that takes too much.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    size : float
-        Bytes.
-    what : str
-        What would be built, as the start of a sentence.
-    remedy : str
-        What to do, as its end.
+    ``what`` of so many bytes would be built, as the start of a sentence, and ``remedy`` is its end.
     """
     free = free_memory()
     if free is not None and size > free:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,51 +10,12 @@ from numpy.typing import NDArray
 from tempograd.data.base import Dataset, Split
 from tempograd.data.loading import choose_variant, dataset
 
-# What the two hidden-state data sets share: labels drawn from one cell per step, and the cut into splits.
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-TRAIN = 800
-TEST = 200
+TRAIN, TEST = 800, 200  # series
 
 
-def draw_labels(rng: np.random.RandomState, x: Floats, decider: Integers, slope: float) -> NDArray[np.bool_]:
-    r"""Labels :math:`y_t \sim \mathrm{Bernoulli}(\sigma(\text{slope} \cdot x_{t, c_t}))`.
-
-    Parameters
-    ----------
-    x : array of shape (N, T, D)
-    decider : array of shape (N, T)
-        The channel :math:`c_t` that decides each step.
-    slope : float
-        Steepness of the sigmoid :math:`\sigma`.
-    """
-    score = np.take_along_axis(x, decider[..., None], axis=2)[..., 0]
-    return rng.random_sample(score.shape) < 1 / (1 + np.exp(-slope * score))
-
-
-def synthetic_dataset(name: str, variant: str, x: Floats, decider: Integers, labels: NDArray[Any]) -> Dataset:
-    """Put series, labels and the deciding cells together: the first 800 train, the rest tests."""
-    channels = x.shape[2]
-    whole = Split(
-        x=torch.from_numpy(x).float(),
-        y=torch.from_numpy(labels).long(),
-        truth=torch.from_numpy(decider[..., None] == np.arange(channels)),
-    )
-    return Dataset(
-        name=name,
-        train=whole.take(slice(None, TRAIN)),
-        validation=None,
-        test=whole.take(slice(TRAIN, None)),
-        classes=2,
-        channels=tuple(f"feature {channel}" for channel in range(channels)),
-        variant=variant,
-    )
-
-
-# Switch-Feature: three hidden states, each of which hands the label to another channel.
-
+# Switch-Feature
 SWITCH_STEPS = 100
 SWITCH_SEED = 234
 VARIANCE = 0.1
@@ -97,24 +57,23 @@ def load_switch_feature(
     root : path, optional
         Not used: the data is made, not read.
     variant : {"released", "paper"}, optional
-        ``"released"`` (the default) is what the paper's experiments ran on, ``"paper"`` what its text
-        says.
+        ``"released"`` (the default) is what the generator of the reference does, ``"paper"`` what its text says.
 
         * start. Released: state 1 with probability 1/3, else state 0; never 2. Paper: each state with
           probability 1/3.
         * label. Released: :math:`\beta = 3`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by the rule of :func:`~tempograd.data.base.fold_indices`.
+        0 … 4: cut the training series by :func:`~tempograd.data.fold_indices`.
 
     Notes
     -----
-    The paper's generator draws each run of one state from a Gaussian process with a squared-exponential
+    The released generator draws each run of one state from a Gaussian process with a squared-exponential
     kernel of length 0.2. One step apart its correlation is :math:`e^{-12.5} \approx 4 \cdot 10^{-6}`, so we
     draw independent values. The text only says "γ = 0.2"; read as :math:`e^{-\gamma \Delta^2}` neighbours
     would correlate at 0.82, but both variants here keep to the length.
 
-    The seed is the paper's (234), the order of the draws is our own: same law, other series.
+    The seed is that of the released generator (234), the order of the draws is our own: same law, other series.
 
     References
     ----------
@@ -134,9 +93,7 @@ def load_switch_feature(
     rng = np.random.RandomState(SWITCH_SEED)  # numpy promises never to change this stream
     states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, law.initial)
     x = SWITCH_MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
-    return synthetic_dataset("switch_feature", variant, x, states, draw_labels(rng, x, states, law.slope)).fold(
-        fold
-    )
+    return labelled("switch_feature", variant, rng, x, states, law.slope).fold(fold)
 
 
 def switching_states(
@@ -153,8 +110,7 @@ def switching_states(
     return states
 
 
-# State: two hidden states, each with a channel of its own that decides the label of every step.
-
+# State
 STATE_STEPS = 200
 STATE_SEED = 42
 STATE_MEANS = np.array([[0.1, 1.6, 0.5], [-0.1, -0.4, -1.5]])
@@ -200,8 +156,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     root : path, optional
         Not used: the data is made, not read.
     variant : {"released", "paper"}, optional
-        ``"released"`` (the default) is what the paper's experiments ran on, ``"paper"`` what its text
-        says.
+        ``"released"`` (the default) is what the generator of the reference does, ``"paper"`` what its text says.
 
         * transitions. Released: with :math:`\tau` the steps since the last change (0 at the start),
           :math:`P(1 \mid 1) = 0.95 - \tau/500` and :math:`P(1 \mid 0) = 0.05`. Paper: :math:`P(1 \mid \cdot)
@@ -214,11 +169,11 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
         * label. Released: :math:`\beta = 2`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by the rule of :func:`~tempograd.data.base.fold_indices`.
+        0 … 4: cut the training series by :func:`~tempograd.data.fold_indices`.
 
     Notes
     -----
-    The seed is the paper's (42), the order of the draws is our own: same law, other series.
+    The seed is that of the released generator (42), the order of the draws is our own: same law, other series.
 
     References
     ----------
@@ -238,9 +193,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     rng = np.random.RandomState(STATE_SEED)  # numpy promises never to change this stream
     states = (ageing_states if law.ageing else independent_states)(rng, TRAIN + TEST, STATE_STEPS)
     x = emit(rng, states, law.covariances())
-    return synthetic_dataset("state", variant, x, 1 + states, draw_labels(rng, x, 1 + states, law.slope)).fold(
-        fold
-    )
+    return labelled("state", variant, rng, x, 1 + states, law.slope).fold(fold)
 
 
 def ageing_states(rng: np.random.RandomState, series: int, steps: int) -> Integers:
@@ -267,3 +220,23 @@ def emit(rng: np.random.RandomState, states: Integers, covariances: Floats) -> F
     factors = np.linalg.cholesky(covariances)  # (2, 3, 3)
     coloured = [noise @ factor.T for factor in factors]
     return np.asarray(STATE_MEANS[states] + np.where(states[..., None] == 1, coloured[1], coloured[0]))
+
+
+def labelled(
+    name: str, variant: str, rng: np.random.RandomState, x: Floats, decider: Integers, slope: float
+) -> Dataset:
+    r"""Draw labels, and put them together with the series and the deciding cells: the first 800 train.
+
+    :math:`y_t \sim \mathrm{Bernoulli}(\sigma(\text{slope} \cdot x_{t, c_t}))` for series ``x`` (N, T, D), where
+    the channel :math:`c_t` of ``decider`` (N, T) decides each step.
+    """
+    score = np.take_along_axis(x, decider[..., None], axis=2)[..., 0]
+    labels = rng.random_sample(score.shape) < 1 / (1 + np.exp(-slope * score))
+    channels = range(x.shape[2])
+    whole = Split(
+        x=torch.from_numpy(x).float(),
+        y=torch.from_numpy(labels).long(),
+        truth=torch.from_numpy(decider[..., None] == np.array(channels)),
+    )
+    train, test = whole.take(slice(None, TRAIN)), whole.take(slice(TRAIN, None))
+    return Dataset(name, train, None, test, 2, tuple(f"feature {channel}" for channel in channels), variant)

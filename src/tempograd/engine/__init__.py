@@ -1,11 +1,10 @@
 """One engine for all methods: series × path points, or series × perturbations, in pieces that fit."""
 
 from tempograd.engine.batching import Chunks, pieces
-from tempograd.engine.cuda import Ahead, Landing, Later
+from tempograd.engine.cuda import Ahead, Later
 from tempograd.engine.estimators import ControlledMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge
 from tempograd.engine.gradients import (
-    Gradients,
     accumulate,
     differentiate,
     differentiate_each,
@@ -17,7 +16,6 @@ from tempograd.engine.model import (
     Model,
     computing,
     fingerprint,
-    modules_of,
     mutable_if_needed,
     owner,
     place,
@@ -27,25 +25,22 @@ from tempograd.engine.model import (
     wrap,
 )
 from tempograd.engine.outputs import (
-    LAST_STEP,
-    WHERE_PER_STEP,
-    Target,
     both_logits,
     by_class,
     class_count,
     default_class,
     link,
+    nested,
     one_logit,
     pick,
     predict,
+    spans,
+    wider,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.request import Block, Question, asked, change
-from tempograd.engine.resuming import answered, nested, resumes, spans, wider
 
 __all__ = [
-    "LAST_STEP",
-    "WHERE_PER_STEP",
     "Ahead",
     "Block",
     "Chunks",
@@ -54,16 +49,12 @@ __all__ = [
     "Evidence",
     "Found",
     "GradientCheck",
-    "Gradients",
-    "Landing",
     "Later",
     "Model",
     "Prefixes",
     "Question",
-    "Target",
     "WeightedMean",
     "accumulate",
-    "answered",
     "asked",
     "at_every_step",
     "both_logits",
@@ -79,7 +70,6 @@ __all__ = [
     "hidden",
     "judge",
     "link",
-    "modules_of",
     "mutable_if_needed",
     "nested",
     "one_logit",
@@ -94,7 +84,6 @@ __all__ = [
     "require_path",
     "require_prefixes",
     "resolution",
-    "resumes",
     "spans",
     "spare",
     "wider",

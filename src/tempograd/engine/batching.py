@@ -14,36 +14,24 @@ DEFAULT = 256  # on a CPU larger passes leave the cache
 SLACK = 1.05  # a few series more rather than a small last block
 CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
 
-Done = Callable[[int], None]
+Work = Callable[[slice, int], None]
 
 
 class Chunks:
-    """How many sequences go through the model at once.
+    """How many sequences go through the model at once, by default what the device should hold of so many cells.
 
-    Parameters
-    ----------
-    device : torch.device
-    cells : int
-        Values of one sequence.
-    size : int, optional
-        By default what the device should hold.
-    memory : dict, optional
-        What did fit when memory ran out before, by device and cells; kept up to date.
+    ``memory`` is what did fit when memory ran out before, by device and cells; it is kept up to date.
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        cells: int,
-        size: int | None = None,
-        memory: dict[Hashable, int] | None = None,
+        self, device: torch.device, cells: int, size: int | None = None, memory: dict[Hashable, int] | None = None
     ) -> None:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
         self.device, self.automatic = device, size is None
         usual = max(1, min(_most(device), CELLS // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
-    def run(self, series: int, per_series: int, work: Callable[[slice, int], None], label: str) -> None:
+    def run(self, series: int, per_series: int, work: Work, label: str) -> None:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
 
         ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
@@ -52,7 +40,7 @@ class Chunks:
         with progress(series, label) as advance:
             self.each(slice(0, series), per_series, work, advance)
 
-    def each(self, series: slice, per_series: int, work: Callable[[slice, int], None], done: Done) -> None:
+    def each(self, series: slice, per_series: int, work: Work, done: Callable[[int], None]) -> None:
         """Do the same for a run of series, and report the number of those finished to ``done``."""
         start = series.start
         while start < series.stop:
@@ -66,7 +54,7 @@ class Chunks:
         left, most = series - start, max(1, self.size // per_series)
         return slice(start, start + (left if left <= most * SLACK else most))
 
-    def _fits(self, work: Callable[[slice, int], None], rows: slice) -> bool:
+    def _fits(self, work: Work, rows: slice) -> bool:
         try:
             work(rows, int(self.size * SLACK))
         except (RuntimeError, MemoryError) as error:

@@ -1,4 +1,7 @@
-"""Work beside the model on a GPU: blocks prepared ahead, results on their way home, recorded passes."""
+"""Work beside the model on a GPU: recorded passes, blocks prepared ahead, results on their way home.
+
+On a CPU nothing runs beside anything else, so everything here happens at once, and nothing is recorded.
+"""
 
 import gc
 import threading
@@ -19,23 +22,8 @@ from torch.utils._pytree import tree_leaves
 
 from tempograd.engine.model import Model, owner, rounding, undisturbed_by_others
 
-# Small passes of a model on a GPU, recorded once and played back, since launching them costs more than computing.
-#
-# A pass over one series launches hundreds of tiny kernels, and the host needs several times as long to launch them
-# as the device to run them. A CUDA graph launches all of them at once. A recording repeats kernels and addresses,
-# nothing else, so it is only made of, and only used for, a model that is known to do the same again:
-#
-# - it is an ``nn.Module`` without hooks whose attributes are plain data, and they, the addresses of its tensors
-# and
-#   torch's settings are what they were;
-# - a trial pass waits for nothing, reads nothing from the host, draws no random numbers, and changes no tensor and
-#   no attribute;
-# - the first playback gives what the trial gave.
-#
-# In any other case the pass runs as usual. New weights at the old addresses, as an optimiser leaves them, are read
-# by the playback. Recordings go with the model.
-
 Tensors = tuple[Tensor, ...]
+Prepared = TypeVar("Prepared")
 CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
 SHARE = 0.002  # of the device's memory that a recording may keep
 KEPT = 8  # recordings, or reasons for none, per model
@@ -52,6 +40,47 @@ _lock = threading.RLock()
 
 class UnrecordableError(Exception):
     """Something that a recording cannot repeat, or that cannot be compared with what it will be later."""
+
+
+def replay(
+    model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool = True
+) -> Tensors | None:
+    """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
+
+    A pass over one series launches hundreds of tiny kernels, and the host needs several times as long to launch
+    them as the device to run them. A CUDA graph launches all of them at once. It repeats kernels and addresses,
+    nothing else, so it is only made of, and only used for, a model that is known to do the same again:
+
+    - it is an ``nn.Module`` without hooks whose attributes are plain data, and they, the addresses of its tensors
+      and torch's settings are what they were;
+    - a trial pass waits for nothing, reads nothing from the host, draws no random numbers, and changes no tensor
+      and no attribute;
+    - the first playback gives what the trial gave.
+
+    New weights at the old addresses, as an optimiser leaves them, are read by the playback. Recordings go with the
+    model. ``work`` must be a function of the model, of ``kind`` and of its inputs alone; the second pass of a kind
+    is recorded. ``asked=False`` says that the model is not asked: a recording is then good whatever became of it.
+    """
+    module = owner(model)
+    if module is None or not inputs[0].is_cuda or not _undisturbed():
+        return None
+    with _lock:  # a recording has one place for its inputs, and two threads may play it
+        try:
+            state = plain_state(module) if asked else None
+            shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
+            key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
+            known = _known.setdefault(module, OrderedDict())
+        except (UnrecordableError, TypeError):  # the last of a model that cannot be hashed
+            return None
+        found = known.get(key)
+        if found is None:
+            known[key] = True  # seen once
+        elif found is True:
+            known[key] = found = _record(module, state, work, inputs) or False
+        known.move_to_end(key)
+        while len(known) > KEPT:
+            known.popitem(last=False)
+        return found.play(inputs) if isinstance(found, _Recording) else None
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
@@ -77,52 +106,11 @@ class _Recording:
         return tuple(output.clone() for output in self.outputs)
 
 
-def replay(
-    model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool = True
-) -> Tensors | None:
-    """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
-
-    ``work`` must be a function of the model, of ``kind`` and of its inputs alone. The second pass of a kind is
-    recorded. ``asked=False`` says that the model is not asked: its recording is then good whatever became of it.
-    """
-    module = owner(model)
-    if module is None or not inputs[0].is_cuda or not _undisturbed():
-        return None
-    with _lock:  # a recording has one place for its inputs, and two threads may play it
-        return _replay(model, module, kind, work, inputs, asked=asked)
-
-
-def _replay(
-    model: Model, module: nn.Module, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool
-) -> Tensors | None:
-    try:
-        state = plain_state(module) if asked else None
-        shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
-        key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
-        known = _known.setdefault(module, OrderedDict())
-    except (UnrecordableError, TypeError):  # the last of a model that cannot be hashed
-        return None
-    found = known.get(key)
-    if found is None:
-        known[key] = True  # seen once
-    elif found is True:
-        known[key] = found = _record(module, state, work, inputs) or False
-    known.move_to_end(key)
-    while len(known) > KEPT:
-        known.popitem(last=False)
-    return found.play(inputs) if isinstance(found, _Recording) else None
-
-
-def forget() -> None:
-    """Drop all recordings."""
-    _known.clear()
-
-
 def _record(
     module: nn.Module, state: Hashable, work: Callable[..., Tensors], inputs: Tensors
 ) -> _Recording | None:
     device = inputs[0].device
-    stream, current = _stream(device), torch.cuda.current_stream(device)
+    stream, current = _stream(device, 0), torch.cuda.current_stream(device)
     static = tuple(tensor.clone() for tensor in inputs)
     stream.wait_stream(current)
     try:
@@ -174,7 +162,7 @@ def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: 
                 outputs = work(*static)
             finally:
                 graph.capture_end()
-    except (RuntimeError, AttributeError):  # the last where torch is too old; the plain way remains
+    except RuntimeError:  # the plain way remains
         return None
     taken = free[0] - torch.cuda.mem_get_info(stream.device)[0]
     return _Recording(graph, static, outputs) if taken <= SHARE * free[1] else None
@@ -256,15 +244,6 @@ def _plain(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-@lru_cache
-def _stream(device: torch.device) -> "torch.cuda.Stream":
-    """One stream for all recordings: libraries keep a workspace per stream."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no types here
-
-
-# A few numbers from the device that the host need not wait for until it asks.
-
-
 class Later:
     """Starts the copy of numbers to the host; asking for them waits for the copy, not for later work.
 
@@ -284,27 +263,17 @@ class Later:
             self._event.record()
 
     def __bool__(self) -> bool:
-        return bool(self._arrived())
+        return bool(self.cpu())
 
     def tolist(self) -> list[float]:
         """Return all of them."""
-        return list(self._arrived().tolist())
+        return list(self.cpu().tolist())
 
     def cpu(self) -> Tensor:
         """Return them as a tensor on the host."""
-        return self._arrived()
-
-    def _arrived(self) -> Tensor:
         if self._event is not None:
             self._event.synchronize()
         return self._numbers
-
-
-# Work beside the model: the next block is prepared, and results travel home, while the device is busy.
-#
-# On a CPU nothing runs beside anything else, so everything here happens at once.
-
-Prepared = TypeVar("Prepared")
 
 
 class Ahead(Generic[Prepared]):
@@ -316,7 +285,8 @@ class Ahead(Generic[Prepared]):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = _side_stream(device) if device.type == "cuda" else None
+        # of high priority: many small kernels would otherwise wait for one large one of the model each
+        self._stream = _stream(device, -1) if device.type == "cuda" else None
         self._free: torch.cuda.Event | None = None
         self._waiting: tuple[Hashable, Prepared] | None = None
 
@@ -372,9 +342,6 @@ class Landing:
 
 
 @lru_cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """One stream per device, since each keeps the memory that it once used.
-
-    Of high priority: many small kernels would otherwise wait for one large one of the model each.
-    """
-    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]  # torch has no types here
+def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream":
+    """One stream per device and use: each keeps the memory that it once used, and libraries a workspace for it."""
+    return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]  # torch has no types here

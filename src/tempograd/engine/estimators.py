@@ -11,17 +11,11 @@ from torch import Tensor
 from tempograd.engine.cuda import CELLS, Tensors, replay
 from tempograd.engine.model import Model, exact
 
-# A weighted mean over path points, with its standard error, in one pass.
-#
-# The points of a series are ordered along the path, so their gradients carry a trend that is not noise.
-# With :math:`z_i = v_i (y_i - \hat y)`, the residual of point :math:`i` with weight :math:`v_i`, the
-# variance of the mean :math:`\hat y = \sum v_i y_i / \sum v_i` is estimated from pairs of neighbours,
-#
-# .. math:: \widehat{\mathrm{var}}(\hat y) = \frac{n}{n - 1} \,
-#     \frac{\sum_j (z_{2j+1} - z_{2j})^2}{(\sum_i v_i)^2}, \qquad n = \frac{(\sum v_i)^2}{\sum v_i^2},
-#
-# in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual
-# estimate of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
+RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
+NOISE = 0.85  # standard errors that the mean of a control may be from 0
+WIDER = 3.0  # standard errors per missing part
+MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
+TINY = 1e-30
 
 
 class Estimate(NamedTuple):
@@ -34,7 +28,19 @@ class Estimate(NamedTuple):
 
 
 class WeightedMean:
-    """Accumulates points, piece by piece in path order; ``errors=False`` leaves the error out (it is 0 then)."""
+    r"""A weighted mean over path points with its standard error, in one pass, piece by piece in path order.
+
+    The points of a series are ordered along the path, so their gradients carry a trend that is not noise. With
+    :math:`z_i = v_i (y_i - \hat y)`, the residual of point :math:`i` with weight :math:`v_i`, the variance of the
+    mean :math:`\hat y = \sum v_i y_i / \sum v_i` is estimated from pairs of neighbours,
+
+    .. math:: \widehat{\mathrm{var}}(\hat y) = \frac{n}{n - 1} \,
+        \frac{\sum_j (z_{2j+1} - z_{2j})^2}{(\sum_i v_i)^2}, \qquad n = \frac{(\sum v_i)^2}{\sum v_i^2},
+
+    in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual estimate
+    of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
+    ``errors=False`` leaves the error out (it is 0 then).
+    """
 
     def __init__(self, *, errors: bool = True) -> None:
         self._errors = errors
@@ -43,15 +49,9 @@ class WeightedMean:
         self._single: tuple[Tensor, Tensor] | None = None
 
     def add(self, y: Tensor, weight: Tensor | None = None, free: Tensor | None = None) -> None:
-        """Take points.
+        """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points).
 
-        Parameters
-        ----------
-        y : Tensor of shape (series, points, time, channel)
-        weight : Tensor that broadcasts to (series, points), optional
-            By default all points weigh the same.
-        free : Tensor like ``y``, optional
-            1 for the cells each point counts for, 0 for others; by default all count.
+        ``free``, like ``y``, is 1 for the cells each point counts for and 0 for others.
         """
         count = torch.full_like(y[:, 0], y.shape[1]) if free is None else free.sum(1)
         v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if free is None else free, [count, count]
@@ -94,38 +94,32 @@ def _squares(part: Tensor) -> Tensor:
     return norm.square_()
 
 
-# A weighted mean over path points, less the noise that numbers which come with the passes can explain.
-#
-# Let :math:`y_i` be the effects of point :math:`i` at position :math:`\alpha_i` with weight :math:`v_i` (0 for the
-# cells it holds), :math:`d_i` their sum over the cells that move, and :math:`F_i` the score there. Along the path
-# of one mask :math:`d = \mathrm dF / \mathrm d\alpha`, so by parts these have mean 0 for every mask:
-#
-# .. math:: e_{i1} = \alpha_i - \tfrac12, \qquad e_{i2} = \alpha_i d_i - (F(x) - F_i), \qquad
-#     e_{i3} = \alpha_i^2 d_i - 2 \alpha_i (F(x) - F_i).
-#
-# Where effects are large because the model is steep there, :math:`e_2` and :math:`e_3` are large too. Each cell's
-# effects are regressed on all three, with weights :math:`v^2` and slopes :math:`\beta` drawn towards 0 (ridge):
-#
-# .. math:: \hat y = \frac{\sum v_i (y_i - \beta^\top e_i)}{\sum v_i}, \qquad
-#     \widehat{\mathrm{var}} = \frac{n}{n - 1 - k}\,\frac{\sum v_i^2 r_i^2}{(\sum v_i)^2}\,(1 + \ell), \qquad
-#     n = \frac{(\sum v_i)^2}{\sum v_i^2},
-#
-# with residuals :math:`r`, :math:`k` slopes in use and the leverage :math:`\ell` of :math:`e = 0`. Two things
-# widen the error where a model is steep. A few points that hit the steep places pull the fit towards themselves:
-# errors are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And a
-# run that missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0. How
-# far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of
-# :math:`\alpha^2` 1/3), is about the slope that is missing, and it counts by a cell's share in the way of all that
-# move.
-
-RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
-NOISE = 0.85  # standard errors that the mean of a control may be from 0
-WIDER = 3.0  # standard errors per missing part
-TINY = 1e-30
-
-
 class ControlledMean:
-    """Accumulates points piece by piece; the mean is that of the effects, gradient times way."""
+    r"""A weighted mean of effects, gradient times way, less the noise that numbers from the passes can explain.
+
+    Let :math:`y_i` be the effects of point :math:`i` at position :math:`\alpha_i` with weight :math:`v_i` (0 for
+    the cells it holds), :math:`d_i` their sum over the cells that move, and :math:`F_i` the score there. Along the
+    path of one mask :math:`d = \mathrm dF / \mathrm d\alpha`, so by parts these have mean 0 for every mask:
+
+    .. math:: e_{i1} = \alpha_i - \tfrac12, \qquad e_{i2} = \alpha_i d_i - (F(x) - F_i), \qquad
+        e_{i3} = \alpha_i^2 d_i - 2 \alpha_i (F(x) - F_i).
+
+    Where effects are large because the model is steep there, :math:`e_2` and :math:`e_3` are large too. Each
+    cell's effects are regressed on all three, with weights :math:`v^2` and slopes :math:`\beta` drawn towards 0
+    (ridge):
+
+    .. math:: \hat y = \frac{\sum v_i (y_i - \beta^\top e_i)}{\sum v_i}, \qquad
+        \widehat{\mathrm{var}} = \frac{n}{n - 1 - k}\,\frac{\sum v_i^2 r_i^2}{(\sum v_i)^2}\,(1 + \ell), \qquad
+        n = \frac{(\sum v_i)^2}{\sum v_i^2},
+
+    with residuals :math:`r`, :math:`k` slopes in use and the leverage :math:`\ell` of :math:`e = 0`. Two things
+    widen the error where a model is steep. A few points that hit the steep places pull the fit towards themselves:
+    errors are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And
+    a run that missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0.
+    How far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of
+    :math:`\alpha^2` 1/3), is about the slope that is missing, and it counts by a cell's share in the way of all
+    that move.
+    """
 
     def __init__(self, way: Tensor, model: Model | None = None) -> None:
         """Start with how far each cell moves, (series, time, channel).
@@ -141,16 +135,10 @@ class ControlledMean:
     def add(
         self, gradient: Tensor, weight: Tensor | None, free: Tensor, position: Tensor, gap: Tensor | None
     ) -> None:
-        """Take points.
+        """Take points: ``gradient`` and ``free`` are (series, points, time, channel), the others (series, points).
 
-        Parameters
-        ----------
-        gradient, free : Tensor of shape (series, points, time, channel)
-        weight : Tensor of shape (series, points), optional
-        position : Tensor that broadcasts to (series, points)
-            0 at the baseline, 1 at the input.
-        gap : Tensor of shape (series, points), optional
-            Score of the input minus that of each point; without it only the position is used.
+        ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
+        point; without it only the position is used.
         """
         self._controls = 1 if gap is None else 3
         self._flush()
@@ -232,10 +220,8 @@ def _sums(
     share = w / length.clamp(min=TINY)  # of a cell's way in that of all that move
     factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
     on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
-    if weight is None and moved.is_cuda:  # without writing the squares down, which is slower on a CPU
-        squares = torch.linalg.vector_norm(moved, dim=1).square_()[:, None]
-    else:
-        squares = torch.bmm(u[:, None], moved.square())
+    plain = weight is None and moved.is_cuda
+    squares = _squares(moved)[:, None] if plain else torch.bmm(u[:, None], moved.square())
     return (
         torch.bmm(factors, free),
         torch.bmm(on_effects, moved),
@@ -343,13 +329,8 @@ def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:
     return solved
 
 
-# How far a Monte-Carlo map is from the converged one, as one number per series.
-
-MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
-
-
 def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None) -> Tensor:
-    r"""Estimate each series' relative error.
+    r"""Estimate how far each Monte-Carlo map is from the converged one, as one number per series.
 
     .. math::
 
@@ -360,18 +341,9 @@ def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None
     fewer than two draws has no :math:`s`: it counts with the size of its value plus the largest finite :math:`s`
     of its series.
 
-    Parameters
-    ----------
-    values, error : Tensor of shape (series, time, channel)
-        Scores, and their standard errors, infinite below two draws.
-    observed : Tensor like ``values``, optional
-        True for the cells that count; by default all do.
-
-    Returns
-    -------
-    Tensor of shape (series,)
-        0 where all scores are exactly 0 without error, infinite where they are 0 with some. Nothing waits for
-        the device.
+    Scores and their standard errors, infinite below two draws, are (series, time, channel); ``observed`` is True
+    for the cells that count. The result, (series,), is 0 where all scores are exactly 0 without error, infinite
+    where they are 0 with some. Nothing waits for the device.
 
     Examples
     --------

@@ -18,38 +18,6 @@ from tempograd.engine.model import exact, resolution
 from tempograd.engine.request import Block, Question
 from tempograd.errors import InputError, brief
 
-# What the passes tell about a gradient: whether it is that of the score that the model computes.
-#
-# Autograd differentiates what was written, not what is computed: statistics that are detached, rounding,
-# thresholds, quantised layers, categories and tokens have a gradient that is another function's, or none. Five
-# things tell.
-#
-# *Between neighbours.* Two path points have their scores and their gradients :math:`g, g'`. On the straight line
-# between them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever
-# the score is convex or concave on the way, kinks included. How far it lies outside is a gap. All paths end at
-# :math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one
-# that stays in proportion is not.
-#
-# *Nearby.* Where all points lie on one straight path, neighbours tell of its direction only. There the same is
-# asked at the point in the middle in a direction of its own: all cells take a step :math:`v` to one side, each
-# with a random sign, and a shorter one to the other side, where scores alone are read,
-#
-# .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
-#
-# and :math:`g \cdot v` lies between the two.
-#
-# *Along the path.* With :math:`d_i = \mathrm dF / \mathrm d\alpha` from the gradient at position :math:`\alpha_i`,
-#
-# .. math:: e_i = \alpha_i d_i - (F(x) - F_i)
-#
-# has mean 0 for every path that ends at :math:`x` (by parts). A mean that is not 0 is a part of the change that
-# the gradient does not know of. So is the residual of integrated gradients.
-#
-# *At the baseline.* A threshold at 0 is crossed at once where the baseline is 0, and no path point lies there:
-# :math:`F(x' + \epsilon (x - x')) - F(x')` tells.
-#
-# *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
-
 STEP, SHORTER = 0.1, 0.25  # share of the way to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the way from the baseline within which nothing but a jump can happen
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
@@ -58,22 +26,55 @@ CURVED = 0.5  # share of the difference of two slopes that counts as curvature, 
 TOGETHER = 100  # points that are compared with each other
 FROM = (0.5, 0.75)  # neighbours near x and nearest: from these positions on
 SUMS = ("count", "off", "squares", "near_gap", "nearest_gap", "near_size", "nearest_size")
-LARGEST = (
-    "slope",
-    "seen",
-    "level",
-    "jump",
-    "outside",
-    "size",
-    "noise",
-    "ahead",
-    "back",
-)  # the last two have a sign
+# the largest of all points; the last two have a sign
+LARGEST = ("slope", "seen", "level", "jump", "outside", "size", "noise", "ahead", "back")
 NAMES = (*SUMS, *LARGEST)
+GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
+NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that part of the map's size
+OFF = 0.1  # share of the change that may be missing along the path
+SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
+STEEP = 5.0  # times the change per length of the path
+LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
+JUMP = 0.05  # share of the change that may happen at once
+TINY = np.finfo(np.float64).tiny
+Floats = NDArray[np.float64]
+GAPS = NAMES.index("near_gap")
 
 
 class Evidence:
-    """Collects what the passes of a block of series tell about its gradient."""
+    r"""Collects what the passes of a block of series tell about its gradient.
+
+    Autograd differentiates what was written, not what is computed: statistics that are detached, rounding,
+    thresholds, quantised layers, categories and tokens have a gradient that is another function's, or none. Five
+    things tell.
+
+    *Between neighbours.* Two path points have their scores and their gradients :math:`g, g'`. On the straight line
+    between them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever
+    the score is convex or concave on the way, kinks included. How far it lies outside is a gap. All paths end at
+    :math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one
+    that stays in proportion is not.
+
+    *Nearby.* Where all points lie on one straight path, neighbours tell of its direction only. There the same is
+    asked at the point in the middle in a direction of its own: all cells take a step :math:`v` to one side, each
+    with a random sign, and a shorter one to the other side, where scores alone are read,
+
+    .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
+
+    and :math:`g \cdot v` lies between the two.
+
+    *Along the path.* With :math:`d_i = \mathrm dF / \mathrm d\alpha` from the gradient at position
+    :math:`\alpha_i`,
+
+    .. math:: e_i = \alpha_i d_i - (F(x) - F_i)
+
+    has mean 0 for every path that ends at :math:`x` (by parts). A mean that is not 0 is a part of the change that
+    the gradient does not know of. So is the residual of integrated gradients.
+
+    *At the baseline.* A threshold at 0 is crossed at once where the baseline is 0, and no path point lies there:
+    :math:`F(x' + \epsilon (x - x')) - F(x')` tells.
+
+    *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
+    """
 
     def __init__(self, question: Question, points: int) -> None:
         self._question, self._middle = question, points // 2
@@ -82,20 +83,10 @@ class Evidence:
         self.change: Tensor | None = None
 
     def rows(self, block: Block, z: Tensor, piece: slice, start: Tensor | None, *, straight: bool) -> list[Tensor]:
-        """Return what to read beside some path points.
+        """Return what to read beside the points ``piece`` of a stage, ``z`` (series, points, time, channel).
 
-        That is a place near the baseline and, where all paths are straight, both sides of the middle point.
-
-        Parameters
-        ----------
-        block : Block
-        z : Tensor of shape (series, points, time, channel)
-        piece : slice
-            Which points of their stage they are.
-        start : Tensor of shape (series, time, channel), optional
-            Where the paths begin, if that is read here as well.
-        straight : bool
-            Whether all paths are one, so that neighbours tell of one direction only.
+        That is a place near the ``start`` of the paths, if that is read here as well, and, where all paths are one
+        (``straight``), so that neighbours tell of one direction only, both sides of the middle point.
         """
         self._edge = start is not None
         rows = [] if start is None else [torch.lerp(start, block.x, EDGE)]
@@ -272,20 +263,6 @@ def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> T
     return (drawn * 4 - 2).to(device, dtype)
 
 
-# Whether the gradient is that of the score: the evidence of all series, judged.
-
-GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
-NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that part of the map's size
-OFF = 0.1  # share of the change that may be missing along the path
-SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
-STEEP = 5.0  # times the change per length of the path
-LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
-JUMP = 0.05  # share of the change that may happen at once
-TINY = np.finfo(np.float64).tiny
-Floats = NDArray[np.float64]
-GAPS = NAMES.index("near_gap")
-
-
 class Found(IntEnum):
     """What the check of a series found."""
 
@@ -296,7 +273,7 @@ class Found(IntEnum):
     WRONG = 4
 
 
-WORDS = ("unknown", "agrees", "steep", "jumps", "wrong")
+WORDS = tuple(found.name.lower() for found in Found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +325,7 @@ class GradientCheck:
 
     def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
         """Return the check of some of the series."""
-        return type(self)(*(getattr(self, name)[rows] for name in PARTS))
+        return type(self)(*(part[rows] for part in vars(self).values()))
 
     def __repr__(self) -> str:
         counts = [(word, int((self.found == code).sum())) for code, word in enumerate(WORDS)]
@@ -368,23 +345,11 @@ class GradientCheck:
         return torch.where(ahead * back > 0, outside, 0).clamp(min=0)
 
 
-PARTS = tuple(GradientCheck.__dataclass_fields__)
-
-
 def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, straight: bool) -> GradientCheck:
-    """Judge the evidence.
+    """Judge the evidence ``table``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
-    Parameters
-    ----------
-    table : Tensor of shape (series, :data:`NAMES`)
-    values : Tensor of shape (series, time, channel)
-        The scores.
-    change : Tensor of shape (series,), optional
-        Score of the series minus that of where their paths start.
-    unit : float
-        Resolution of numbers.
-    straight : bool
-        Whether all points of a series lie on one path, so that the scores sum to the change.
+    ``change`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
+    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to the change.
     """
     sizes = torch.stack([values.sum((1, 2)), values.abs().sum((1, 2)), values.flatten(1).norm(dim=1)])
     total, size, norm = sizes.double().cpu().numpy()  # a few numbers, for which numpy is faster

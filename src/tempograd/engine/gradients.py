@@ -13,12 +13,128 @@ from tempograd.engine.outputs import by_class, class_count, default_class, pick,
 from tempograd.engine.request import Block, Question
 from tempograd.errors import ModelError
 
-# Gradients of a score with respect to a series, and one sentence where there is none.
-
 NO_GRAPH = (
     "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "
     "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
 )
+
+
+class Gradients(NamedTuple):
+    """What a pass over path points told."""
+
+    gradient: Tensor  # (series, points, time, channel)
+    score: Tensor  # (series, points); for ``steps="own"`` that of each step, (series, points, time)
+    beside: Tensor | None  # (series, rows, …): scores of what was read beside the points
+    block: Block  # its target now known
+
+
+def gradients(question: Question, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
+    """Differentiate the explained score at ``z``, (series, points, time, channel).
+
+    If the target of the block is not known yet, the clean series are read in the same pass, and so is ``beside``,
+    (series, rows, time, channel), without a gradient.
+    """
+    series, points = z.shape[:2]
+    known = _played(question, z, block, beside)
+    if known is not None:
+        return known
+    flat = z.flatten(0, 1).requires_grad_()
+    read: Tensor | None = None
+    extra = _extra(block, beside)
+    if extra is not None:
+        answer = question.call(torch.cat([extra, flat]))
+        block, read = _read_both(question, block, answer[: len(extra)])
+        answer = answer[len(extra) :]
+    else:
+        answer = raw(question.model, flat)
+    score = question.score(question.linked(answer), block, points)
+    require_graph(score)
+    here = score.detach().view(series, points, *score.shape[1:])
+    if isinstance(block.steps, str):
+        return Gradients(own_steps(score, flat).view_as(z), here, read, block)
+    gradient = differentiate(score.sum(), flat)
+    if gradient is None:  # it reached the weights of the model, and not the series
+        raise ModelError(NO_GRAPH)
+    return Gradients(gradient.reshape(z.shape), here, read, block)
+
+
+def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
+    """Return what is read beside the path points: the clean series if nobody has, and behind them the rest."""
+    rows = [block.x] if block.target is None else []
+    rows += [] if beside is None else [beside.flatten(0, 1)]
+    return torch.cat(rows) if rows else None
+
+
+def _played(question: Question, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
+    """Do the same with the recording of an earlier pass, where there is one: the plainest pass alone has one.
+
+    That is one output per series, and a target that is known or is the predicted class.
+    """
+    if not z.is_cuda or z.numel() > CELLS or question.asked_steps is not None or block.steps is not None:
+        return None
+    target = _plain_target(question, block.rows) if block.target is None else block.target
+    chosen = target if isinstance(target, Tensor) else None
+    if chosen is None and (block.target is not None or question.asked_target is not None):
+        return None
+    points, extra = z.shape[1], _extra(block, beside)
+    work = _pass(question.model, question.output, points, clean=extra is not None)
+    kind = (question.output, points, extra is None, chosen is None)
+    inputs = (z.flatten(0, 1), *(part for part in (extra, chosen) if part is not None))
+    found = replay(question.model, kind, work, inputs)
+    if found is None:
+        return None
+    answer, score, gradient = found
+    block, read = (block, None) if extra is None else _read_both(question, block, answer)
+    return Gradients(gradient.view(z.shape), score.view(z.shape[:2]), read, block)
+
+
+def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
+    """Return the work to record: of points, series that are answered too, and a target, cut where out of range.
+
+    Whoever asks for a target must refuse one that is out of range when the answer is there.
+    """
+
+    def work(z: Tensor, *given: Tensor) -> Tensors:
+        z = z.detach().requires_grad_()
+        answer = raw(model, torch.cat([given[0], z]) if clean else z)
+        if answer.ndim != 2 or not answer.requires_grad:
+            raise UnrecordableError
+        first, answer = answer.tensor_split([len(answer) - len(z)])
+        asked = len(given) > clean
+        if asked:
+            target = given[-1].clamp(max=class_count(answer.shape[1], output) - 1)
+        else:
+            target = default_class(first[: len(z) // points].detach(), output)
+        score = pick(by_class(answer, output), target.repeat_interleave(points))
+        gradient = differentiate(score.sum(), z)
+        if gradient is None:
+            raise UnrecordableError
+        return first.detach(), score.detach(), gradient
+
+    return work
+
+
+def _read_both(question: Question, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
+    """Take the answers to the clean series, if their target is not known yet, and to what was read with them."""
+    series = len(block.x)
+    if block.target is None:
+        block = question.read(block, answer[:series])
+        answer = answer[series:]
+    if len(answer) == 0:
+        return block, None
+    rows = len(answer) // series
+    score = question.score(question.linked(answer.detach()), block, rows)
+    return block, score.view(series, rows, *score.shape[1:])
+
+
+def _plain_target(question: Question, rows: slice) -> Tensor | None:
+    """Return the asked classes before the model answered, if nothing but their range is left to be checked."""
+    asked = question.asked_target
+    if type(asked) is int and asked >= 0:
+        return torch.full((rows.stop - rows.start,), asked, device=question.device)
+    if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != question.ids.shape:
+        return None
+    return None if bool((asked < 0).any()) else asked[rows].to(question.device)
 
 
 def require_graph(score: Tensor) -> None:
@@ -91,152 +207,3 @@ def own_steps(score: Tensor, z: Tensor) -> Tensor:
     if unseen == z.shape[1]:
         raise ModelError(NO_GRAPH)
     return own
-
-
-# The plainest pass of all, one output per series and a known target, in a form that can be recorded.
-
-
-def played(
-    model: Model, output: str, z: Tensor, clean: Tensor | None, target: Tensor | None
-) -> tuple[Tensor | None, Tensor, Tensor] | None:
-    """Return the answers to the clean rows, the scores and the gradients from a recording; None if there is none.
-
-    Parameters
-    ----------
-    model : Model
-    output : str
-    z : Tensor of shape (series, points, time, channel)
-    clean : Tensor of shape (series or more, time, channel), optional
-        What is answered too: the clean series and, behind them, others.
-    target : LongTensor of shape (series,), optional
-        By default what the model predicts for the series themselves. One that is out of range is cut, so the
-        caller must refuse it when the answer is there.
-    """
-    if z.numel() > CELLS or not z.is_cuda:
-        return None
-    points, inputs = z.shape[1], tuple(part for part in (clean, target) if part is not None)
-    work = _pass(model, output, points, clean=clean is not None)
-    found = replay(model, (output, points, clean is None, target is None), work, (z.flatten(0, 1), *inputs))
-    if found is None:
-        return None
-    answer, score, gradient = found
-    return None if clean is None else answer, score.view(z.shape[:2]), gradient.view(z.shape)
-
-
-def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
-    def work(z: Tensor, *given: Tensor) -> Tensors:
-        z = z.detach().requires_grad_()
-        answer = raw(model, torch.cat([given[0], z]) if clean else z)
-        if answer.ndim != 2 or not answer.requires_grad:
-            raise UnrecordableError
-        first, answer = answer.tensor_split([len(answer) - len(z)])
-        asked = len(given) > clean
-        if asked:
-            target = given[-1].clamp(max=class_count(answer.shape[1], output) - 1)
-        else:
-            target = default_class(first[: len(z) // points].detach(), output)
-        score = pick(by_class(answer, output), target.repeat_interleave(points))
-        gradient = differentiate(score.sum(), z)
-        if gradient is None:
-            raise UnrecordableError
-        return first.detach(), score.detach(), gradient
-
-    return work
-
-
-# The gradient of the explained score at path points, from the model or from a recording of it.
-
-
-class Gradients(NamedTuple):
-    """What a pass over path points told."""
-
-    gradient: Tensor  # (series, points, time, channel)
-    score: Tensor  # (series, points); for ``steps="own"`` that of each step, (series, points, time)
-    beside: Tensor | None  # (series, rows, …): scores of what was read beside the points
-    block: Block  # its target now known
-
-
-def gradients(question: Question, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
-    """Differentiate the explained score.
-
-    Parameters
-    ----------
-    question : Question
-    z : Tensor of shape (series, points, time, channel)
-    block : Block
-        If its target is not known yet, the clean series are read in the same pass.
-    beside : Tensor of shape (series, rows, time, channel), optional
-        What else is read in the same pass, without a gradient.
-    """
-    series, points = z.shape[:2]
-    known = _played(question, z, block, beside)
-    if known is not None:
-        return known
-    flat = z.flatten(0, 1).requires_grad_()
-    read: Tensor | None = None
-    extra = _extra(block, beside)
-    if extra is not None:
-        answer = question.call(torch.cat([extra, flat]))
-        block, read = _read_both(question, block, answer[: len(extra)])
-        answer = answer[len(extra) :]
-    else:
-        answer = raw(question.model, flat)
-    score = question.score(question.linked(answer), block, points)
-    require_graph(score)
-    here = score.detach().view(series, points, *score.shape[1:])
-    if isinstance(block.steps, str):
-        return Gradients(own_steps(score, flat).view_as(z), here, read, block)
-    gradient = differentiate(score.sum(), flat)
-    if gradient is None:  # it reached the weights of the model, and not the series
-        raise ModelError(NO_GRAPH)
-    return Gradients(gradient.reshape(z.shape), here, read, block)
-
-
-def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
-    """Return what is read beside the path points: the clean series if nobody has, and behind them the rest."""
-    rows = [block.x] if block.target is None else []
-    rows += [] if beside is None else [beside.flatten(0, 1)]
-    return torch.cat(rows) if rows else None
-
-
-def _played(question: Question, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
-    """Do the same with the recording of an earlier pass, where there is one."""
-    if not z.is_cuda or question.asked_steps is not None or block.steps is not None:
-        return None
-    target = block.target
-    if target is None:
-        target = _plain_target(question, block.rows)
-    chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and (block.target is not None or question.asked_target is not None):
-        return None
-    found = played(question.model, question.output, z, _extra(block, beside), chosen)
-    if found is None:
-        return None
-    answer, score, gradient = found
-    if answer is None:
-        return Gradients(gradient, score, None, block)
-    block, read = _read_both(question, block, answer)
-    return Gradients(gradient, score, read, block)
-
-
-def _read_both(question: Question, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
-    """Take the answers to the clean series, if their target is not known yet, and to what was read with them."""
-    series = len(block.x)
-    if block.target is None:
-        block = question.read(block, answer[:series])
-        answer = answer[series:]
-    if len(answer) == 0:
-        return block, None
-    rows = len(answer) // series
-    score = question.score(question.linked(answer.detach()), block, rows)
-    return block, score.view(series, rows, *score.shape[1:])
-
-
-def _plain_target(question: Question, rows: slice) -> Tensor | None:
-    """Return the asked classes before the model answered, if nothing but their range is left to be checked."""
-    asked = question.asked_target
-    if type(asked) is int and asked >= 0:
-        return torch.full((rows.stop - rows.start,), asked, device=question.device)
-    if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != question.ids.shape:
-        return None
-    return None if bool((asked < 0).any()) else asked[rows].to(question.device)

@@ -15,15 +15,6 @@ from tempograd.engine.model import Model
 from tempograd.engine.outputs import raw
 from tempograd.errors import InputError, ModelError
 
-# Whether the output is what it was taken for: where nobody said, values may object to softmax or a sigmoid.
-#
-# Class logits have no common level: softmax does not see the mean of a row, so training leaves it where the random
-# first weights put it. With :math:`K` exchangeable columns, row means :math:`m` and variances within rows
-# :math:`s^2`, :math:`\sqrt{K \overline{m^2} / \overline{s^2}}` is at worst distributed as the size of Student's
-# :math:`t` with :math:`K - 1` degrees of freedom (all series alike), and the same holds for what is left after the
-# columns' means were taken off. Forecasts over a horizon and the logits of several labels rise and fall together.
-# Neither do neighbouring classes resemble each other more than others do, as the steps of a horizon do.
-
 FLAT = 17.0  # beyond, a sigmoid is 1 in single precision
 SATURATED = 30.0  # by which the largest output leads: beyond what classifiers are trained to
 LEVEL = 2.5  # row means in units of the spread within rows; drifting classifiers reach 1.7
@@ -32,6 +23,8 @@ NEIGHBOURS = 3.9  # standard deviations that the resemblance of neighbours is ab
 ALIKE = 0.2  # squared error of a reconstruction, as a share of the variance
 MOST = 0.9  # share of the rows that must agree
 ENOUGH = 8  # rows that tell a pattern
+KEPT = 2**14  # numbers of the first answers that are kept for a second look
+WRAPPED = "lambda z: model(z.transpose(1, 2))"
 
 
 class Guess(str):
@@ -57,16 +50,18 @@ def written(output: str, columns: int | None) -> str:
 
 
 def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | None:
-    """Say in one sentence what speaks against probabilities, and what to pass; None if nothing does.
+    r"""Say in one sentence what speaks against probabilities, and what to pass; None if nothing does.
 
-    Parameters
-    ----------
-    answers : Tensor of shape (series, …, output)
-        Raw answers to some clean series.
-    x : Tensor of shape (series, time, channel)
-        The series.
-    sigmoid : bool
-        Whether the model is known to end with a sigmoid.
+    Class logits have no common level: softmax does not see the mean of a row, so training leaves it where the
+    random first weights put it. With :math:`K` exchangeable columns, row means :math:`m` and variances within rows
+    :math:`s^2`, :math:`\sqrt{K \overline{m^2} / \overline{s^2}}` is at worst distributed as the size of Student's
+    :math:`t` with :math:`K - 1` degrees of freedom (all series alike), and the same holds for what is left after
+    the columns' means were taken off. Forecasts over a horizon and the logits of several labels rise and fall
+    together. Neither do neighbouring classes resemble each other more than others do, as the steps of a horizon
+    do.
+
+    ``answers`` are the raw ones, (series, …, output), to the clean series ``x``; ``sigmoid`` says that the model
+    is known to end with one.
 
     Examples
     --------
@@ -191,13 +186,11 @@ _EVIDENCE: tuple[tuple[Callable[[Tensor], bool], str], ...] = (
 )
 
 
-# What clean answers tell about a model, looked at on the device and judged on the host, as late as possible.
-
-KEPT = 2**14  # numbers of the first answers that are kept for a second look
-
-
 class Findings:
-    """Collects what the answers to the clean series show, and refuses them in one sentence."""
+    """Collects what the answers to the clean series show, and refuses them in one sentence.
+
+    They are looked at on the device and judged on the host, as late as possible.
+    """
 
     def __init__(self) -> None:
         self._found: list[Tensor] = []
@@ -288,11 +281,6 @@ def _refuse(found: Sequence[Sequence[float]], output: str, shape: Sequence[int])
         )
 
 
-# What the layers of a model receive: whether they run along time, or along what was taken for channels.
-
-WRAPPED = "lambda z: model(z.transpose(1, 2))"
-
-
 class Touch(NamedTuple):
     """A layer that runs along an axis, and what came to it."""
 
@@ -340,15 +328,11 @@ def across(found: list[Touch], z: Tensor) -> Touch | None:
             continue
         if touch.width != time or touch.along != channels:
             return None
-        if time == channels and (time == 1 or not _equal(touch.series, z)):
+        if time == channels and (time == 1 or touch.series.shape != z.shape or not torch.equal(touch.series, z)):
             return None
         wide = next((each for each in found[place:] if each.wide), None)
         return touch if wide is not None and wide.along == channels else None
     return None
-
-
-def _equal(first: Tensor, second: Tensor) -> bool:
-    return first.shape == second.shape and torch.equal(first, second)
 
 
 def caution(touch: Touch, z: Tensor) -> str:

@@ -1,6 +1,5 @@
 """A model as it is found and left: its modules, at rest while asked; its device, precision and fingerprint."""
 
-import functools
 import hashlib
 import inspect
 import re
@@ -19,14 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 from torch.nn.parameter import is_lazy
-from torch.utils.hooks import RemovableHandle
 
 from tempograd._utils import validation
 from tempograd.errors import InputError, ModelError
 
-# The modules behind a model: itself, the owner of a method, or what a function reaches for.
-
 Model = Callable[[Tensor], Tensor]
+Restore = Callable[[], object]  # puts something back
 DEEP = 6  # function in function in container …
 MANY = 2000  # objects looked at, so that a function that holds a data set costs nothing
 CONTAINERS = (list, tuple, set, frozenset)
@@ -35,6 +32,249 @@ NO_NUMBERS = (
     "model.load_state_dict(state, assign=True)."
 )
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
+GROUP = 2**24  # elements of tensors that are compared at once
+WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
+RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
+LARGE = 2**26  # weights; of larger modules no copy is kept
+PRECISIONS = ("full", "tf32", "bf16")
+T = TypeVar("T")
+
+_trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
+_here = threading.local()  # the calls of this thread, and whether its model is running
+_lock = threading.RLock()
+_held: dict[Hashable, "_Held"] = {}
+
+
+@contextmanager
+def quiet(model: Model) -> Iterator[Callable[[], None]]:
+    """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
+
+    The modules of a model are found where they can be, and any other one that runs when the model does, inside a
+    function say, comes to rest at its first touch (see :func:`running`). All modules are in evaluation mode but
+    for recurrent layers: cuDNN refuses to differentiate those, so they are in training mode with their dropout at
+    0, which leaves their output as it is. Inside a program of ``torch.export`` or TorchScript there are no layers
+    left to switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not
+    reach the caller's generators. Several threads may do this with one model at the same time. The block gets a
+    function that puts the buffers back before the rest.
+    """
+    outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
+    device, _ = place(model, torch.empty(0))
+    call = _Call()
+    with outside, torch.enable_grad(), _no_denormals():
+        try:
+            call.keep_generators(device)
+            for module in modules_of(model):
+                call.settle(module)
+            if not is_compiled(model):  # which would compile the hook as well, each time anew
+                call.hold.take("hook", _hooked)
+            with _entered(call):
+                yield call.restore_buffers
+        finally:
+            changed = call.leave()
+    if changed:
+        raise ModelError(changed)
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Mark the block as a run of the model: what runs there comes to rest in the :func:`quiet` around it."""
+    before = getattr(_here, "running", False)
+    _here.running = True
+    try:
+        yield
+    finally:
+        _here.running = before
+
+
+def spare(module: nn.Module) -> None:
+    """Leave a module as it is when it runs: a copy that a method trains."""
+    _trained.update((id(part), part) for part in module.modules())
+
+
+def undisturbed_by_others() -> bool:
+    """Tell whether all hooks on every module's forward are the one of this library."""
+    return all(hook is _touch for hook in nn_module._global_forward_pre_hooks.values())
+
+
+class _Call:
+    """What one call has brought to rest."""
+
+    def __init__(self) -> None:
+        self.hold = Hold()
+        self._buffers: list[_Buffer] = []
+        self._weights: list[tuple[nn.Module, list[nn.Parameter], Bits | None, list[int]]] = []
+        self._touched: set[int] = set()
+
+    def keep_generators(self, device: torch.device) -> None:
+        """Put the state of the random generators back in the end."""
+        self.hold.take("generator", lambda: partial(torch.set_rng_state, torch.get_rng_state()))
+        if device.type == "cuda":
+            self.hold.take(
+                device, lambda: partial(torch.cuda.set_rng_state, torch.cuda.get_rng_state(device), device)
+            )
+
+    def settle(self, module: nn.Module) -> None:
+        """Bring a module to rest, with everything in it."""
+        if id(module) in self._touched:
+            return
+        require_numbers(module)
+        parts = list(module.modules())
+        self._touched.update(map(id, parts))
+        self._remember_weights(module)
+        for part in parts:
+            self.hold.take(("module", id(part)), partial(_settled, part))
+        for weight in module.parameters():
+            self.hold.take(("weight", id(weight)), partial(_frozen, weight))
+        for buffer in module.buffers():
+            kept = _Buffer(buffer)
+            self._buffers.append(kept)
+            self.hold.take(("buffer", id(buffer)), lambda kept=kept: kept.restore)  # type: ignore[misc]
+        if _recurs(module) and any(weight.is_cuda for weight in module.parameters()):
+            self.hold.take("cudnn", _without_cudnn)
+
+    def leave(self) -> str:
+        """Put everything back, and say in a sentence if the model changed its own weights."""
+        try:
+            return self._changed_weights()
+        finally:
+            self.hold.release()
+
+    def restore_buffers(self) -> None:
+        """Put buffers back that a forward has changed, since it counts or keeps state in them."""
+        for buffer in self._buffers:
+            buffer.restore()
+
+    def _remember_weights(self, module: nn.Module) -> None:
+        weights = list(module.parameters())
+        few = sum(weight.numel() for weight in weights) <= LARGE
+        versions = [weight._version for weight in weights]
+        self._weights.append((module, weights, Bits(weights) if few else None, versions))
+
+    def _changed_weights(self) -> str:
+        """Put weights back that the model's own forward has changed, and say so; nothing if there are none."""
+        names, lost = [], False
+        for module, weights, bits, versions in self._weights:
+            changed = versions != [weight._version for weight in weights] if bits is None else not bits.same()
+            if not changed:
+                continue
+            names.append(type(module).__name__)
+            if bits is None:
+                lost = True
+            else:
+                bits.restore()
+        if not names:
+            return ""
+        end = "they cannot all be put back, so load the model again" if lost else "they were put back"
+        return (
+            f"The weights of {', '.join(names)} changed while the model ran, so that every pass explained another "
+            f"one ({end}): take the update out of its forward."
+        )
+
+
+class _Buffer:
+    """The values of a buffer, for the case that a forward changes them."""
+
+    def __init__(self, buffer: Tensor) -> None:
+        self._buffer, self._version, self._copy = buffer, buffer._version, buffer.clone()
+
+    def restore(self) -> None:
+        if self._buffer._version != self._version:
+            self._buffer.detach().copy_(self._copy)
+            self._version = self._buffer._version
+
+
+def _settled(part: nn.Module) -> Restore:
+    mode, recurrent = part.training, isinstance(part, nn.RNNBase)
+    dropout = part.dropout if isinstance(part, nn.RNNBase) else 0.0
+    if mode != recurrent:  # to set an attribute of a module takes long
+        part.training = recurrent
+    if isinstance(part, nn.RNNBase):
+        part.dropout = 0.0
+
+    def restore() -> None:
+        if part.training != mode:
+            part.training = mode
+        if isinstance(part, nn.RNNBase):
+            part.dropout = dropout
+
+    return restore
+
+
+def _frozen(weight: nn.Parameter) -> Restore:
+    if not weight.requires_grad:
+        return lambda: None
+    weight.requires_grad_(False)
+    return partial(weight.requires_grad_, True)
+
+
+def _without_cudnn() -> Restore:
+    before = torch.backends.cudnn.enabled
+    torch.backends.cudnn.enabled = False
+    return partial(setattr, torch.backends.cudnn, "enabled", before)
+
+
+@contextmanager
+def _entered(call: _Call) -> Iterator[None]:
+    """Let the hook bring to rest what runs in this thread."""
+    calls: list[_Call] = _here.__dict__.setdefault("calls", [])
+    calls.append(call)
+    try:
+        yield
+    finally:
+        calls.remove(call)
+
+
+def _hooked() -> Restore:
+    return nn_module.register_module_forward_pre_hook(_touch).remove
+
+
+def _touch(module: nn.Module, _: object) -> None:
+    """Bring a module to rest before its first forward in a run of the model."""
+    calls: list[_Call] = getattr(_here, "calls", [])
+    if calls and getattr(_here, "running", False) and id(module) not in _trained:
+        calls[-1].settle(module)
+
+
+def _recurs(module: nn.Module) -> bool:
+    """Tell whether a module holds a program with recurrent layers.
+
+    Examples
+    --------
+    >>> _recurs(nn.GRU(1, 1))
+    False
+    """
+    parts = list(module.modules())
+    graphs = [str(part.graph) for part in parts if isinstance(part, torch.fx.GraphModule)]
+    graphs += [str(part.inlined_graph) for part in parts[:1] if isinstance(part, torch.jit.ScriptModule)]
+    return any(RECURRENT.search(graph) for graph in graphs)
+
+
+@contextmanager
+def _no_denormals() -> Iterator[None]:
+    """Take numbers below 1e-38 for 0.
+
+    Gradients that vanish over a long series are full of them, and a CPU needs ten times as long for each.
+    """
+    before = bool(torch.tensor(1e-40, dtype=torch.float32) * 1 == 0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+def mutable_if_needed(work: Callable[[], T]) -> T:
+    """Return what ``work`` does; where autograd finds its tensors modified in place, do it again on copies.
+
+    For models that contain such a thing as ``x -= x.mean(1)``. Copies cost time, so they are the second try.
+    """
+    try:
+        return work()
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        return work()
 
 
 def owner(model: Model) -> nn.Module | None:
@@ -128,7 +368,7 @@ def _inside(thing: Any) -> Iterable[Any]:
         found = _named(thing)
     elif isinstance(thing, types.MethodType):
         found = [*_attributes(thing.__self__, _names(thing.__func__.__code__)), thing.__func__, thing.__self__]
-    elif isinstance(thing, functools.partial):
+    elif isinstance(thing, partial):
         found = [thing.func, *thing.args, *thing.keywords.values()]
     elif isinstance(thing, dict):
         found = islice(thing.values(), MANY)
@@ -172,122 +412,6 @@ def _attributes(thing: Any, names: Iterable[str]) -> list[Any]:
     return [held[name] for name in names if name in held]
 
 
-# What calls change outside themselves while they run, counted: it is put back when the last of them is done.
-#
-# Two threads may explain one model at the same time. If each put back what it had found, the second would find,
-# and leave, what the first had changed.
-
-_lock = threading.RLock()
-
-
-@dataclass
-class _Held:
-    restore: Callable[[], None]
-    users: int = 0
-
-
-_held: dict[Hashable, _Held] = {}
-
-
-class Hold:
-    """What one call has changed, alone or together with others."""
-
-    def __init__(self) -> None:
-        self._mine: dict[Hashable, None] = {}
-
-    def take(self, key: Hashable, change: Callable[[], Callable[[], None]]) -> bool:
-        """Change something, and tell whether this call had not done so before.
-
-        Parameters
-        ----------
-        key : hashable
-            Names what is changed.
-        change : function
-            Called unless another call has changed it already; returns what puts it back.
-        """
-        if key in self._mine:
-            return False
-        with _lock:
-            if key not in _held:
-                _held[key] = _Held(change())
-            _held[key].users += 1
-            self._mine[key] = None
-        return True
-
-    def release(self) -> None:
-        """Put back what no other call holds, the last change first, and all of it even if some of it fails."""
-        with _lock, ExitStack() as stack:
-            for key in self._mine:
-                held = _held[key]
-                held.users -= 1
-                if held.users == 0:
-                    del _held[key]
-                    stack.callback(held.restore)
-            self._mine.clear()
-
-
-# The bits of many tensors, a few operations for all of them.
-
-GROUP = 2**24  # elements
-WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
-
-
-class Bits:
-    """A copy of the bits of some tensors, to tell later whether they are the same, and to put them back."""
-
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._tensors = [tensor.detach() for tensor in tensors if tensor.device.type != "meta"]
-        self._copies = [torch.cat([bits for _, bits in group]) for group in grouped(self._tensors)]
-
-    def same(self) -> bool:
-        """Tell whether no bit has changed, also where a change left no trace in the version of a tensor."""
-        pairs = zip(grouped(self._tensors), self._copies, strict=True)
-        return all(torch.equal(torch.cat([bits for _, bits in group]), copy) for group, copy in pairs)
-
-    def restore(self) -> None:
-        """Put the bits back."""
-        for group, copy in zip(grouped(self._tensors), self._copies, strict=True):
-            before = torch.split(copy, [bits.numel() for _, bits in group])
-            for (tensor, _), bits in zip(group, before, strict=True):
-                tensor.copy_(bits.view(tensor.dtype).view(tensor.shape))
-
-
-def grouped(tensors: Sequence[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collect tensors of one width on one device with their bits, flat, so that few operations serve many of them.
-
-    Complex numbers come as pairs of real ones.
-    """
-    waiting: dict[tuple[torch.dtype, torch.device], list[tuple[Tensor, Tensor]]] = {}
-    size = 0
-    for tensor in tensors:
-        plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-        bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
-        waiting.setdefault((bits.dtype, bits.device), []).append((plain, bits))
-        size += bits.numel()
-        if size > GROUP:
-            yield from waiting.values()
-            waiting, size = {}, 0
-    yield from waiting.values()
-
-
-# A module together with the way to call it, for functions that hide the module they use.
-
-
-class Wrapped(nn.Module):
-    """Calls a module in a way of one's own; made by :func:`wrap`."""
-
-    def __init__(self, net: nn.Module, call: Callable[..., Tensor]) -> None:
-        super().__init__()
-        self.training = net.training
-        self.net = net
-        self.call = call
-        self._with_net = _takes_two(call)
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Return what the call answers for series (batch, time, channel)."""
-        return self.call(self.net, z) if self._with_net else self.call(z)
-
-
 def wrap(net: nn.Module, call: Callable[..., Tensor]) -> nn.Module:
     """Join a module and the function that calls it into one model that can be explained like any module.
 
@@ -322,6 +446,21 @@ def wrap(net: nn.Module, call: Callable[..., Tensor]) -> nn.Module:
     return Wrapped(net, call)
 
 
+class Wrapped(nn.Module):
+    """Calls a module in a way of one's own; made by :func:`wrap`."""
+
+    def __init__(self, net: nn.Module, call: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.training = net.training
+        self.net = net
+        self.call = call
+        self._with_net = _takes_two(call)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return what the call answers for series (batch, time, channel)."""
+        return self.call(self.net, z) if self._with_net else self.call(z)
+
+
 def _takes_two(call: Callable[..., Any]) -> bool:
     """Tell whether a function takes the module before the series: it must be given two positions."""
     try:
@@ -330,274 +469,6 @@ def _takes_two(call: Callable[..., Any]) -> bool:
         return False
     placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len([p for p in placed if p.default is p.empty]) == 2
-
-
-# Models that work in place, as ``x -= x.mean(1)`` does, on what autograd has kept for the way back.
-
-T = TypeVar("T")
-
-
-def mutable_if_needed(work: Callable[[], T]) -> T:
-    """Return what ``work`` does; where autograd finds its tensors modified in place, do it again on copies.
-
-    Copying what is kept before it is overwritten costs time, so it is the second try.
-    """
-    try:
-        return work()
-    except RuntimeError as error:
-        if "modified by an inplace operation" not in str(error):
-            raise
-    with torch.autograd.graph.allow_mutation_on_saved_tensors():
-        return work()
-
-
-# A model at rest: evaluation mode, frozen weights, recurrent layers ready for cuDNN, all put back.
-
-RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
-LARGE = 2**26  # weights; of larger modules no copy is kept
-
-_trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
-_here = threading.local()  # the calls of this thread, and whether its model is running
-
-
-@contextmanager
-def quiet(model: Model) -> Iterator[Callable[[], None]]:
-    """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
-
-    The modules of a model are found where they can be, and any other one that runs when the model does, inside a
-    function say, comes to rest at its first touch (see :func:`running`). All modules are in evaluation mode but
-    for recurrent layers: cuDNN refuses to differentiate those, so they are in training mode with their dropout at
-    0, which leaves their output as it is. Inside a program of ``torch.export`` or TorchScript there are no layers
-    left to switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not
-    reach the caller's generators. Several threads may do this with one model at the same time. The block gets a
-    function that puts the buffers back before the rest.
-    """
-    outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
-    device, _ = place(model, torch.empty(0))
-    call = _Call()
-    with outside, torch.enable_grad(), _no_denormals():
-        try:
-            call.keep_generators(device)
-            for module in modules_of(model):
-                call.settle(module)
-            if not is_compiled(model):  # which would compile the hook as well, each time anew
-                call.hold.take("hook", _hooked)
-            with _entered(call):
-                yield call.restore_buffers
-        finally:
-            changed = call.leave()
-    if changed:
-        raise ModelError(changed)
-
-
-@contextmanager
-def running() -> Iterator[None]:
-    """Mark the block as a run of the model: what runs there comes to rest in the :func:`quiet` around it."""
-    before = getattr(_here, "running", False)
-    _here.running = True
-    try:
-        yield
-    finally:
-        _here.running = before
-
-
-def spare(module: nn.Module) -> None:
-    """Leave a module as it is when it runs: a copy that a method trains."""
-    _trained.update((id(part), part) for part in module.modules())
-
-
-def undisturbed_by_others() -> bool:
-    """Tell whether all hooks on every module's forward are the one of this library."""
-    return all(hook is _touch for hook in nn_module._global_forward_pre_hooks.values())
-
-
-class _Call:
-    """What one call has brought to rest."""
-
-    def __init__(self) -> None:
-        self.hold = Hold()
-        self._buffers: list[_Buffer] = []
-        self._weights: list[tuple[nn.Module, list[nn.Parameter], Bits | None, list[int]]] = []
-        self._touched: set[int] = set()
-
-    def keep_generators(self, device: torch.device) -> None:
-        """Put the state of the random generators back in the end."""
-        self.hold.take("generator", _kept_generator)
-        if device.type == "cuda":
-            self.hold.take(device, lambda: _kept_cuda_generator(device))
-
-    def settle(self, module: nn.Module) -> None:
-        """Bring a module to rest, with everything in it."""
-        if id(module) in self._touched:
-            return
-        require_numbers(module)
-        parts = list(module.modules())
-        self._touched.update(map(id, parts))
-        self._remember_weights(module)
-        for part in parts:
-            self.hold.take(("module", id(part)), lambda part=part: _settled(part))  # type: ignore[misc]
-        for weight in module.parameters():
-            self.hold.take(("weight", id(weight)), lambda weight=weight: _frozen(weight))  # type: ignore[misc]
-        for buffer in module.buffers():
-            kept = _Buffer(buffer)
-            self._buffers.append(kept)
-            self.hold.take(("buffer", id(buffer)), lambda kept=kept: kept.restore)  # type: ignore[misc]
-        if _recurs(module) and any(weight.is_cuda for weight in module.parameters()):
-            self.hold.take("cudnn", _without_cudnn)
-
-    def leave(self) -> str:
-        """Put everything back, and say in a sentence if the model changed its own weights."""
-        try:
-            return self._changed_weights()
-        finally:
-            self.hold.release()
-
-    def restore_buffers(self) -> None:
-        """Put buffers back that a forward has changed, since it counts or keeps state in them."""
-        for buffer in self._buffers:
-            buffer.restore()
-
-    def _remember_weights(self, module: nn.Module) -> None:
-        weights = list(module.parameters())
-        few = sum(weight.numel() for weight in weights) <= LARGE
-        versions = [weight._version for weight in weights]
-        self._weights.append((module, weights, Bits(weights) if few else None, versions))
-
-    def _changed_weights(self) -> str:
-        """Put weights back that the model's own forward has changed, and say so; nothing if there are none."""
-        names, lost = [], False
-        for module, weights, bits, versions in self._weights:
-            changed = versions != [weight._version for weight in weights] if bits is None else not bits.same()
-            if not changed:
-                continue
-            names.append(type(module).__name__)
-            if bits is None:
-                lost = True
-            else:
-                bits.restore()
-        if not names:
-            return ""
-        end = "they cannot all be put back, so load the model again" if lost else "they were put back"
-        return (
-            f"The weights of {', '.join(names)} changed while the model ran, so that every pass explained another "
-            f"one ({end}): take the update out of its forward."
-        )
-
-
-class _Buffer:
-    """The values of a buffer, for the case that a forward changes them."""
-
-    def __init__(self, buffer: Tensor) -> None:
-        self._buffer, self._version, self._copy = buffer, buffer._version, buffer.clone()
-
-    def restore(self) -> None:
-        if self._buffer._version != self._version:
-            self._buffer.detach().copy_(self._copy)
-            self._version = self._buffer._version
-
-
-def _settled(part: nn.Module) -> Callable[[], None]:
-    mode, recurrent = part.training, isinstance(part, nn.RNNBase)
-    dropout = part.dropout if isinstance(part, nn.RNNBase) else 0.0
-    if mode != recurrent:  # to set an attribute of a module takes long
-        part.training = recurrent
-    if isinstance(part, nn.RNNBase):
-        part.dropout = 0.0
-
-    def restore() -> None:
-        if part.training != mode:
-            part.training = mode
-        if isinstance(part, nn.RNNBase):
-            part.dropout = dropout
-
-    return restore
-
-
-def _frozen(weight: nn.Parameter) -> Callable[[], None]:
-    if not weight.requires_grad:
-        return lambda: None
-    weight.requires_grad_(False)
-
-    def restore() -> None:
-        weight.requires_grad_(True)
-
-    return restore
-
-
-def _kept_generator() -> Callable[[], None]:
-    state = torch.get_rng_state()
-    return lambda: torch.set_rng_state(state)
-
-
-def _kept_cuda_generator(device: torch.device) -> Callable[[], None]:
-    state = torch.cuda.get_rng_state(device)
-    return lambda: torch.cuda.set_rng_state(state, device)
-
-
-def _without_cudnn() -> Callable[[], None]:
-    before = torch.backends.cudnn.enabled
-    torch.backends.cudnn.enabled = False
-
-    def restore() -> None:
-        torch.backends.cudnn.enabled = before
-
-    return restore
-
-
-@contextmanager
-def _entered(call: _Call) -> Iterator[None]:
-    """Let the hook bring to rest what runs in this thread."""
-    calls: list[_Call] = _here.__dict__.setdefault("calls", [])
-    calls.append(call)
-    try:
-        yield
-    finally:
-        calls.remove(call)
-
-
-def _hooked() -> Callable[[], None]:
-    handle: RemovableHandle = nn_module.register_module_forward_pre_hook(_touch)
-    return handle.remove
-
-
-def _touch(module: nn.Module, _: object) -> None:
-    """Bring a module to rest before its first forward in a run of the model."""
-    calls: list[_Call] = getattr(_here, "calls", [])
-    if calls and getattr(_here, "running", False) and id(module) not in _trained:
-        calls[-1].settle(module)
-
-
-def _recurs(module: nn.Module) -> bool:
-    """Tell whether a module holds a program with recurrent layers.
-
-    Examples
-    --------
-    >>> _recurs(nn.GRU(1, 1))
-    False
-    """
-    parts = list(module.modules())
-    graphs = [str(part.graph) for part in parts if isinstance(part, torch.fx.GraphModule)]
-    graphs += [str(part.inlined_graph) for part in parts[:1] if isinstance(part, torch.jit.ScriptModule)]
-    return any(RECURRENT.search(graph) for graph in graphs)
-
-
-@contextmanager
-def _no_denormals() -> Iterator[None]:
-    """Take numbers below 1e-38 for 0.
-
-    Gradients that vanish over a long series are full of them, and a CPU needs ten times as long for each.
-    """
-    before = bool(torch.tensor(1e-40, dtype=torch.float32) * 1 == 0)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(before)
-
-
-# How exactly the model computes: as torch's own settings say, or faster and less exactly for one call.
-
-PRECISIONS = ("full", "tf32", "bf16")
 
 
 @contextmanager
@@ -658,12 +529,12 @@ def resolution(device: torch.device, dtype: torch.dtype) -> float:
     """Return how exactly a model computes at best: the relative distance of its numbers, products included."""
     if torch.is_autocast_enabled(device.type):
         dtype = torch.get_autocast_dtype(device.type)
-    rounded = device.type == "cuda" and dtype == torch.float32 and any(map(_rounds, rounding()))
+    rounded = (
+        device.type == "cuda"
+        and dtype == torch.float32
+        and any(setting in {True, "tf32"} for setting in rounding())
+    )
     return 2.0**-10 if rounded else torch.finfo(dtype).eps
-
-
-def _rounds(setting: Any) -> bool:
-    return setting is True or setting == "tf32"
 
 
 def _places() -> tuple[tuple[Any, str], ...]:
@@ -679,9 +550,6 @@ def _products() -> tuple[tuple[Any, str], ...]:
     if hasattr(backends.cudnn, "rnn"):
         return (backends.cuda.matmul, "fp32_precision"), (backends.mkldnn.matmul, "fp32_precision")
     return ((backends.cuda.matmul, "allow_tf32"),)
-
-
-# A short name for the exact weights of a model.
 
 
 def fingerprint(model: Model) -> Callable[[], str]:
@@ -710,8 +578,12 @@ def _fingerprint(module: nn.Module) -> Callable[[], str]:
     digest = hashlib.sha256()
     for key, tensor in state:
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-    groups = grouped([tensor.detach() for _, tensor in state])
-    sums = [_checksums([bits for _, bits in group]) for group in groups]
+    sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
+    for group in grouped([tensor.detach() for _, tensor in state]):
+        bits = torch.cat([part for _, part in group]).long()
+        plain = bits.sum()
+        position = torch.arange(1, len(bits) + 1, device=bits.device)
+        sums.append(torch.stack([plain, bits.mul_(position).sum()]))
 
     def name() -> str:
         final = digest.copy()
@@ -720,15 +592,6 @@ def _fingerprint(module: nn.Module) -> Callable[[], str]:
         return f"{type(module).__name__}:{final.hexdigest()[:16]}"
 
     return name
-
-
-def _checksums(group: list[Tensor]) -> Tensor:
-    """Sum the bits, plainly and weighted by position, so that a swap is seen too."""
-    bits = torch.cat(group).long()
-    return torch.stack([bits.sum(), bits.mul_(torch.arange(1, len(bits) + 1, device=bits.device)).sum()])
-
-
-# Where a model computes: a device that is there, and that holds numbers.
 
 
 def find_device(device: Any) -> torch.device:
@@ -758,3 +621,83 @@ def find_device(device: Any) -> torch.device:
     if found.type == "meta":
         raise InputError(f"The device {shown} holds no numbers, so no model can compute there: {use}.")
     return found
+
+
+@dataclass
+class _Held:
+    restore: Restore
+    users: int = 0
+
+
+class Hold:
+    """What one call changes outside itself while it runs, counted: the last one that has changed it puts it back.
+
+    Two threads may explain one model at the same time. If each put back what it had found, the second would find,
+    and leave, what the first had changed.
+    """
+
+    def __init__(self) -> None:
+        self._mine: dict[Hashable, None] = {}
+
+    def take(self, key: Hashable, change: Callable[[], Restore]) -> bool:
+        """Change what ``key`` names, and tell whether this call had not done so before.
+
+        ``change`` is called unless another call has changed it already, and returns what puts it back.
+        """
+        if key in self._mine:
+            return False
+        with _lock:
+            if key not in _held:
+                _held[key] = _Held(change())
+            _held[key].users += 1
+            self._mine[key] = None
+        return True
+
+    def release(self) -> None:
+        """Put back what no other call holds, the last change first, and all of it even if some of it fails."""
+        with _lock, ExitStack() as stack:
+            for key in self._mine:
+                held = _held[key]
+                held.users -= 1
+                if held.users == 0:
+                    del _held[key]
+                    stack.callback(held.restore)
+            self._mine.clear()
+
+
+class Bits:
+    """A copy of the bits of some tensors, to tell later whether they are the same, and to put them back."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self._tensors = [tensor.detach() for tensor in tensors if tensor.device.type != "meta"]
+        self._copies = [torch.cat([bits for _, bits in group]) for group in grouped(self._tensors)]
+
+    def same(self) -> bool:
+        """Tell whether no bit has changed, also where a change left no trace in the version of a tensor."""
+        pairs = zip(grouped(self._tensors), self._copies, strict=True)
+        return all(torch.equal(torch.cat([bits for _, bits in group]), copy) for group, copy in pairs)
+
+    def restore(self) -> None:
+        """Put the bits back."""
+        for group, copy in zip(grouped(self._tensors), self._copies, strict=True):
+            before = torch.split(copy, [bits.numel() for _, bits in group])
+            for (tensor, _), bits in zip(group, before, strict=True):
+                tensor.copy_(bits.view(tensor.dtype).view(tensor.shape))
+
+
+def grouped(tensors: Sequence[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Collect tensors of one width on one device with their bits, flat, so that few operations serve many of them.
+
+    Complex numbers come as pairs of real ones.
+    """
+    waiting: dict[tuple[torch.dtype, torch.device], list[tuple[Tensor, Tensor]]] = {}
+    size = 0
+    for tensor in tensors:
+        plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+        bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
+        waiting.setdefault((bits.dtype, bits.device), []).append((plain, bits))
+        size += bits.numel()
+        if size > GROUP:
+            yield from waiting.values()
+            waiting, size = {}, 0
+    yield from waiting.values()

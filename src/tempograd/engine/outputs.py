@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 
 from tempograd._utils import validation
-from tempograd.engine.batching import out_of_memory
-from tempograd.engine.model import Model, Wrapped, running
+from tempograd.engine.batching import Chunks, out_of_memory
+from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
 from tempograd.errors import InputError, ModelError, TempogradError, brief
-
-# What a model may return: one row of real numbers per series.
 
 WHOLE = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -69,8 +67,6 @@ def _fault(answer: Tensor, rows: int, who: str) -> str:
 # What a model says: its output as probabilities or as it is, and the score that is explained.
 
 OUTPUTS = ("probability", "raw")
-WHERE_PER_STEP = "own where there is one output per step"  # what the released code does (B7)
-LAST_STEP = "last where there is one output per step"  # what the released mask methods do on State (B6)
 Target = Tensor | Callable[[Tensor], Tensor]
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
@@ -80,6 +76,9 @@ ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to
 CALLING = {__file__, nn_module.__file__, Wrapped.forward.__code__.co_filename}  # what only calls a model
 LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
+SPAN = 25  # steps that go through a model that resumes at once
+WIDER = 4  # times as many series at once as of a model that needs all their steps
+EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 
 
 def predict(model: Model, z: Tensor, output: str) -> Tensor:
@@ -204,6 +203,106 @@ def _first(said: str) -> str:
     return line if len(line) <= LONG else f"{line[: LONG - 1]}…"
 
 
+@runtime_checkable
+class Resumable(Protocol):
+    r"""A module whose class promises that ``forward`` is ``resume`` from no state, which is all it remembers.
+
+    After step :math:`t` such a model knows nothing of a series but its state :math:`h_t`, so
+
+    .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
+
+    exactly. Series that differ from each other late only, such as one with another single cell replaced in each
+    copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
+    at a time, which also keeps what it computes inside a processor's cache.
+    """
+
+    @property
+    def resumable(self) -> bool:
+        """Whether that is true of this very object, whose parts may have been exchanged."""
+
+    def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the answer to more steps (rows, time, channel), and the state (rows, …) after them."""
+
+
+def resumes(model: Model) -> TypeGuard[Resumable]:
+    """Tell whether a model can go on from its state.
+
+    The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
+    object, has to make it anew. Hooks on any part may want to see all steps at once.
+    """
+    if not isinstance(model, nn.Module) or "resume" not in type(model).__dict__ or model.training:
+        return False
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+    hooked = hooked or not undisturbed_by_others()
+    return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
+
+
+def wider(chunks: Chunks, model: Model) -> Chunks:
+    """Let more series begin together; what goes through the model at once is then still less than their steps."""
+    if chunks.automatic and chunks.device.type == "cpu" and resumes(model):
+        chunks.size *= WIDER
+    return chunks
+
+
+def spans(time: int) -> list[slice]:
+    """Cut the steps of a series.
+
+    Examples
+    --------
+    >>> spans(60)
+    [slice(0, 25, None), slice(25, 50, None), slice(50, 60, None)]
+    """
+    return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
+
+
+def answered(model: Model, z: Tensor, alike: Tensor | None = None) -> Tensor:
+    """Call the model with ``z``, (series, time, channel), without a gradient where the caller wants none.
+
+    Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
+    of span s.
+    """
+    if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
+        return raw(model, z)
+    return raw(lambda z: _along(model, z, alike), z)
+
+
+def _along(model: Resumable, z: Tensor, alike: Tensor | None) -> Tensor:
+    answers: list[Tensor] = []
+    state, member = None, torch.arange(len(z))  # of which group each series is
+    for column, span in enumerate(spans(z.shape[1])):
+        if alike is None:
+            answer, state = model.resume(z[:, span], state)
+            answers.append(answer)
+            continue
+        example, group = _groups(alike[:, column])
+        answer, after = model.resume(z[example, span], None if state is None else state[member[example]])
+        answers.append(answer[group])
+        state, member = after, group
+    return torch.cat(answers, 1) if answers[-1].ndim == 3 else answers[-1]
+
+
+def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
+    """Return one series of each group, some of them again to make their number even, and the group of each."""
+    kinds, group = torch.unique(label, return_inverse=True)
+    example = torch.empty_like(kinds).scatter_(0, group, torch.arange(len(label)))
+    more = -len(kinds) % EVEN if len(kinds) > 1 else 0
+    return torch.cat([example, example[:1].expand(more)]), group
+
+
+def nested(gone: Tensor, row: Tensor, way: Tensor | int = 0) -> Tensor:
+    """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
+
+    Each state lacks the cells ``gone``, (state, time, channel), of series ``row``, (state,). States of one series
+    and one ``way``, (state,), lack sets that contain each other. So do the parts of these sets up to a step, and
+    how many cells lie in such a part tells which it is.
+    """
+    ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
+    count = gone.sum(2).cumsum(1)[:, ends]
+    way = torch.as_tensor(way, device=gone.device).expand(len(gone))[:, None]
+    owner = torch.where(count > 0, way, 0) + row[:, None] * (int(way.max()) + 1)
+    return owner * (gone[0].numel() + 1) + count
+
+
 def pick(answer: Tensor, target: Target) -> Tensor:
     """Return the explained score of each series, (batch,), or of each of its steps, (batch, time)."""
     if isinstance(target, Tensor):
@@ -248,13 +347,11 @@ def _range(columns: int, output: str) -> str:
 def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
     if answer.ndim != 3:
-        if steps is not None and not (isinstance(steps, str) and steps in {WHERE_PER_STEP, LAST_STEP}):
+        if steps is not None:
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
         return None
-    if isinstance(steps, str) and steps == LAST_STEP:
-        return torch.arange(answer.shape[1]) == lengths[:, None] - 1
     if isinstance(steps, str):
-        if steps not in {"own", WHERE_PER_STEP}:
+        if steps != "own":
             raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {brief(steps)}.")
         return "own"
     count, time = len(lengths), answer.shape[1]

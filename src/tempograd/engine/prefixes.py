@@ -19,169 +19,8 @@ from tempograd.engine.outputs import default_class, raw
 from tempograd.engine.request import Block, Question
 from tempograd.errors import ModelError
 
-# A recurrent model one step at a time, from states that are remembered instead of computed again.
-
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
 State = list[Parts]
-
-
-class Stepper:
-    """Runs one more step of a model whose memory is all in ``nn.GRU``, ``nn.LSTM`` and ``nn.RNN`` layers.
-
-    The model is called with a series of one step while its recurrent layers start from the given states. Whether
-    that is the same as a run over the whole prefix depends on the rest of the model (a mean over all steps is
-    not), so :func:`stepper` tries it on a few series before anybody relies on it.
-    """
-
-    def __init__(self, model: Model, layers: list[nn.RNNBase]) -> None:
-        self.model, self.layers = model, layers
-
-    def step(self, z: Tensor, state: State, candidates: int = 1) -> tuple[Tensor, State]:
-        """Go one step on.
-
-        Parameters
-        ----------
-        z : Tensor of shape (rows · candidates, channel)
-            The values of the step.
-        state : State
-            What the layers remember, for every row; all ``candidates`` of a row go on from the same.
-        candidates : int
-
-        Returns
-        -------
-        answer : Tensor of shape (rows · candidates, class)
-            The model's raw answer.
-        state : State
-            What the layers remember afterwards.
-        """
-        return self._call(
-            z, [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, state, strict=True)]
-        )
-
-    def _call(self, z: Tensor, memories: list["_Memory"]) -> tuple[Tensor, State]:
-        with ExitStack() as stack:
-            for memory in memories:
-                stack.enter_context(memory)
-            answer = raw(self.model, z[:, None])
-        return (answer[:, -1] if answer.ndim == 3 else answer), [memory.after for memory in memories]
-
-    def answers(self, x: Tensor) -> Tensor:
-        """Return the answers after every step, (rows, time, class), and remember nothing."""
-        answer, state = self._call(x[:, 0], [_Memory(layer) for layer in self.layers])
-        answers = [answer]
-        for t in range(1, x.shape[1]):
-            answer, state = self.step(x[:, t], state)
-            answers.append(answer)
-        return torch.stack(answers, 1)
-
-    def walk(self, x: Tensor) -> tuple[Tensor, State]:
-        """Return the answers after every step, (rows, time, class), and the states before it.
-
-        The states have a leading axis for time: (time, depth, rows, size). Before the first step they are what
-        the model gives its layers, or zeros.
-        """
-        memories = [_Memory(layer) for layer in self.layers]
-        answer, state = self._call(x[:, 0], memories)
-        answers, states = [answer], [state]
-        for t in range(1, x.shape[1]):
-            answer, state = self.step(x[:, t], state)
-            answers.append(answer)
-            states.append(state)
-        before = [[memory.before or _zeros(memory.after) for memory in memories], *states[:-1]]
-        stacked = [
-            tuple(torch.stack(parts) for parts in zip(*layers, strict=True))
-            for layers in zip(*before, strict=True)
-        ]
-        return torch.stack(answers, 1), stacked
-
-
-def stepper(model: Model, x: Tensor, expected: Tensor, times: list[int]) -> Stepper | None:
-    """Return a stepper if it gives the answers ``expected`` at ``times``, (series, times, class), else None."""
-    module = owner(model)
-    layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
-    if not layers or any(layer.bidirectional for layer in layers):
-        return None
-    found = Stepper(model, layers)
-    try:
-        answers = found.walk(x)[0][:, times]
-    except Exception:  # whatever such a model raises about a single step, the plain way remains
-        return None
-    close = answers.shape == expected.shape and torch.allclose(answers, expected, rtol=1e-3, atol=1e-5)
-    return found if close else None
-
-
-class _Memory:
-    """Lets a layer start from given states while the block runs, and notes what it started from and ended with."""
-
-    def __init__(self, layer: nn.RNNBase, before: Parts | None = None, candidates: int = 1) -> None:
-        self.layer, self.before, self.candidates = layer, before, candidates
-        self.after: Parts = ()
-
-    def __enter__(self) -> None:
-        if _is_plain_gru(self.layer) and self.before is not None and self.candidates > 1:
-            self.layer.forward = self._forward  # taken back below
-            return
-        start = self.layer.register_forward_pre_hook(self._start, with_kwargs=True)
-        self.handles = (start, self.layer.register_forward_hook(self._end))
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
-            handle.remove()
-        self.layer.__dict__.pop("forward", None)
-
-    handles: tuple[RemovableHandle, ...] = ()
-
-    def _start(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        values = args[0] if args else kwargs["input"]
-        if self.before is None:
-            given = args[1] if len(args) > 1 else kwargs.get("hx")
-            self.before = None if given is None else _parts(given)
-            return args, kwargs
-        state = tuple(part.repeat_interleave(self.candidates, 1) for part in self.before)
-        return (values, state if len(state) > 1 else state[0]), {}
-
-    def _end(self, _: nn.Module, __: Any, result: tuple[Tensor, Any]) -> None:
-        self.after = _parts(result[1])
-
-    def _forward(self, values: Tensor, _: Any = None) -> tuple[Tensor, Tensor]:
-        """Take the step of a GRU, with what candidates have in common computed once."""
-        axis = 1 if self.layer.batch_first else 0
-        state = shared_gru_step(self.layer, values.squeeze(axis), (self.before or ())[0][0], self.candidates)
-        self.after = (state[None],)
-        return state.unsqueeze(axis), state[None]
-
-
-def shared_gru_step(layer: nn.RNNBase, values: Tensor, state: Tensor, candidates: int) -> Tensor:
-    """Return the states (rows · candidates, size) of a GRU after one step.
-
-    All candidates of a row go on from its state (rows, size), so the product of state and weights, nearly all of
-    the work, is computed once for them. See :class:`tempograd.models.networks.GRUClassifier` for the formula.
-    """
-    size = layer.hidden_size
-    own = linear(values, layer.weight_ih_l0, layer.bias_ih_l0 if layer.bias else None)  # type: ignore[arg-type]
-    common = linear(state, layer.weight_hh_l0, layer.bias_hh_l0 if layer.bias else None)[:, None]  # type: ignore[arg-type]
-    own = own.view(len(state), candidates, 3 * size)
-    gates = own[..., : 2 * size].add_(common[..., : 2 * size]).sigmoid_()
-    new = (
-        own[..., 2 * size :]
-        .addcmul_(gates[..., :size], common[..., 2 * size :].expand(-1, candidates, -1))
-        .tanh_()
-    )
-    return torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
-
-
-def _is_plain_gru(layer: nn.RNNBase) -> bool:
-    return isinstance(layer, nn.GRU) and layer.num_layers == 1 and not layer.bidirectional
-
-
-def _parts(state: Tensor | Parts) -> Parts:
-    return state if isinstance(state, tuple) else (state,)
-
-
-def _zeros(parts: Parts) -> Parts:
-    return tuple(torch.zeros_like(part) for part in parts)
-
-
 PROBES = 2  # series on which shortcuts are tried
 STEPS = 16  # single steps that count as one sequence: with more of them at once a CPU leaves its cache
 
@@ -189,15 +28,8 @@ STEPS = 16  # single steps that count as one sequence: with more of them at once
 class Prefixes:
     """The predictions of a few series at every step.
 
-    Parameters
-    ----------
-    question : Question
-    block : Block
-        Settled, so that it is known whether the model has one output per step.
-    size : int
-        Sequences that may go through the model at once.
-    fast : bool, default=True
-        Whether a recurrent model goes on from remembered states.
+    The block must be settled, so that it is known whether the model has one output per step. At most ``size``
+    sequences go through the model at once; ``fast`` lets a recurrent model go on from remembered states.
 
     Attributes
     ----------
@@ -230,19 +62,10 @@ class Prefixes:
 
     @torch.no_grad()
     def replaced(self, starts: slice, windows: Tensor) -> Tensor:
-        """Predict with other values.
+        """Predict with other values from some steps on: windows (series, starts, candidates, length, channel).
 
-        Parameters
-        ----------
-        starts : slice
-            Steps at which windows begin.
-        windows : Tensor of shape (series, starts, candidates, length, channel)
-            What the series holds from there on; what lies beyond the end of the series is not looked at.
-
-        Returns
-        -------
-        Tensor of shape (series, starts, candidates, length, class)
-            The predictions at the steps of the window, each from the values up to it; 0 beyond the end.
+        Return the predictions at the steps of the windows, (series, starts, candidates, length, class), each from
+        the values up to it. What lies beyond the end of the series is not looked at, and predicted as 0.
         """
         shape = windows.shape[:4]
         if self._stepper is not None:
@@ -272,13 +95,10 @@ class Prefixes:
             )
 
     def _read(self) -> Tensor:
-        x, model = self.block.x, self.question.model
-        if self._stepper is not None:
-            answers, self._states = self._stepper.walk(x)
-            return answers
-        if self._per_step:
-            return raw(model, x)
-        return torch.stack([_last(self.question, x[:, : t + 1]) for t in range(x.shape[1])], 1)
+        if self._stepper is None:
+            return _read_plainly(self.question, self.block.x)
+        answers, self._states = self._stepper.walk(self.block.x)
+        return answers
 
     def _step_on(self, starts: slice, windows: Tensor) -> Tensor:
         candidates, length = windows.shape[2:4]
@@ -322,11 +142,15 @@ class Prefixes:
 def at_every_step(question: Question, block: Block, z: Tensor) -> Tensor:
     """Return the raw prediction at every step of series like the block's, (rows, time, column)."""
     found = _find_stepper(question, block)
-    if found is not None:
-        return found.answers(z)
+    return _read_plainly(question, z) if found is None else found.answers(z)
+
+
+def _read_plainly(question: Question, z: Tensor, times: list[int] | None = None) -> Tensor:
+    """Return the raw prediction at every step, or at some, without a shortcut, (rows, time, column)."""
     if question.per_step:
-        return raw(question.model, z)
-    return torch.stack([_last(question, z[:, : t + 1]) for t in range(z.shape[1])], 1)
+        answer = raw(question.model, z)
+        return answer if times is None else answer[:, times]
+    return torch.stack([_last(question, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
 
 
 def _last(question: Question, z: Tensor) -> Tensor:
@@ -356,21 +180,153 @@ def _rejected(steps: int, time: int, error: Exception) -> ModelError:
     )
 
 
+def _rows(state: Tensor) -> Tensor:
+    """Bring states (starts, depth, series, size) to the order of windows, (depth, series · starts, size)."""
+    return state.permute(1, 2, 0, 3).flatten(1, 2).contiguous()
+
+
+class Stepper:
+    """Runs one more step of a model whose memory is all in ``nn.GRU``, ``nn.LSTM`` and ``nn.RNN`` layers.
+
+    The model is called with a series of one step while its recurrent layers start from the given states. Whether
+    that is the same as a run over the whole prefix depends on the rest of the model (a mean over all steps is
+    not), so :func:`stepper` tries it on a few series before anybody relies on it.
+    """
+
+    def __init__(self, model: Model, layers: list[nn.RNNBase]) -> None:
+        self.model, self.layers = model, layers
+
+    def step(self, z: Tensor, state: State, candidates: int = 1) -> tuple[Tensor, State]:
+        """Go one step on with the values ``z``, (rows · candidates, channel); all of a row from the same state.
+
+        Return the model's raw answer, (rows · candidates, class), and what the layers remember afterwards.
+        """
+        return self._call(
+            z, [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, state, strict=True)]
+        )
+
+    def _call(self, z: Tensor, memories: list["_Memory"]) -> tuple[Tensor, State]:
+        with ExitStack() as stack:
+            for memory in memories:
+                stack.enter_context(memory)
+            answer = raw(self.model, z[:, None])
+        return (answer[:, -1] if answer.ndim == 3 else answer), [memory.after for memory in memories]
+
+    def answers(self, x: Tensor) -> Tensor:
+        """Return the answers after every step, (rows, time, class), and remember nothing."""
+        return torch.stack([answer for answer, _ in self._run(x, [_Memory(layer) for layer in self.layers])], 1)
+
+    def walk(self, x: Tensor) -> tuple[Tensor, State]:
+        """Return the answers after every step, (rows, time, class), and the states before it.
+
+        The states have a leading axis for time: (time, depth, rows, size). Before the first step they are what
+        the model gives its layers, or zeros.
+        """
+        memories = [_Memory(layer) for layer in self.layers]
+        answers, states = zip(*self._run(x, memories), strict=True)
+        given = [memory.before or tuple(map(torch.zeros_like, memory.after)) for memory in memories]
+        before = [given, *states[:-1]]
+        stacked = [
+            tuple(torch.stack(parts) for parts in zip(*layers, strict=True))
+            for layers in zip(*before, strict=True)
+        ]
+        return torch.stack(answers, 1), stacked
+
+    def _run(self, x: Tensor, first: list["_Memory"]) -> Iterator[tuple[Tensor, State]]:
+        """Yield the answer after every step, and what the layers remember then."""
+        answer, state = self._call(x[:, 0], first)
+        yield answer, state
+        for t in range(1, x.shape[1]):
+            answer, state = self.step(x[:, t], state)
+            yield answer, state
+
+
+def stepper(model: Model, x: Tensor, expected: Tensor, times: list[int]) -> Stepper | None:
+    """Return a stepper if it gives the answers ``expected`` at ``times``, (series, times, class), else None."""
+    module = owner(model)
+    layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
+    if not layers or any(layer.bidirectional for layer in layers):
+        return None
+    found = Stepper(model, layers)
+    try:
+        answers = found.walk(x)[0][:, times]
+    except Exception:  # whatever such a model raises about a single step, the plain way remains
+        return None
+    close = answers.shape == expected.shape and torch.allclose(answers, expected, rtol=1e-3, atol=1e-5)
+    return found if close else None
+
+
+class _Memory:
+    """Lets a layer start from given states while the block runs, and notes what it started from and ended with."""
+
+    def __init__(self, layer: nn.RNNBase, before: Parts | None = None, candidates: int = 1) -> None:
+        self.layer, self.before, self.candidates = layer, before, candidates
+        self.after: Parts = ()
+        self.handles: tuple[RemovableHandle, ...] = ()
+
+    def __enter__(self) -> None:
+        plain = isinstance(self.layer, nn.GRU) and self.layer.num_layers == 1 and not self.layer.bidirectional
+        if plain and self.before is not None and self.candidates > 1:
+            self.layer.forward = self._forward  # taken back below
+            return
+        start = self.layer.register_forward_pre_hook(self._start, with_kwargs=True)
+        self.handles = (start, self.layer.register_forward_hook(self._end))
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+        self.layer.__dict__.pop("forward", None)
+
+    def _start(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        values = args[0] if args else kwargs["input"]
+        if self.before is None:
+            given = args[1] if len(args) > 1 else kwargs.get("hx")
+            self.before = None if given is None else _parts(given)
+            return args, kwargs
+        state = tuple(part.repeat_interleave(self.candidates, 1) for part in self.before)
+        return (values, state if len(state) > 1 else state[0]), {}
+
+    def _end(self, _: nn.Module, __: Any, result: tuple[Tensor, Any]) -> None:
+        self.after = _parts(result[1])
+
+    def _forward(self, values: Tensor, _: Any = None) -> tuple[Tensor, Tensor]:
+        """Take the step of a GRU, with what candidates have in common computed once."""
+        axis = 1 if self.layer.batch_first else 0
+        state = shared_gru_step(self.layer, values.squeeze(axis), (self.before or ())[0][0], self.candidates)
+        self.after = (state[None],)
+        return state.unsqueeze(axis), state[None]
+
+
+def shared_gru_step(layer: nn.RNNBase, values: Tensor, state: Tensor, candidates: int) -> Tensor:
+    """Return the states (rows · candidates, size) of a GRU after one step.
+
+    All candidates of a row go on from its state (rows, size), so the product of state and weights, nearly all of
+    the work, is computed once for them. See :class:`tempograd.models.networks.GRUClassifier` for the formula.
+    """
+    size = layer.hidden_size
+    own = linear(values, layer.weight_ih_l0, layer.bias_ih_l0 if layer.bias else None)  # type: ignore[arg-type]
+    common = linear(state, layer.weight_hh_l0, layer.bias_hh_l0 if layer.bias else None)[:, None]  # type: ignore[arg-type]
+    own = own.view(len(state), candidates, 3 * size)
+    gates = own[..., : 2 * size].add_(common[..., : 2 * size]).sigmoid_()
+    new = (
+        own[..., 2 * size :]
+        .addcmul_(gates[..., :size], common[..., 2 * size :].expand(-1, candidates, -1))
+        .tanh_()
+    )
+    return torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
+
+
+def _parts(state: Tensor | Parts) -> Parts:
+    return state if isinstance(state, tuple) else (state,)
+
+
 def _find_stepper(question: Question, block: Block) -> Stepper | None:
     """Try once per question whether the model can go on from remembered states."""
     if "stepper" not in question.shortcuts:
         x, time = block.x[:PROBES], block.x.shape[1]
         times = sorted({0, min(1, time - 1), time // 2, time - 1})
         with torch.no_grad():
-            if question.per_step:
-                expected = raw(question.model, x)[:, times]
-            else:
-                expected = torch.stack([_last(question, x[:, : t + 1]) for t in times], 1)
+            expected = _read_plainly(question, x, times)
             question.shortcuts["stepper"] = stepper(question.model, x, expected, times)
     found: Stepper | None = question.shortcuts["stepper"]
     return found
-
-
-def _rows(state: Tensor) -> Tensor:
-    """Bring states (starts, depth, series, size) to the order of windows, (depth, series · starts, size)."""
-    return state.permute(1, 2, 0, 3).flatten(1, 2).contiguous()

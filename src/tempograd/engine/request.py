@@ -18,6 +18,7 @@ from tempograd.engine.model import Model, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
     Target,
+    answered,
     by_class,
     default_class,
     link,
@@ -26,36 +27,7 @@ from tempograd.engine.outputs import (
     resolve_steps,
     resolve_target,
 )
-from tempograd.engine.resuming import answered
 from tempograd.errors import InputError, ModelError
-
-# Asking a model about series that may not fit it.
-
-
-def asked(
-    model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int], layout: str = "BTD"
-) -> Tensor:
-    """Call the model; where the series do not fit it, say so in one sentence.
-
-    Parameters
-    ----------
-    model : Model
-    z : Tensor of shape (series, time, channel)
-    alike : LongTensor, optional
-        Which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
-    shape : sequence of int
-        Of all the series that the caller has.
-    layout : {"BTD", "BDT"}
-        In which order of axes the caller has them.
-    """
-    try:
-        return answered(model, z, alike)
-    except (RuntimeError, ValueError, AssertionError, IndexError) as error:  # assertions by exported programs
-        message = misfit(error, shape, layout, lambda: advice(model, z, layout))
-        if message is None:
-            raise
-        raise ModelError(message) from error
-
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
@@ -179,7 +151,8 @@ class Question:
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
         x = self.x[rows].to(self.device, self.dtype)
-        baseline = _travel(self.baseline[rows], self.device, self.dtype)
+        baseline = self.baseline[rows]
+        baseline = validation.unexpanded(baseline).to(self.device, self.dtype).expand_as(baseline)
         if self.mask is None:
             observed = torch.ones((), dtype=torch.bool, device=self.device).expand_as(x)
         else:
@@ -209,7 +182,7 @@ class Question:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        score = self.score(self.linked(answer.detach()), block, 1)
+        score = self.score(self.linked(answer), block, 1)
         if callable(target):
             self._findings.add_picked(score)
         return block._replace(clean=score)
@@ -281,7 +254,7 @@ class Question:
     def call(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
         """Call the model; where the very first series do not fit it, say so in one sentence.
 
-        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.resuming.answered`.
+        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.answered`.
         """
         if self.target is not None:
             return answered(self.model, z, alike)
@@ -305,24 +278,30 @@ class Question:
             self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
 
 
-def _travel(part: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Send a tensor to a device; what is one number many times over travels once."""
-    few = part
-    for axis, stride in enumerate(part.stride()):
-        few = few.narrow(axis, 0, 1) if stride == 0 and len(part) else few
-    return few.to(device, dtype).expand_as(part)
-
-
 def _repeat(part: Any, points: int) -> Any:
     """Give every path point of a series what belongs to the series."""
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
 
 
-# How far the explained score of a series is from that of its baseline, for methods that do not read it.
+def asked(
+    model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int], layout: str = "BTD"
+) -> Tensor:
+    """Call the model with ``z``, (series, time, channel); where it does not fit, say so in one sentence.
+
+    That names the ``shape`` of all the series that the caller has, and in which order of axes. ``alike`` tells
+    which of them begin alike, see :func:`~tempograd.engine.outputs.answered`.
+    """
+    try:
+        return answered(model, z, alike)
+    except (RuntimeError, ValueError, AssertionError, IndexError) as error:  # assertions by exported programs
+        message = misfit(error, shape, layout, lambda: advice(model, z, layout))
+        if message is None:
+            raise
+        raise ModelError(message) from error
 
 
 def change(question: Question) -> Tensor | None:
-    """Return the score of each series minus that of its baseline, (series,), in passes of its own.
+    """Return the score of each series minus that of its baseline, (series,), for methods that do not read it.
 
     None for ``steps="own"``, where no one number is it.
     """

@@ -9,8 +9,7 @@ from tempograd.explainers.masks.dynamask import Dynamask
 from tempograd.explainers.masks.extremal_mask import ExtremalMask
 from tempograd.explainers.occlusion import AugmentedOcclusion, Occlusion
 from tempograd.explainers.path.gradient_shap import GradientShap
-from tempograd.explainers.path.integrated_gradients import IntegratedGradients
-from tempograd.explainers.path.masking_ig import MaskingIG
+from tempograd.explainers.path.integrated_gradients import IntegratedGradients, MaskingIG
 from tempograd.explainers.path.rand_ig import RandIG
 from tempograd.explainers.prefix.fit import Fit
 from tempograd.explainers.prefix.winit import WinIT

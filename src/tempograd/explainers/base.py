@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from tempograd.engine import (
     fingerprint,
     link,
     mutable_if_needed,
-    one_logit,
     quiet,
 )
 from tempograd.engine.guesses import PROBABILITY, across, caution, objection
@@ -36,11 +35,16 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.errors import InputError, SettingError, UnknownNameError, brief, warn
-from tempograd.explainers._published import as_published
+from tempograd.explainers._published import as_published, explained_as_published
 from tempograd.explainers.integration import Attribution
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Facts
 
 # What speaks against an explanation that was just made, said in a sentence each.
+
+NOISE = (
+    "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
+    "draws=32 to average over its random numbers, with an error."
+)
 
 
 def warn_of_doubts(question: Question, look: SecondLook | None) -> None:
@@ -66,14 +70,6 @@ def varied(question: Question, look: SecondLook | None) -> bool:
     return differ
 
 
-def warn_of_noise() -> None:
-    """Warn of a model that draws."""
-    warn(
-        "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
-        "draws=32 to average over its random numbers, with an error."
-    )
-
-
 # Scores of any size have errors: squares of very large or very small ones leave the range of single precision.
 
 LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
@@ -92,7 +88,7 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
         return found
     unit = 2.0 ** round(math.log2(size))
-    part = attribute(question.but(model=_in_units(question.model, unit)))
+    part = attribute(question.but(model=lambda z: question.model(z) / unit))
     check = part.gradient_check
     return part._replace(
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
@@ -100,13 +96,6 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
         standard_error=None if part.standard_error is None else part.standard_error * unit,
         change=None if part.change is None else part.change * unit,
     )
-
-
-def _in_units(model: Model, unit: float) -> Model:
-    def scaled(z: Tensor) -> Tensor:
-        return model(z) / unit
-
-    return scaled
 
 
 # The mean map over the realisations of a model that draws, and its error.
@@ -121,15 +110,13 @@ def _in_units(model: Model, unit: float) -> Model:
 # :math:`J`. The degrees of freedom are those of Welch and Satterthwaite.
 
 
-class Averaged(NamedTuple):
-    """The mean over realisations, and the question to the last of them, which knows target and steps."""
+def over_draws(
+    question: Question, attribute: Callable[[Question], Attribution], draws: int
+) -> tuple[Attribution, Question]:
+    """Explain ``draws`` realisations of the model in question, and average.
 
-    attribution: Attribution
-    question: Question
-
-
-def over_draws(question: Question, attribute: Callable[[Question], Attribution], draws: int) -> Averaged:
-    """Explain ``draws`` realisations of the model in question, and average."""
+    The question is that to the last of them, which knows target and steps.
+    """
     take = realisation(question.model, question.seed)
     target, parts = question.asked_target, []
     if target is None:
@@ -140,7 +127,7 @@ def over_draws(question: Question, attribute: Callable[[Question], Attribution],
         part = attribute(asked)
         asked.verify(part.values)
         parts.append(part)
-    return Averaged(_mean(parts, question.mask), asked)
+    return _mean(parts, question.mask), asked
 
 
 def _predicted(question: Question, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
@@ -166,14 +153,12 @@ def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
     freedom = torch.full_like(between, count - 1)
     if first.standard_error is not None:
         own = _stacked([part.standard_error for part in parts]).double().mean(0)
-        effective = first.effective_points
-        inner = (
-            torch.full_like(between, torch.inf) if effective is None else (effective.double() - 1).clamp(min=0.5)
-        )
+        inner = torch.full_like(between, torch.inf)
+        if first.effective_points is not None:
+            inner = (first.effective_points.double() - 1).clamp(min=0.5)
         whole = between.square() + own.square()
-        freedom = whole.square() / (between**4 / (count - 1) + own**4 / inner).clamp(
-            min=torch.finfo(whole.dtype).tiny
-        )
+        spread = between**4 / (count - 1) + own**4 / inner
+        freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
         freedom = torch.where(own.isinf(), 0.0, freedom)
     effective_points, error = freedom + 1, torch.hypot(between, own)
     draws = torch.full_like(first.values, count, dtype=torch.int32)
@@ -284,6 +269,17 @@ class Explainer(ABC):
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
         return plain | {"quirks": sorted(self.quirks)}
 
+    @property
+    def facts(self) -> Facts:
+        """Return what an explanation keeps of its method, which a variant that promises less may override."""
+        counts = (name for name in ("points", "samples") if type(getattr(self, name, None)) is int)
+        return Facts(
+            complete=self.complete and self._examined,
+            deterministic=self.deterministic,
+            needs_gradient=self.needs_gradient,
+            unit=next(counts, ""),
+        )
+
     def __call__(
         self,
         model: Model,
@@ -376,10 +372,10 @@ class Explainer(ABC):
                 warn_of_doubts(question, look)
             put_buffers_back()
         if varies and draws == 1:
-            warn_of_noise()
+            warn(NOISE)
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
-            target=_explained(question, output),
+            target=self._explained(question, output),
             output=str(output),
             steps=question.steps,
             baseline=question.baseline,
@@ -393,16 +389,22 @@ class Explainer(ABC):
             draws=draws,
             varies=varies,
             columns=question.columns,
+            facts=self.facts,
         )
 
     @property
     def _examined(self) -> bool:
-        """Tell whether the gradient is checked, and the change read where all scores are 0."""
+        """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
         return not self.quirks
 
     def _request(self, question: Question) -> Question:
         """Return the question to explain; a variant of a method may ask another one than it was asked."""
         return as_published(question, self.quirks) if self.quirks else question
+
+    def _explained(self, question: Question, output: str) -> Tensor | None:
+        """Return the explained class in the terms of the asked ``output``; None if a function picked the score."""
+        target = question.target if isinstance(question.target, Tensor) else None
+        return explained_as_published(target, question, output) if self.quirks else target
 
     def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
         """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
@@ -442,22 +444,13 @@ class Explainer(ABC):
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
 
-def _explained(question: Question, output: str) -> Tensor | None:
-    """Return the explained class in the terms of the asked ``output``; None if a function picked the score.
-
-    Released code may have read a single logit as it is (A6), as output 0; it is still that of class 1 of two.
-    """
-    target = question.target if isinstance(question.target, Tensor) else None
-    if target is None or question.columns is None or question.output == output:
-        return target
-    if not one_logit(question.columns, output):
-        return target
-    if question.asked_target is not None:
+def check_training(rows: Tensor, question: Question) -> None:
+    """Refuse training series that are not like the explained ones."""
+    if rows.shape[-2:] != question.x.shape[1:]:
         raise InputError(
-            "As the released code does it (A6) the model's only output is read as it is, so no class of two "
-            "can be asked for: leave target out."
+            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
+            "fit with series of the same length and channels."
         )
-    return target + 1
 
 
 def _few(question: Question) -> Tensor:

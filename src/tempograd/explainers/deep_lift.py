@@ -4,15 +4,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
 from tempograd.engine.outputs import raw
-from tempograd.errors import MissingExtraError, ModelError, UnknownNameError, warn
-from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.errors import MissingExtraError, ModelError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.path.integrated_gradients import nodes
@@ -64,19 +63,6 @@ class DeepLift(Explainer):
     deterministic: ClassVar[bool] = True
     needs_module: ClassVar[bool] = True
     caveat: ClassVar[str] = "The scores of deep_lift leave"
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B4", "B7"})
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting.
-
-        B4 (real data): the network itself was made to return probabilities, so softmax gets its slope at x; the
-        released metrics then apply softmax a second time, which is theirs to repeat. On synthetic data the raw
-        output is explained (A6) and only each cell's effect on its own step is kept (B7).
-        """
-        if dataset not in REAL + SYNTHETIC:
-            raise UnknownNameError("published setting of DeepLIFT", dataset, REAL + SYNTHETIC)
-        return cls(quirks=frozenset({"A6", "B7"}) if dataset in SYNTHETIC else frozenset({"B4"}))
 
     def attribute(self, question: Question) -> Attribution:
         method = _import_captum()
@@ -95,7 +81,7 @@ class DeepLift(Explainer):
         if any(type(layer) in MIXING for layer in part.modules()):
             chunks.size = 1
         chunks.run(len(values), 2, work, f"explain with {self.name}")
-        if sums and not self.quirks:
+        if sums and self._examined:
             _warn_of_residual(torch.stack(sums).sum(0), part)
         return Attribution(values)
 
@@ -119,6 +105,10 @@ class DeepLift(Explainer):
                 own[:, step] = _captum(method(explained), block)[:, step]
             return own, None
 
+    def _nodes(self) -> tuple[Tensor, Tensor]:
+        """Return where between both outputs the slope of softmax is taken, 1 at x, with weights that sum to 1."""
+        return nodes(NODES, "gauss-legendre")
+
     def _slopes(self, question: Question, block: Block, answer: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slope of the score with respect to the model's output, and the score's change.
 
@@ -134,9 +124,7 @@ class DeepLift(Explainer):
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 
         slopes = torch.zeros_like(answer, dtype=torch.float64)  # so that weights sum to 1
-        position, weight = nodes(1 if "B4" in self.quirks else NODES, "gauss-legendre")
-        if "B4" in self.quirks:
-            position = torch.ones(1)
+        position, weight = self._nodes()
         with torch.enable_grad():
             for alpha, share in zip(position.tolist(), weight.tolist(), strict=True):
                 point = torch.lerp(start, answer, alpha).requires_grad_()

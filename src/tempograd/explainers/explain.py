@@ -1,16 +1,17 @@
 """The short way: explain by the name of a method."""
 
 import inspect
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.engine import Model
-from tempograd.errors import InputError, UnknownNameError, brief
+from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Facts
 
 
 def explain(
@@ -93,3 +94,21 @@ def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, 
                 f"option of {method if isinstance(method, str) else method.name}", name, known | call
             )
     return {k: v for k, v in options.items() if k in known}, {k: v for k, v in options.items() if k in call}
+
+
+def facts(method: str, parameters: Mapping[str, Any]) -> Facts:
+    """Return what a method promises with the settings of an explanation that does not tell.
+
+    Settings that the method does not have, if they are not empty, or does not take are those of a variant or of an
+    earlier version, which promise less.
+    """
+    if method not in EXPLAINERS:
+        return Facts()
+    kind = EXPLAINERS[method]
+    names = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
+    known = not any(value for name, value in parameters.items() if name not in names)
+    try:
+        found = kind(**{name: value for name, value in parameters.items() if name in names}).facts
+    except TempogradError:
+        found, known = kind().facts, False
+    return found if known else replace(found, complete=False, adaptive=False)

@@ -72,9 +72,7 @@ class Plan:
             return None
         if self.until == "error":
             return error <= self.tolerance
-        if before is None:
-            return None
-        return changed(values, before, observed) <= self.tolerance
+        return None if before is None else changed(values, before, observed) <= self.tolerance
 
 
 def doubling(first: int, points: int) -> tuple[int, ...]:
@@ -99,19 +97,14 @@ def doubling(first: int, points: int) -> tuple[int, ...]:
 def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
     """Return which share of the cells with the largest scores was not among them before, (series,)."""
     count = (observed.flatten(1).sum(1) * TOP).ceil().clamp(min=1)
-    best = [
-        part.abs()
-        .masked_fill(~observed, -1)
-        .flatten(1)
-        .argsort(dim=1, descending=True, stable=True)
-        .argsort(dim=1)
-        < count[:, None]
-        for part in (values, before)
-    ]
-    return 1 - (best[0] & best[1]).sum(1) / count
+    best = torch.ones_like(observed).flatten(1)
+    for part in (values, before):
+        order = part.abs().masked_fill(~observed, -1).flatten(1).argsort(dim=1, descending=True, stable=True)
+        best &= order.argsort(dim=1) < count[:, None]
+    return 1 - best.sum(1) / count
 
 
-# The one place that integrates gradients: means over path points, stage by stage, for every path method.
+# Means over path points, stage by stage.
 
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
 
@@ -124,6 +117,11 @@ class Points(NamedTuple):
     free: Tensor | None = None  # like z: 1 for the cells a point counts for, 0 for others; None for all
     step: Tensor | None = None  # factor of the gradient, where it differs between points
     position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
+
+
+def midpoints(points: int, like: Tensor) -> Tensor:
+    """Return positions at the middle of equal parts of the path."""
+    return (torch.arange(points, device=like.device) + 0.5).to(like.dtype) / points
 
 
 class Path(NamedTuple):
@@ -214,45 +212,39 @@ class Whole:
             self._change = torch.empty(len(self._passes), device=self._passes.device)
         self._landing.put(self._change, rows, change)
 
-    def finish(self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int) -> None:
-        """Note the results of some series."""
+    def finish(
+        self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int, table: Tensor | None, *, straight: bool
+    ) -> None:
+        """Note the results of some series, and what their passes told about the gradient."""
         for whole, part in zip(self._parts, parts, strict=False):
             self._landing.put(whole, rows, part)
         self._passes[rows] = passes
-
-    def evidence(self, rows: slice | Tensor, table: Tensor, *, straight: bool) -> None:
-        """Note what the passes of some series told about their gradient."""
+        if table is None:
+            return
         self._straight = straight
         if self._evidence is None:
             kind, device = torch.float64, self._passes.device
             self._evidence = torch.empty(len(self._passes), table.shape[1], dtype=kind, device=device)
         self._landing.put(self._evidence, rows, table)
 
-    def _check(self) -> GradientCheck | None:
-        if self._evidence is None:
-            return None
-        return judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
-
     def attribution(self) -> Attribution:
         """Return everything, once it has landed."""
+        check = None
+        if self._evidence is not None:
+            check = judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
+        found = Attribution(self._parts[0], passes=self._passes, change=self._change, gradient_check=check)
         if not self._plan.random:
-            return Attribution(
-                self._parts[0], passes=self._passes, change=self._change, gradient_check=self._check()
-            )
+            return found
         looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
         if self._plan.tolerance is not None:  # nobody may have needed all stages
             looks = looks[looks <= self._passes.max().cpu()]
-        values, error, free, effective = self._parts
-        return Attribution(
-            values,
-            error,
-            free,
-            effective,
-            passes=self._passes,
-            change=self._change,
+        _, error, free, effective = self._parts
+        return found._replace(
+            standard_error=error,
+            free_points=free,
+            effective_points=effective,
             curve_points=looks,
             curve_error=self._curve[:, : len(looks)],
-            gradient_check=self._check(),
         )
 
 
@@ -270,12 +262,10 @@ class Run:
         """Go through the stages; series that are good enough stay behind."""
         evidence = Evidence(self.question, self.plan.stages[0]) if self.question.checked else None
         block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
-        precision = torch.promote_types(self.question.dtype, torch.float32)
-        mean = (
-            ControlledMean(paths.scale.to(precision), self.question.model)
-            if paths.controlled
-            else WeightedMean(errors=self.plan.random)
-        )
+        mean: ControlledMean | WeightedMean = WeightedMean(errors=self.plan.random)
+        if paths.controlled:
+            precision = torch.promote_types(self.question.dtype, torch.float32)
+            mean = ControlledMean(paths.scale.to(precision), self.question.model)
         rows: slice | Tensor = block.rows
         passes, before = 0, None
         for stage, points in enumerate(self.plan.stages):
@@ -288,47 +278,28 @@ class Run:
             if self.plan.random:
                 error = relative_error(parts[0], parts[1], observed)
                 self.whole.look(rows, stage, error)
-                done = self.plan.enough(error, parts[0], before, block.observed)  # None if all go on
+                done = self.plan.enough(error, parts[0], before, block.observed)
                 if done is not None and evidence is not None and self.plan.tolerance is not None:
                     done = done & (evidence.hidden(parts[0], passes) <= self.plan.tolerance)
             if passes == self.plan.points or (done is not None and bool(done.all())):
-                self._finish(rows, parts, passes, evidence, straight=paths.straight)
+                table = None if evidence is None else evidence.table()
+                self.whole.finish(rows, parts, passes, table, straight=paths.straight)
                 return
             before = parts[0]
             if done is not None and isinstance(mean, ControlledMean) and bool(done.any()):
                 everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                self._finish(everyone[ready.cpu()], tuple(part[ready] for part in parts), passes, evidence, ready)
+                table = None if evidence is None else evidence.table()[ready]
+                some = tuple(part[ready] for part in parts)
+                self.whole.finish(everyone[ready.cpu()], some, passes, table, straight=False)
                 rows, block, before = everyone[others.cpu()], block.take(others), before[others]
                 mean.take(others)
                 if evidence is not None:
                     evidence.take(others)
 
-    def _finish(
-        self,
-        rows: slice | Tensor,
-        parts: tuple[Tensor, ...],
-        passes: int,
-        evidence: Evidence | None,
-        ready: Tensor | None = None,
-        *,
-        straight: bool = False,
-    ) -> None:
-        self.whole.finish(rows, parts, passes)
-        if evidence is not None:
-            table = evidence.table()
-            self.whole.evidence(rows, table if ready is None else table[ready], straight=straight)
-
     def _room(self, block: Block) -> int:
         """Return how many sequences of each series go through the model at once."""
         return self.size // len(block.x)
-
-    def _note_change(self, block: Block, first: Tensor, evidence: Evidence | None) -> None:
-        if block.clean is not None and first.ndim == 1:
-            change = block.clean - first
-            self.whole.change(block.rows, change)
-            if evidence is not None:
-                evidence.change = change
 
     def _add(
         self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
@@ -342,8 +313,11 @@ class Run:
             if evidence is not None:
                 rows += evidence.rows(block, at.z, piece, start, straight=paths.straight)
             gradient, score, beside, block = self._differentiate(at.z, block, rows)
-            if start is not None:
-                self._note_change(block, beside[0], evidence)
+            if start is not None and block.clean is not None and beside[0].ndim == 1:
+                change = block.clean - beside[0]
+                self.whole.change(block.rows, change)
+                if evidence is not None:
+                    evidence.change = change
             if evidence is not None:
                 evidence.add(block, piece, at.z, gradient, score, at.position, beside)
             gradient = gradient.to(precision)

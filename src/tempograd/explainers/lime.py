@@ -1,17 +1,15 @@
 """LIME: a sparse linear model of the prediction, fitted to series with random cells taken out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, per_point, words
-from tempograd.engine import Block, Chunks, Question, at_every_step, default_class, pick, pieces
-from tempograd.errors import UnknownNameError, warn
-from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.engine import Block, Chunks, Question, pieces
+from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
 
@@ -260,7 +258,7 @@ class Lime(Explainer):
     -----
     With one output per step and ``steps="own"`` each step has its own regression on all cells, and its own cells'
     coefficients are kept. Masks are drawn per cell, so longer series see the same masks in their first steps.
-    The regressions are solved to the end (see ``_lasso.py``); where cells are tied, as with far fewer masks than
+    The regressions are solved to the end (see :func:`lasso`); where cells are tied, as with far fewer masks than
     cells, the solution is one of several.
 
     References
@@ -278,7 +276,6 @@ class Lime(Explainer):
     """
 
     needs_gradient: ClassVar[bool] = False
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7", "B8"})
 
     samples: int | None = settings.whole(None, least=2)
     alpha: float = settings.positive(0.01)
@@ -286,22 +283,9 @@ class Lime(Explainer):
     width: float = settings.positive(1.0)
     distance: str = settings.choice("kept", DISTANCES)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: 25 masks, an absolute penalty of 0.01, distances between series.
-
-        Both run on every prefix, explain the class predicted at its end and keep the scores of its last step: B8
-        on real data, although there is one final label; B7 on synthetic data, of the raw output (A6).
-        """
-        if dataset not in REAL + SYNTHETIC:
-            raise UnknownNameError("published setting of LIME", dataset, REAL + SYNTHETIC)
-        quirks = frozenset({"A6", "B7"}) if dataset in SYNTHETIC else frozenset({"B8"})
-        return cls(25, 0.01, relative=False, distance="series", quirks=quirks)
-
     def attribute(self, question: Question) -> Attribution:
         samples = self._count(question)
-        prefixes = bool(self.quirks & {"B7", "B8"})
-        scores = self._ask(question, int(samples.max()), self._prefix_scores if prefixes else self._scores)
+        scores = self._ask(question, int(samples.max()))
         values = torch.zeros(question.x.shape, device=question.x.device)
         cells = question.x[0].numel()
 
@@ -309,8 +293,7 @@ class Lime(Explainer):
             block = question.block(rows)
             keep = self._masks(question, block, slice(0, scores.shape[1]))
             counted = torch.arange(scores.shape[1]) < samples[rows, None]
-            solve = self._solve_prefixes if prefixes else self._solve
-            values[rows] = solve(block, keep, scores[rows], counted.to(block.x.device)).to(values)
+            values[rows] = self._solve(block, keep, scores[rows], counted.to(block.x.device)).to(values)
 
         room = Chunks(question.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
         room.run(len(values), 1, work, f"fit {self.name}")
@@ -333,7 +316,7 @@ class Lime(Explainer):
         kept = ((word[..., cell // 32] >> (cell % 32)) & 1).bool()  # each bit of a word is one cell
         return kept.view(len(block.x), -1, *block.x.shape[1:]) | ~block.observed[:, None]
 
-    def _ask(self, question: Question, samples: int, score: Callable[[Question, Tensor, Block], Tensor]) -> Tensor:
+    def _ask(self, question: Question, samples: int) -> Tensor:
         """Return the scores of all masked series, (series, samples, questions), on the model's device."""
         parts: list[Tensor] = []
 
@@ -343,7 +326,7 @@ class Lime(Explainer):
             for piece in pieces(samples, max(1, size // len(block.x))):
                 keep = self._masks(question, block, piece)
                 z = torch.where(keep, block.x[:, None], block.baseline[:, None])
-                answers.append(score(question, z, block))
+                answers.append(self._scores(question, z, block))
             parts.append(torch.cat(answers, 1))
             question.verify_once()
 
@@ -351,38 +334,16 @@ class Lime(Explainer):
         return torch.cat(parts)
 
     def _scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
+        """Return the explained scores of masked series, (series, samples, questions): one, or one per step."""
         score = question.scores(z, block).double()
         return score if score.ndim == 3 else score[..., None]
 
-    @torch.no_grad()
-    def _prefix_scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
-        """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
-        answer = at_every_step(question, block, torch.cat([block.x, z.flatten(0, 1)]))
-        clean, answer = answer[: len(block.x)], question.linked(answer[len(block.x) :])
-        target = block.target
-        if isinstance(target, Tensor):
-            asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
-            if question.asked_target is None:
-                asked = default_class(clean, question.output)
-            target = asked.repeat_interleave(z.shape[1], 0)
-            return pick(answer, target).view(*z.shape[:2], -1).double()
-        ends = [pick(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
-        return torch.stack(ends, -1).double()
-
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
+        """Return the scores of the cells of a block, like its series."""
         found = self._coefficients(block, keep, scores, counted).view(*block.x.shape, -1)
         if found.shape[-1] > 1:  # the effect of each cell on its own step
             return found.diagonal(dim1=1, dim2=3).mT
         return found[..., 0]
-
-    def _solve_prefixes(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
-        found = torch.zeros_like(block.x, dtype=torch.float64)
-        for end in range(1, keep.shape[2] + 1):
-            x, baseline, observed = (each[:, :end] for each in (block.x, block.baseline, block.observed))
-            part = block._replace(x=x, baseline=baseline, observed=observed)
-            beta = self._coefficients(part, keep[:, :, :end], scores[..., end - 1 : end], counted)
-            found[:, end - 1] = beta.view(part.x.shape)[:, -1]
-        return found
 
     def _coefficients(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
         weight = torch.exp(-(self._distance(block, keep) ** 2) / (2 * self.width**2)) * counted

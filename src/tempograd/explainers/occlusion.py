@@ -9,77 +9,84 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, per_point
-from tempograd.engine import Block, Model, Prefixes, Question, one_logit, pieces, spans, wider
+from tempograd.engine import Block, Model, Prefixes, Question, pieces, spans, wider
 from tempograd.engine.batching import CELLS
-from tempograd.errors import InputError, ModelError, UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.errors import ModelError
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
-
-# The one place that replaces single cells: how far predictions fall when one value is another.
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 Replacement = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
 Finish = Callable[[Block, Tensor], None]  # takes the falls, (series, time, channel, draws, outputs)
 
 
-def replace_cells(
-    question: Question,
-    draws: int,
-    replacement: Replacement,
-    finish: Finish,
-    *,
-    label: str,
-    prefixes: bool = False,
-    every: bool = False,
-) -> None:
-    """Replace each observed cell alone, and hand over by how much the prediction falls.
+@dataclass(frozen=True)
+class CellReplacement(Explainer):
+    """What methods share that replace single cells and look how far the prediction falls."""
 
-    Parameters
-    ----------
-    question : Question
-    draws : int
-        Replacements per cell; each costs one pass of the model.
-    replacement : function
-        Makes the new values of a block of series.
-    finish : function
-        Takes what the prediction of the clean series is above that of the changed one; 0 where nothing was
-        observed.
-    label : str
-        Shown with the progress.
-    prefixes : bool, default=False
-        Whether a cell is judged by the class predicted from the series up to its step (B8), and not by the
-        prediction the question is about.
-    every : bool, default=False
-        Whether all outputs are read, and not only the target.
-    """
-    question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
-    own = prefixes or isinstance(question.steps, str)
-    precision = torch.promote_types(question.dtype, torch.float32)
+    zero_if_ignored: ClassVar[bool] = True
+    needs_gradient: ClassVar[bool] = False
 
-    def work(rows: slice, size: int) -> None:
-        question.verify_once()
-        block = question.settled(question.block(rows))
-        falls = (_at_own_steps if own else _in_whole_series)(question, block, size, replacement(block), every)
-        if not bool(falls.isfinite().all()):
-            raise ModelError(
-                "The model returned NaN or infinity when one value of a series was replaced: replace by values "
-                "within the range of the data."
-            )
-        finish(block, falls.to(precision))
+    def _replace_cells(
+        self, question: Question, draws: int, replacement: Replacement, finish: Finish, *, every: bool = False
+    ) -> None:
+        """Replace each observed cell alone, ``draws`` times, and hand over by how much the prediction falls.
 
-    cells = question.x.shape[2] if own else _most_observed(question)
-    chunks = question.chunks if own else wider(question.chunks, question.model)
-    chunks.run(len(question.x), cells * draws + 1, work, label)
+        ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
+        was observed: that of the target or, with ``every``, each output.
+        """
+        question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
+        own = self._at_own_step(question)
+        precision = torch.promote_types(question.dtype, torch.float32)
 
+        def work(rows: slice, size: int) -> None:
+            question.verify_once()
+            block = question.settled(question.block(rows))
+            compute = self._in_prefixes if own else _in_whole_series
+            falls = compute(question, block, size, replacement(block), every)
+            if not bool(falls.isfinite().all()):
+                raise ModelError(
+                    "The model returned NaN or infinity when one value of a series was replaced: replace by "
+                    "values within the range of the data."
+                )
+            finish(block, falls.to(precision))
 
-def check_training(rows: Tensor, question: Question) -> None:
-    """Refuse training series that are not like the explained ones."""
-    if rows.shape[-2:] != question.x.shape[1:]:
-        raise InputError(
-            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
-            "fit with series of the same length and channels."
+        cells = question.x.shape[2] if own else _most_observed(question)
+        chunks = question.chunks if own else wider(question.chunks, question.model)
+        chunks.run(len(question.x), cells * draws + 1, work, f"explain with {self.name}")
+
+    def _at_own_step(self, question: Question) -> bool:
+        """Tell whether a value is judged by the prediction at its own step, from the series up to it."""
+        return isinstance(question.steps, str)
+
+    def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
+        """Return the class that each step is then judged by, (series, time)."""
+        if not isinstance(block.target, Tensor):
+            raise RuntimeError("Steps of their own have no function as target.")
+        return block.target
+
+    def _in_prefixes(self, question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+        """Read the prediction at each cell's own step, from the series up to it."""
+        series, time, channels, draws = values.shape
+        prefixes = Prefixes(question, block, size)
+        target = self._own_target(block, prefixes)
+        values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
+        channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
+        falls = prefixes.outputs.new_zeros(
+            series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1
         )
+        for piece in pieces(channels * draws, max(1, size // series - 1)):
+            changed = piece.stop - piece.start
+            for starts in prefixes.starts(changed + 1, 1):
+                windows = block.x[:, starts, None, None].repeat(1, 1, changed + 1, 1, 1)  # the first stays clean
+                new = values[:, starts, piece, None, None]
+                windows[:, :, 1:].scatter_(-1, channel[piece, None, None].expand_as(new), new)
+                answer = prefixes.replaced(starts, windows)[:, :, :, 0]
+                if not every:
+                    answer = answer.gather(-1, target[:, starts, None, None].expand(*answer.shape[:3], 1))
+                falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
+        falls = falls.view(series, time, channels, draws, -1)
+        return falls.where(block.observed[..., None, None], 0)
 
 
 def _most_observed(question: Question) -> int:
@@ -136,14 +143,6 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
     return alike
 
 
-def _own_target(question: Question, block: Block, prefixes: Prefixes) -> Tensor:
-    """Return the class that each step is judged by, (series, time)."""
-    target, single = block.target, one_logit(prefixes.columns, question.output)
-    if not isinstance(target, Tensor) or not (single or isinstance(block.steps, str)):
-        return prefixes.default
-    return target if target.ndim == 2 else target[:, None].expand(prefixes.default.shape)
-
-
 @torch.no_grad()
 def _read(question: Question, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
@@ -155,36 +154,12 @@ def _read(question: Question, z: Tensor, block: Block, alike: Tensor, every: boo
     return answer.flatten(1)
 
 
-def _at_own_steps(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
-    """Read the prediction at each cell's own step, from the series up to it."""
-    series, time, channels, draws = values.shape
-    prefixes = Prefixes(question, block, size)
-    target = _own_target(question, block, prefixes)
-    values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
-    channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
-    falls = prefixes.outputs.new_zeros(series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1)
-    for piece in pieces(channels * draws, max(1, size // series - 1)):
-        changed = piece.stop - piece.start
-        for starts in prefixes.starts(changed + 1, 1):
-            windows = block.x[:, starts, None, None].repeat(1, 1, changed + 1, 1, 1)  # the first stays clean
-            new = values[:, starts, piece, None, None]
-            windows[:, :, 1:].scatter_(-1, channel[piece, None, None].expand_as(new), new)
-            answer = prefixes.replaced(starts, windows)[:, :, :, 0]
-            if not every:
-                answer = answer.gather(-1, target[:, starts, None, None].expand(*answer.shape[:3], 1))
-            falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
-    falls = falls.view(series, time, channels, draws, -1)
-    return falls.where(block.observed[..., None, None], 0)
-
-
 # Feature occlusion: what the prediction loses when a single value is replaced.
-
-PUBLISHED = ("mimic3", *SYNTHETIC)
 
 
 @EXPLAINERS.register("occlusion")
 @dataclass(frozen=True)
-class Occlusion(Explainer):
+class Occlusion(CellReplacement):
     r"""Feature occlusion.
 
     .. math:: A_{t,d} = F_{\hat y}(x) - F_{\hat y}\big(x \text{ with } x_{t,d} \leftarrow x'_{t,d}\big).
@@ -217,58 +192,32 @@ class Occlusion(Explainer):
     tensor([-4., -9.])
     """
 
-    zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
-    needs_gradient: ClassVar[bool] = False
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B1", "B7", "B8"})
 
     absolute: bool = settings.flag(False)
     means: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: magnitudes, values replaced by training means, so :meth:`fit` it first.
-
-        MIMIC-III: a value is judged by the class predicted from the series up to its step, though the task has
-        one label per series (B8), and series i gets the map of series ⌊i/C⌋ for output i mod C of C (B1).
-        Synthetic data: the raw output is measured (A6) at each value's own step only (B7).
-        """
-        if dataset not in PUBLISHED:
-            raise UnknownNameError("published setting of occlusion", dataset, PUBLISHED)
-        quirks = frozenset({"A6", "B7"}) if dataset in SYNTHETIC else frozenset({"B1", "B8"})
-        return cls(absolute=True, quirks=quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
         return replace(self, means=validation.series(x, name="the training series").mean(0, dtype=torch.float64))
 
     def attribute(self, question: Question) -> Attribution:
+        self._put_means(question)
+        values = torch.zeros(question.x.shape, device=question.x.device)
+
+        def finish(block: Block, falls: Tensor) -> None:
+            values[block.rows] = falls[..., 0, 0].to(values)
+
+        self._replace_cells(question, 1, lambda block: block.baseline[..., None], finish)
+        return self._signed(values)
+
+    def _put_means(self, question: Question) -> None:
         means: Tensor | None = self.means
         if means is not None:
             check_training(means, question)
             question.baseline = means.to(question.x).expand_as(question.x)  # and the explanation says so
-        values = torch.zeros(question.x.shape, device=question.x.device)
 
-        def replacement(block: Block) -> Tensor:
-            return block.baseline[..., None]
-
-        def finish(block: Block, falls: Tensor) -> None:
-            maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output: one, or all of them in a row (B1)
-            first = block.rows.start * maps.shape[1]
-            place = values[first : first + maps.shape[0] * maps.shape[1]]
-            place.copy_(maps.flatten(0, 1)[: len(place)])
-
-        replace_cells(
-            question,
-            1,
-            replacement,
-            finish,
-            label=f"explain with {self.name}",
-            prefixes="B8" in self.quirks,
-            every="B1" in self.quirks,
-        )
-        if "B1" in self.quirks and question.mask is not None:
-            values *= question.mask
+    def _signed(self, values: Tensor) -> Attribution:
         return Attribution(values.abs_() if self.absolute else values, signed=not self.absolute)
 
 
@@ -279,7 +228,7 @@ MARGINALS, OVER = ("per_time", "pooled"), ("target", "all")
 
 @EXPLAINERS.register("augmented_occlusion")
 @dataclass(frozen=True)
-class AugmentedOcclusion(Explainer):
+class AugmentedOcclusion(CellReplacement):
     r"""Augmented feature occlusion.
 
     .. math:: A_{t,d} = \frac{1}{S} \sum_{s=1}^{S} \big| F_{\hat y}(x)
@@ -316,26 +265,11 @@ class AugmentedOcclusion(Explainer):
 
     signed: ClassVar[bool] = False
     needs_fit: ClassVar[bool] = True
-    needs_gradient: ClassVar[bool] = False
-    zero_if_ignored: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7", "B8"})
 
     samples: int = settings.whole(10)
     marginal: str = settings.choice("per_time", MARGINALS)
     over: str = settings.choice("target", OVER)
     rows: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: 10 draws from the same step of the training series.
-
-        Real data: a value is judged by the class predicted from the series up to its step, though the task has
-        one label per series (B8). Synthetic data: the raw output is measured (A6) at each value's own step
-        only (B7).
-        """
-        if dataset not in REAL + SYNTHETIC:
-            raise UnknownNameError("published setting of augmented occlusion", dataset, REAL + SYNTHETIC)
-        return cls(quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"}))
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
@@ -346,9 +280,9 @@ class AugmentedOcclusion(Explainer):
         pool: Tensor = self.rows
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(question.device)
-        like = torch.zeros(question.x.shape, device=question.x.device)
-        values, error = like, torch.zeros_like(like)
-        seen = torch.ones_like(like) if question.mask is None else question.mask.to(like)
+        values = torch.zeros(question.x.shape, device=question.x.device)
+        error = torch.zeros_like(values)
+        seen = torch.ones_like(values) if question.mask is None else question.mask.to(values)
 
         def finish(block: Block, falls: Tensor) -> None:
             moves = falls.abs().mean(-1)
@@ -356,15 +290,10 @@ class AugmentedOcclusion(Explainer):
             if self.samples > 1:
                 error[block.rows] = (moves.std(-1) / self.samples**0.5).to(error)
 
-        replace_cells(
-            question,
-            self.samples,
-            lambda block: self._drawn(block, pool, question.seed),
-            finish,
-            label=f"explain with {self.name}",
-            prefixes="B8" in self.quirks,
-            every=self.over == "all",
-        )
+        def drawn(block: Block) -> Tensor:
+            return self._drawn(block, pool, question.seed)
+
+        self._replace_cells(question, self.samples, drawn, finish, every=self.over == "all")
         if self.samples == 1:
             error.masked_fill_(seen > 0, torch.inf)
         count = seen * self.samples

@@ -1,7 +1,8 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings, stats, validation
+from tempograd._utils import stats, validation
+from tempograd._utils.joints import joined
 from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
-from tempograd.explanation import files
+from tempograd.explanation import files, messages
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -57,6 +59,37 @@ class Top(_Cells):
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a method promises about its scores; by default nothing, as where nobody knows the method.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether the scores sum to the explained score of the series minus that of its baseline.
+    deterministic : bool, optional
+        Whether the seed makes no difference; None if nobody knows.
+    needs_gradient : bool
+        Whether the scores come from gradients.
+    adaptive : bool
+        Whether ``tolerance=`` can be passed, and then stops each series where its error is small enough.
+    unit : str
+        The setting that buys accuracy, such as ``"points"``; empty if there is none.
+    """
+
+    complete: bool = False
+    deterministic: bool | None = None
+    needs_gradient: bool = True
+    adaptive: bool = False
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
+            if not isinstance(value, kinds):
+                raise InputError(f"{name} of a method cannot be {brief(value)}.")
+
+
 CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
 ROWS = ("target", "steps", "ids", "passes", "change", "curve_error")  # one entry, or one row, per series
 TENSORS = (*CELLS, *ROWS, "curve_points")
@@ -98,6 +131,8 @@ class Explanation:
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
+    facts : Facts
+        What the method promises, which the verdict builds on.
     draws, varies : int and bool
         Realisations that were averaged, and whether the model answers differently each time it is asked.
     channels, times, names : tuple of str, optional
@@ -132,6 +167,7 @@ class Explanation:
     varies: bool = False
     columns: int | None = None
     gradient_check: GradientCheck | None = None
+    facts: Facts = Facts()
 
     def __post_init__(self) -> None:
         _check_parts(self)
@@ -212,8 +248,6 @@ class Explanation:
         i : int, optional
             Position of a series; by default the line is about all of them.
         """
-        from tempograd.explanation import messages  # noqa: PLC0415  # sugar: it knows the explainers
-
         return messages.sentence(self, i)
 
     def called(self, i: int) -> int | str:
@@ -276,24 +310,19 @@ class Explanation:
 
     def plot(self, i: int | str = 0, **options: Any) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
-        from tempograd import plots  # noqa: PLC0415  # sugar: drawing stands above everything else
-
-        return plots.series(self, i, **options)
+        figure: Figure = joined("plot")(self, i, **options)
+        return figure
 
     def show(self, i: int = 0) -> None:
         """Show series ``i`` with its strongest cells: in a notebook below the cell, elsewhere in a browser.
 
         Without a browser, as on a server, the page is written to a temporary file, and its place is printed.
         """
-        from tempograd.html_report import notebook  # noqa: PLC0415  # sugar, as above
-
-        notebook.show(self, i)
+        joined("show")(self, i)
 
     def _repr_html_(self) -> str:
         """Show the first series where a notebook would print the explanation."""
-        from tempograd.html_report import notebook  # noqa: PLC0415  # sugar, as above
-
-        return notebook.as_html(self)
+        return str(joined("as_html")(self))
 
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
         """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out.
@@ -306,6 +335,7 @@ class Explanation:
         if self.gradient_check is not None:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
+        plain["facts"] = asdict(self.facts)
         plain["own_steps"] = isinstance(self.steps, str)
         return files.write(path, tensors, plain, force=force)
 
@@ -314,7 +344,9 @@ class Explanation:
         """Read what :meth:`save` wrote, also by versions that knew less.
 
         A file that was damaged, whose parts do not fit each other, or that a newer version wrote in another way is
-        refused.
+        refused. Files of schema 1 do not tell the facts of their method: those of a name in
+        ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
+        claimed.
         """
         tensors, plain = files.read(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
         content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
@@ -326,6 +358,12 @@ class Explanation:
         try:
             if None not in check.values():  # older files have none
                 content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+            told = plain.get("facts")
+            plain["facts"] = (
+                joined("facts")(plain["method"], plain["parameters"])
+                if told is None
+                else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
+            )
             found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
             _check_content(found)
         except TempogradError as error:
@@ -396,18 +434,12 @@ def _check_content(found: Explanation) -> None:
     check = found.gradient_check
     if check is not None:
         check.verify()
-    from tempograd.explainers import EXPLAINERS  # noqa: PLC0415  # which know what their settings may hold
-
-    known = settings.rules(EXPLAINERS[found.method]) if found.method in EXPLAINERS else {}
-    for name, value in found.parameters.items():
-        if name in known:
-            known[name].check(value, name)
-    if not all(isinstance(key, str) for key in _listed(found.parameters.get("quirks", []))):
-        raise InputError("quirks must be a list of keys.")
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [None]
+    given, facts = found.parameters, found.facts  # of the settings, the verdict reads these
+    for name in {facts.unit, "max_points" if facts.adaptive else facts.unit} & given.keys():
+        validation.whole(given[name], name, 0, 2**63)
+    tolerance = given.get("tolerance") if facts.adaptive else None
+    if tolerance is not None and not 0 < validation.real(tolerance, "tolerance") < math.inf:
+        raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

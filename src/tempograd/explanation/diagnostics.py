@@ -1,86 +1,75 @@
-"""What speaks against a map whatever its error.
+"""How good is this map? Numbers: how far it is from converged, and what speaks against it whatever its error."""
 
-The gradient is not the prediction's, all scores are 0, or the model gives no number at the baseline.
-"""
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils.formatting import percent
-from tempograd.engine import Found, GradientCheck
-from tempograd.explainers import EXPLAINERS
-from tempograd.explanation.core import Explanation
+from tempograd.engine import Found, GradientCheck, hidden
+from tempograd.errors import InputError
 
-MANY = 0.05  # share of the series beyond which the sentence about all of them begins with it
+if TYPE_CHECKING:
+    from tempograd.explanation.core import Explanation
+
+GOAL = 0.1  # relative error that is good enough where no tolerance was asked for
+SLACK = 1.05  # an estimate of an error is rough itself
+MOST = 0.95  # share of the series that must reach the goal
+MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
+MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
 TYPICAL, SEVERAL = 0.08, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
-CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, categories or tokens"
-INSTEAD = "use a method without gradients, such as occlusion"
 
 
-def asked(explanation: Explanation) -> Tensor:
-    """Tell for each series whether ``steps`` and the mask leave anything to explain, (series,)."""
-    found = torch.ones(len(explanation), dtype=torch.bool)
-    if explanation.mask is not None:
-        found &= explanation.mask.flatten(1).any(1).cpu()
-    if isinstance(explanation.steps, Tensor):
-        found &= explanation.steps.flatten(1).any(1).cpu()
-    return found
+class Errors(NamedTuple):
+    """Estimated relative errors of some series, and what they cost."""
+
+    error: list[float]
+    good: list[bool]  # whether each is good enough: below the goal or stable, and undisputed
+    points: list[int]  # empty where nobody knows
+    unit: str  # the setting that buys them, a word as well
+    unseen: int  # observed cells with fewer than two draws
+    goal: float
+    top: bool  # whether the run stopped by the top tenth of the cells and not by the error
+    missed: tuple[bool, ...] = ()  # whether no draw saw a change of the prediction that could be this large
 
 
-def wrong(explanation: Explanation) -> Tensor:
-    """Tell for which series the gradient is not that of the prediction, (series,)."""
-    check = explanation.gradient_check
-    return torch.zeros(len(explanation), dtype=torch.bool) if check is None else check.failed.cpu()
+class Curve(NamedTuple):
+    """How the estimated relative error falls as points are added."""
+
+    points: NDArray[np.int64]  # (looks,)
+    error: NDArray[np.float64]  # (series, looks); a series that stopped keeps its last error
+    middle: NDArray[np.float64]  # (looks,), and the limits that hold nine of ten series
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    goal: float
 
 
-def empty(explanation: Explanation) -> Tensor:
-    """Tell for which series all scores are 0 though the prediction changes, (series,)."""
-    nothing = ~explanation.values.flatten(1).any(1).cpu()
-    if explanation.change is None or explanation.method == "random":
-        return torch.zeros_like(nothing)
-    return nothing & (explanation.change.abs().cpu() > rounding(explanation))
+class Against(NamedTuple):
+    """What speaks against the maps of some series, and no number of points can mend, (series,) each."""
+
+    undefined: Tensor  # the model gives no number at the baseline, as where it divides by 0
+    wrong: Tensor  # the gradient is not that of the prediction
+    empty: Tensor  # all scores are 0 though the prediction changes
+
+    def worst(self, check: GradientCheck | None) -> str:
+        """Return what concerns more than a few series, the gravest first; nothing if nothing does."""
+        many = {name: int(part.sum()) > MANY * len(part) for name, part in self._asdict().items()}
+        many["wrong"] |= check is not None and _together(check)
+        return next((name for name in self._fields if many[name]), "")
 
 
-def undefined(explanation: Explanation) -> Tensor:
-    """Tell for which series the model gives no number at the baseline, as where it divides by 0, (series,)."""
-    if explanation.change is None:
-        return torch.zeros(len(explanation), dtype=torch.bool)
-    return ~explanation.change.isfinite().cpu()
-
-
-def against(explanation: Explanation) -> Tensor:
-    """Tell for which series anything of that speaks against the map, (series,)."""
-    return wrong(explanation) | empty(explanation) | undefined(explanation)
-
-
-def rounding(explanation: Explanation) -> float:
-    """Return the change of the prediction that may be rounding; the scale of raw outputs is not known."""
-    return ROUNDING if explanation.output == "probability" else 0.0
-
-
-def objection(explanation: Explanation) -> str:
-    """Say in one line what no number of points can mend; nothing if at most a few series are concerned."""
-    count, check = len(explanation), explanation.gradient_check
-    bad, nothing = int(wrong(explanation).sum()), int(empty(explanation).sum())
-    lost = int(undefined(explanation).sum())
-    if lost > MANY * count:
-        return _about_baseline(explanation, lost)
-    if check is not None and (bad > MANY * count or _together(check)):
-        return _about_gradient(check, bad)
-    return _about_nothing(explanation, nothing) if nothing > MANY * count else ""
-
-
-def few(explanation: Explanation) -> str:
-    """Count the series that something speaks against, to be said behind a verdict on all of them."""
-    text = ""
-    for bad, what in (
-        (wrong(explanation), "the gradient is not that of the prediction"),
-        (empty(explanation), "all scores are 0"),
-        (undefined(explanation), "the model gives no number at the baseline"),
-    ):
-        text += f"; {what} in {int(bad.sum()):,} series" if bad.any() else ""
-    return text
+def against(explanation: "Explanation") -> Against:
+    """Tell for each series what speaks against its map."""
+    nothing = torch.zeros(len(explanation), dtype=torch.bool)
+    change, check = explanation.change, explanation.gradient_check
+    wrong = nothing if check is None else check.failed.cpu()
+    if change is None:
+        return Against(nothing, wrong, nothing)
+    blank = ~explanation.values.flatten(1).any(1).cpu()
+    return Against(~change.isfinite().cpu(), wrong, blank & (change.abs().cpu() > _rounding(explanation)))
 
 
 def _together(check: GradientCheck) -> bool:
@@ -91,39 +80,149 @@ def _together(check: GradientCheck) -> bool:
     return any(float(part[told].median()) > TYPICAL for part in (check.gap, check.beyond))
 
 
-def _about_gradient(check: GradientCheck, bad: int) -> str:
-    """Say that the gradient is not that of the prediction, by how much, and what it may be."""
-    count, off = len(check), check.found == Found.WRONG
-    where = "" if bad in (0, count) else f" in {bad:,} of {count:,} series"
-    if 2 * int(off.sum()) < bad:
-        return (
-            f"the prediction jumps where its gradient sees nothing{where} ({CAUSES}, or a step too steep for "
-            f"these points): {INSTEAD}"
-        )
-    part = check[off] if bool(off.any()) else check
-    share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
-    return (
-        f"the gradient is not that of the prediction{where}: it misses about {percent(float(share.median()))} of "
-        f"the changes ({CAUSES} in the model?): {INSTEAD}"
-    )
+def _rounding(explanation: "Explanation") -> float:
+    """Return the change of the prediction that may be rounding; the scale of raw outputs is not known."""
+    return ROUNDING if explanation.output == "probability" else 0.0
 
 
-def _about_baseline(explanation: Explanation, bad: int) -> str:
-    """Say that the change of the prediction is not known, and what to do."""
-    where = "" if len(explanation) == 1 else f" of {bad:,} of {len(explanation):,} series"
-    return (
-        f"not known: the model answers the baseline{where} with NaN or infinity (a division by its scale, a "
-        "logarithm?); pass a baseline that it can answer, such as a typical series"
-    )
+def asked(explanation: "Explanation") -> Tensor:
+    """Tell for each series whether ``steps`` and the mask leave anything to explain, (series,)."""
+    found = torch.ones(len(explanation), dtype=torch.bool)
+    for part in (explanation.mask, explanation.steps):
+        if isinstance(part, Tensor):
+            found &= part.flatten(1).any(1).cpu()
+    return found
 
 
-def _about_nothing(explanation: Explanation, bad: int) -> str:
-    """Say that all scores are 0 though the prediction changes."""
-    count, change = len(explanation), explanation.change
-    where = "" if count == 1 else f" in {bad:,} of {count:,} series"
-    size = "" if count > 1 or change is None else f" by {float(change):.2g}"
-    what = f"all scores are 0{where}, but the prediction changes{size} from the baseline to the series"
-    kind = EXPLAINERS.get(explanation.method)
-    if kind is None or kind.needs_gradient:
-        return f"{what}: it is flat where its gradient was taken (saturation, {CAUSES}); try another baseline"
-    return f"{what}: no part that was taken away changes it alone; try another baseline"
+def noisy(explanation: "Explanation") -> bool:
+    """Tell whether the scores hold the noise of a model that draws."""
+    return explanation.varies and explanation.draws == 1
+
+
+def poor(explanation: "Explanation") -> bool:
+    """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
+    told = asked(explanation)
+    part = explanation if told.all() else explanation[told]
+    if len(part) == 0:
+        return False
+    if noisy(part) or against(part).worst(part.gradient_check):
+        return True
+    if part.standard_error is None or (part.draws > 1 and incomplete(part)):
+        return incomplete(part)
+    return errors(part).good.count(False) > (1 - MOST) * len(part)
+
+
+def incomplete(explanation: "Explanation") -> bool:
+    """Tell whether scores that promise to sum to the change of the prediction do not."""
+    gap = completeness_gap(explanation)
+    return gap is not None and gap > GOAL
+
+
+def completeness_gap(explanation: "Explanation") -> float | None:
+    r"""Return by how much the scores of a complete method miss the change of the prediction.
+
+    .. math:: \frac{\sum_n |\sum_{t,d} A_{ntd} - (F(x_n) - F(x'_n))|}{\sum_n |F(x_n) - F(x'_n)|}
+
+    None for methods that promise no such sum, and where the prediction does not change.
+    """
+    residual, change = explanation.residual, explanation.change
+    if residual is None or change is None or not explanation.facts.complete:
+        return None
+    total = float(change.double().abs().sum())
+    return float(residual.double().abs().sum()) / total if total else None
+
+
+def goal(explanation: "Explanation") -> float:
+    """Return the relative error to reach: the tolerance that was asked for, else :data:`GOAL`."""
+    asked = tolerance(explanation)
+    return GOAL if asked is None or _by_top(explanation) else asked
+
+
+def errors(explanation: "Explanation") -> Errors:
+    """Return how far each series of a random method is from its converged map."""
+    relative, error = explanation.relative_error, explanation.standard_error
+    if relative is None or error is None:
+        raise InputError(f"{explanation.method} has no Monte-Carlo error.")
+    unit = explanation.facts.unit or "points"
+    asked = explanation.parameters.get(explanation.facts.unit)
+    points = [asked] * len(explanation) if isinstance(asked, int) else []
+    if explanation.passes is not None:
+        points = explanation.passes.tolist()
+    unmet = _unmet(explanation, points)
+    if explanation.draws > 1:
+        unit, points = "draws", [explanation.draws] * len(explanation)
+    unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
+    aim, top = goal(explanation), _by_top(explanation)
+    relative, check = relative.cpu(), explanation.gradient_check
+    if check is not None:  # what slopes miss of the change where steep places were met
+        relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
+    good = [value <= SLACK * aim for value in relative.tolist()]
+    # where the error is too large anyway, more points come first
+    missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
+    if top and points:  # a run that was not stopped by its top had all the points there were
+        good = [count < (explanation.parameters.get("max_points") or 0) for count in points]
+    against_them = torch.stack(against(explanation)).any(0).tolist()
+    good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against_them, missed, strict=True)]
+    worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
+    return Errors(worst, good, points, unit, int(unseen.sum()), aim, top, tuple(missed))
+
+
+def _unmet(explanation: "Explanation", points: list[int]) -> list[float]:
+    """Return what a change that no draw has met may add to each map, as a share of it."""
+    check, change = explanation.gradient_check, explanation.change
+    if check is None or change is None or not points:
+        return [0.0] * len(explanation)
+    seen, drawn = check.seen.to(change.device), torch.tensor(points, device=change.device)
+    rest = change.double().abs() - seen
+    return torch.where(rest > _rounding(explanation), hidden(explanation.values, change, seen, drawn), 0).tolist()
+
+
+def _by_top(explanation: "Explanation") -> bool:
+    by_top = tolerance(explanation) is not None and explanation.parameters.get("until") == "top"
+    return by_top and explanation.draws == 1
+
+
+def tolerance(explanation: "Explanation") -> float | None:
+    """Return the error that was asked for; what methods that are not adaptive call so is something else."""
+    asked = explanation.parameters.get("tolerance")
+    return float(asked) if asked is not None and explanation.facts.adaptive else None
+
+
+def curve(explanation: "Explanation") -> Curve | None:
+    """Return how the error fell; None where nobody looked on the way."""
+    if explanation.curve_points is None or explanation.curve_error is None:
+        return None
+    error = explanation.curve_error.double().cpu().numpy().copy()
+    for look in range(1, error.shape[1]):
+        stopped = np.isnan(error[:, look])
+        error[stopped, look] = error[stopped, look - 1]
+    started = error[~np.isnan(error).all(1)]
+    if started.size == 0 or started.shape[1] < 2:  # one look is no curve
+        return None
+    ordered, last = np.sort(started, axis=0), len(started) - 1
+    places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
+    low, middle, high = (ordered[place] for place in places)
+    points = explanation.curve_points.long().cpu().numpy()
+    return Curve(points, error, middle, low, high, goal(explanation))
+
+
+def needed(points: int, error: float, goal: float) -> int:
+    r"""Return the points that bring ``error`` to ``goal``, :math:`n (e / g)^2`, rounded up to two digits.
+
+    Examples
+    --------
+    >>> needed(50, 0.22, 0.08), needed(50, 0.1, 0.1), needed(3, 0.2, 0.1)
+    (380, 50, 12)
+    """
+    exact = points * (error / goal) ** 2
+    digit = int(10 ** max(math.floor(math.log10(exact)) - 1, 0))
+    return math.ceil(exact / digit * (1 - 1e-6)) * digit  # errors are float32: no digit more for the rounding
+
+
+def needs(found: Errors) -> list[int]:
+    """Return the points that each series needs to reach the goal; nothing where that cannot be told."""
+    if found.top:  # how much longer the ranking moves cannot be told: look once more
+        return [2 * count for count in found.points]
+    pairs = zip(found.points, found.error, strict=False)
+    points = [needed(n, e, found.goal) if e else n for n, e in pairs if math.isfinite(e) and n > 0]
+    return [count for count in points if count <= MOST_POINTS]

@@ -18,13 +18,14 @@ from torch import Tensor
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.errors import DataError, InputError, brief
 
-SCHEMA = 1
+SCHEMA = 2  # since 2, files hold the facts of their method
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
     "seed": (int,),
     "method": (str,),
     "parameters": (dict,),
+    "facts": (dict,),
     "fingerprint": (str,),
     "own_steps": (bool,),
     "signed": (bool,),
@@ -76,7 +77,7 @@ def read(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dic
     if summed and header.get("checksum") != checksum(tensors, header):
         raise damaged(path, "its content does not fit its checksum")
     plain, shapes = (_parsed(header.get(name), path, name) for name in ("tempograd", "shapes"))
-    _check_plain(plain, path)
+    _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
     return {name: _expanded(name, tensors[name], shapes, path) for name in names if name in tensors}, plain
 
 
@@ -118,9 +119,9 @@ def _parsed(text: str | None, path: str | Path, name: str) -> dict[str, Any]:
     return found
 
 
-def _check_plain(plain: Mapping[str, Any], path: str | Path) -> None:
+def _check_plain(plain: Mapping[str, Any], path: str | Path, needed: Sequence[str]) -> None:
     """Refuse a header that lacks something or holds something of another kind; what is unknown is left alone."""
-    for name in NEEDED:
+    for name in needed:
         if name not in plain:
             raise damaged(path, f"its header lacks {name!r}")
     for name, kinds in PLAIN.items():

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tempograd.explanation import Explanation
-from tempograd.explanation.messages import Curve, complete, curve, goal, poor, sentence
+from tempograd.explanation.diagnostics import Curve, curve, goal, poor
+from tempograd.explanation.messages import sentence
 from tempograd.html_report.packing import Pack
 from tempograd.html_report.records import Floats
 from tempograd.shown import plain
@@ -57,7 +58,7 @@ def _certainty(found: Explanation, shown: Explanation) -> Certainty:
         whole=sentence(found),
         each=tuple(map(sentence, single)),
         rough=(poor(found), *map(poor, single)),
-        complete=complete(found),
+        complete=found.facts.complete,
         error=None if error is None else plain(error),
         total=None if change is None else plain(shown.values.sum((1, 2))),
         change=None if change is None else plain(change),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.rng import Purpose, keys, words
-from tempograd._utils.settings import Amount
+from tempograd._utils.settings import check_amount
 from tempograd.engine import (
     Chunks,
     Model,
@@ -282,7 +282,7 @@ def amounts(k: Any, observed: Tensor, cells: int) -> Tensor:
     >>> amounts(0.29, observed, 100), amounts(7, observed, 100)
     (tensor([29,  1,  0]), tensor([7, 4, 0]))
     """
-    k = Amount().check(k, "k")
+    k = check_amount(k, "k")
     if isinstance(k, int):
         if k > cells:
             raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")

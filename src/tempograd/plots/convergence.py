@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tempograd._utils.formatting import percent
 from tempograd.errors import InputError, one_line
-from tempograd.explanation.messages import curve
+from tempograd.explanation.diagnostics import curve
 from tempograd.plots import style, wording
 from tempograd.plots.parts import heading
 from tempograd.plots.subject import Floats

@@ -1,6 +1,152 @@
 """Series from one's own files: arrays, tables in three forms, and the text format of the UEA archive."""
 
-from tempograd.data.base import Series
-from tempograd.data.readers.reading import ENDINGS, read_series
+import re
+from collections.abc import Sequence
+from pathlib import Path
 
-__all__ = ["ENDINGS", "Series", "read_series"]
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.io import as_path
+from tempograd.data.base import Series
+from tempograd.data.files import reading
+from tempograd.data.readers.array_file import from_arrays
+from tempograd.data.readers.csv_file import CsvTable
+from tempograd.data.readers.parquet_file import ParquetTable
+from tempograd.data.readers.pivot import Arrays, Asked, from_table
+from tempograd.data.readers.ts_file import from_ts
+from tempograd.errors import DataError, InputError, quote, short_path
+
+WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
+ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".ts")
+PACKED = (".csv", ".tsv", ".ts")
+
+
+def read_series(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002  # the words of the command line
+    id: str | None = None,  # noqa: A002
+    time: str | None = None,
+    label: str | None = None,
+    variable: str | None = None,
+    value: str | None = None,
+    channels: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    align: str | None = None,
+    missing: str | None = None,
+    labels: bool = True,
+) -> Series:
+    r"""Read series from a file of one's own.
+
+    Arrays (``.npz``, ``.npy``) are taken as they are. Tables (``.csv``, ``.tsv``, ``.parquet``) have one of three
+    forms, and ``.ts`` is the text format of the UEA and UCR archives. Text files may be gzipped (``.csv.gz``).
+    Series of unequal length end in missing values; missing cells hold 0 in ``x`` and False in ``mask``.
+
+    Parameters
+    ----------
+    path : path
+        Its ending tells the kind of file.
+    format : {"long", "melted", "wide"}, optional
+        ``"long"``: one row per series and step, one column per channel. ``"melted"``: one row per series, step and
+        channel, with its value. ``"wide"``: one row per series, one column per step, one channel. By default what
+        the names of the columns say; where they do not, an error lists them.
+    id, time, label : str, optional
+        Columns with the series' names, the time (numbers or ISO dates) and the label. By default the ones with an
+        obvious name, such as ``id``, ``time`` or ``label``. A long table without an ``id`` holds one series.
+    variable, value : str, optional
+        Columns of a melted table with the channels' names and the values.
+    channels : sequence of str, optional
+        Which channels, in which order. By default all: those of a long table as they come, those of a melted one
+        sorted. Where a file does not name its channels, these are their names.
+    classes : sequence of str, optional
+        Labels of class 0, 1, … By default whole numbers from 0 up are classes, text and negative numbers are
+        classes in sorted order (``Series.classes`` tells), and other numbers are values of a regression.
+    align : {"time", "order"}, optional
+        Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
+        missing ones are masked. ``"order"``: the k-th row of a series is its step k.
+    missing : {"error", "mask"}, optional
+        What NaN in arrays (``.npy``, ``.npz``) is: by default a mistake; ``"mask"`` takes it for a missing value,
+        masked and 0 as an empty cell of a table is.
+    labels : bool, default=True
+        Whether to read labels and truth.
+
+    Returns
+    -------
+    Series
+        A :class:`Split` with the names of series, channels, times and classes. Whole numbers of 64 bits that name
+        the series are their ``ids``. Where one of them is anything else, larger numbers included, all of them are
+        texts in ``names``, to the last digit, and ``ids`` count from 0.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "ward.csv"
+    >>> rows = "bed,time,pulse,sodium,label", "A,0,80,140,well", "A,1,82,,well", "B,0,95,133,ill"
+    >>> _ = path.write_text("\n".join(rows))
+    >>> ward = read_series(path, id="bed")
+    >>> ward
+    Series(2 series × 2 steps × 2 channels, 2 classes, 38 % missing)
+    >>> ward.names, ward.channels, ward.classes, ward.y
+    (('A', 'B'), ('pulse', 'sodium'), ('ill', 'well'), tensor([1, 0]))
+    >>> ward.mask[0]
+    tensor([[ True,  True],
+            [ True, False]])
+    """
+    columns = (format, id, time, label, variable, value)
+    named = (_names(channels, "channels"), _names(classes, "classes"))
+    asked = Asked(*columns, *named, align=align, missing=missing, labels=labels)
+    path = as_path(path)
+    packed = path.suffix == ".gz"
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending not in (PACKED if packed else ENDINGS):
+        known = f"{', '.join(PACKED)} before .gz" if packed else ", ".join(ENDINGS)
+        kind = "gzipped files" if packed else "files"
+        raise DataError(f"{short_path(path)} cannot be read: {kind} of series end in {known}.")
+    with reading(path):
+        if ending in {".npz", ".npy"}:
+            return from_arrays(path, asked)
+        if ending == ".ts":
+            return _series(path, from_ts(path, asked))
+        return _series(path, from_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), asked))
+
+
+def _names(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    names = given if isinstance(given, list | tuple) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} must be a list of names, got {quote(given)}.")
+    return tuple(names)
+
+
+def _series(path: Path, arrays: Arrays) -> Series:
+    observed = np.isfinite(arrays.x)
+    if not observed.any():
+        raise DataError(f"{short_path(path)} holds no value at all: every cell is missing.")
+    arrays.x[~observed] = 0
+    x = torch.from_numpy(arrays.x)
+    ids, names = _identify(arrays.names)
+    labels = arrays.labels
+    return Series(
+        x=x,
+        y=torch.zeros(len(x), dtype=torch.int64) if labels is None else torch.from_numpy(labels.y),
+        mask=None if observed.all() else torch.from_numpy(observed),
+        ids=ids,  # type: ignore[arg-type]  # None becomes 0 … N-1
+        channels=validation.names(arrays.channels, x.shape[2], "channels"),
+        times=arrays.times,
+        names=names,
+        classes=None if labels is None else labels.classes,
+        labelled=labels is not None,
+    )
+
+
+def _identify(names: list[str] | None) -> tuple[Tensor | None, tuple[str, ...] | None]:
+    """Return whole numbers as ids, and any other names beside the default ones."""
+    if names is None:
+        return None, None
+    if all(map(WHOLE.fullmatch, names)) and all(-(2**63) <= int(name) < 2**63 for name in names):
+        return torch.tensor([int(name) for name in names]), None
+    return None, tuple(names)

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from tempograd.errors import DataError, one_line
 
-# What the readers of tables share: columns of text, columns of numbers, and the place of a fault.
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
 NO_CHANNEL = "if the column names series or labels, pass id= or label= (--id, --label), else choose channels="
 LARGEST = float(np.finfo(np.float32).max)
+# a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
+DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+PLAIN = re.compile("-?[0-9]{1,18}")  # most of them, and quickly read
+HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
+BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
 
 
 @dataclass(frozen=True)
@@ -77,15 +80,6 @@ def refuse_large(table: Table, values: Floats, names: Sequence[str]) -> None:
             int(row),
             f"{one_line(names[column])} is {values[row, column]:g}, which is no finite number in single precision",
         )
-
-
-# Numbers as they stand in files: plain decimal notation in ASCII, and nothing else that Python would accept.
-
-# a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
-DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
-PLAIN = re.compile("-?[0-9]{1,18}")  # most of them, and quickly read
-HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
-BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
 
 
 def number(text: str) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tempograd._utils import validation
 from tempograd.data.files import gibibytes, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     BEYOND,
@@ -24,8 +25,6 @@ from tempograd.data.readers.columns import (
 )
 from tempograd.errors import DataError, InputError, UnknownNameError, listed, one_line, quote, short_path, warn
 
-# Which column of a table is what: as the user says, else by its name where that leaves no doubt.
-
 FORMATS = ("long", "melted", "wide")
 OBVIOUS = {
     "id": "id ids series series_id case case_id sample sample_id patient patient_id record record_id recordid",
@@ -35,6 +34,18 @@ OBVIOUS = {
     "value": "value values",
 }
 STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
+MEANING = {
+    "id": "the series' names",
+    "time": "the time",
+    "label": "the labels",
+    "variable": "the channels' names",
+    "value": "the values",
+}
+MANY, SPARSE = 10**8, 1000  # beyond so many cells, a file must fill one of so many: others are built in vain
+ORDER = "pass align='order' (--align order) where series have times of their own, or cut the file"
+Numbers = NDArray[Any]  # int64 or float64
+Cells = NDArray[np.float32]
+Fault = Callable[[int, str], DataError]  # says what is wrong with a distinct label, and where it stands
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,8 @@ class Asked:
             ("align", self.align, ("time", "order")),
             ("missing", self.missing, ("error", "mask")),
         ):
-            if value is not None and (not isinstance(value, str) or value not in known):
-                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, got {quote(value)}.")
+            if value is not None:
+                validation.one_of(value, name, known)
         for name in OBVIOUS:
             if not isinstance(getattr(self, name), str | None):
                 raise InputError(f"{name} must be the name of a column, got {quote(getattr(self, name))}.")
@@ -86,6 +97,125 @@ class Roles(NamedTuple):
         return [name for name in (self.id, self.time, self.label, self.variable) if name is not None]
 
 
+class Steps(NamedTuple):
+    """The step of every row, the number of steps, and the steps' names where all series have the same."""
+
+    places: Codes
+    total: int
+    names: tuple[str, ...] | None
+
+
+class Labels(NamedTuple):
+    """One label per series or per step, int64 or float64, and the names of the classes where they are text."""
+
+    y: Numbers
+    classes: tuple[str, ...] | None
+
+
+class Arrays(NamedTuple):
+    """The content of a file: values (series, time, channel), NaN where there is none, and its names."""
+
+    x: Cells
+    channels: tuple[str, ...] | None
+    times: tuple[str, ...] | None
+    names: list[str] | None
+    labels: Labels | None
+
+
+def from_table(table: Table, asked: Asked) -> Arrays:
+    """Read a table of any form."""
+    roles = find_roles(table, asked)
+    wanted = roles.texts if asked.labels else [name for name in roles.texts if name != roles.label]
+    texts, values = table.read(wanted, roles.values)
+    for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
+        if column is not None and "" in texts[column].texts:
+            raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
+    if roles.format == "wide":
+        return _wide(table, roles, asked, texts, values)
+    series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
+    time = texts[roles.time] if roles.time else None
+    steps = place_steps(table, series, time, asked.align, named=roles.id is not None)
+    variable, channels = np.zeros_like(series.codes), roles.values
+    if roles.format == "melted":
+        variable, channels = _variables(table, texts[str(roles.variable)], asked.channels)
+    cells = empty(table.path, (len(series.texts), steps.total, len(channels)), values.size, ORDER)
+    if roles.format == "melted":
+        _refuse_twice(table, series, steps, variable, len(channels))
+        rows = np.flatnonzero(variable < len(channels))  # the others are of channels that nobody asked for
+        cells[series.codes[rows], steps.places[rows], variable[rows]] = values[rows, 0]
+    else:
+        _refuse_twice(table, series, steps, variable, 1)
+        cells[series.codes, steps.places] = values
+    labels = None
+    if roles.label and asked.labels:
+        labels = read_labels(table, texts[roles.label], series, steps, asked.classes)
+    return Arrays(cells, channels, steps.names, series.texts if roles.id else None, labels)
+
+
+def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> Cells:
+    """Make room for (series, time, channel) if there is any, and if the values of the file need that much."""
+    series, steps, channels = shape
+    count = series * steps * channels
+    what = f"a table of {series} series × {steps} steps × {channels} channel{'' if channels == 1 else 's'}"
+    size = 6 * count  # single precision, and a mask made of a mask
+    if count > MANY and count > SPARSE * values:
+        raise DataError(
+            f"{short_path(path)}: {what} takes {gibibytes(size)} of memory for {values} values: {remedy}."
+        )
+    refuse_beyond_memory(path, size, what, remedy)
+    return np.full(shape, np.nan, np.float32)
+
+
+def _wide(table: Table, roles: Roles, asked: Asked, texts: dict[str, Text], values: Floats) -> Arrays:
+    if asked.channels is not None and len(asked.channels) != 1:
+        raise DataError(
+            f"{short_path(table.path)} has one row per series, and so one channel: name one in channels=, got "
+            f"{listed(asked.channels)}."
+        )
+    names = None
+    if roles.id:
+        series = texts[roles.id]
+        if len(series.texts) < len(values):
+            row = next(row for row, code in enumerate(series.codes) if code < row)
+            raise table.fault(row, f"the series {quote(series.texts[series.codes[row]])} is there twice")
+        names = series.texts
+    labels = None
+    if roles.label and asked.labels:
+        rows = np.arange(len(values))
+        own = Text(rows, [str(row) for row in rows])
+        steps = Steps(np.zeros(len(values), np.int64), 1, None)
+        labels = read_labels(table, texts[roles.label], own, steps, asked.classes)
+    return Arrays(values[:, :, None].astype(np.float32), asked.channels, roles.values, names, labels)
+
+
+def _variables(table: Table, variable: Text, asked: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:
+    """Return the channel of every row and the channels' names, sorted unless somebody says otherwise.
+
+    Sorted, since the order of rows may differ between two files of the same channels.
+    """
+    _require(table, "channel", asked or (), variable.texts)
+    channels = asked or tuple(sorted(variable.texts))
+    rank = {name: number for number, name in enumerate(channels)}
+    ranks = np.array([rank.get(name, len(channels)) for name in variable.texts])
+    return ranks[variable.codes], channels
+
+
+def _refuse_twice(table: Table, series: Text, steps: Steps, variable: Codes, channels: int) -> None:
+    """Refuse two rows for the same cell; rows of channels that nobody asked for may be anything."""
+    rows = np.flatnonzero(variable < channels)
+    keys = ((series.codes * steps.total + steps.places) * channels + variable)[rows]
+    _, first = np.unique(keys, return_index=True)
+    if len(first) == len(keys):
+        return
+    row = int(rows[np.setdiff1d(np.arange(len(keys)), first)[0]])
+    whose = f"series {quote(series.texts[series.codes[row]])}" if series.texts != [""] else "the only series"
+    raise table.fault(
+        row,
+        f"{whose} has this time twice{' for this channel' if channels > 1 else ''}; if there are more series than "
+        "that, pass id= (--id) for the column with their names",
+    )
+
+
 def find_roles(table: Table, asked: Asked) -> Roles:
     """Decide what every column is; where names do not tell, say which columns there are and how to name them."""
     found = {role: _column(table, role, getattr(asked, role)) for role in OBVIOUS}
@@ -94,10 +224,10 @@ def find_roles(table: Table, asked: Asked) -> Roles:
     if form == "melted":
         for role in ("id", "time", "variable", "value"):
             if found[role] is None and (role != "time" or asked.align != "order"):
-                raise _unclear(table, f"pass {role}= (--{role}) for the column with {_meaning(role)}")
+                raise _unclear(table, f"pass {role}= (--{role}) for the column with {MEANING[role]}")
         return Roles(form, own, found["time"], label, found["variable"], (str(found["value"]),))
     if form == "wide":
-        return Roles(form, own, None, label, None, _step_columns(table, {own, label}))
+        return Roles(form, own, None, label, None, _left(table, {own, label}, "step"))
     time = found["time"]
     if time is None and asked.align != "order":
         raise _unclear(
@@ -105,7 +235,9 @@ def find_roles(table: Table, asked: Asked) -> Roles:
             "pass time= (--time) for the column with the time, or align='order' (--align order) where rows "
             "are in order of time",
         )
-    return Roles("long", own, time, label, None, _channels(table, asked.channels, {own, time, label}))
+    _require(table, "column", asked.channels or (), table.columns)
+    values = asked.channels or _left(table, {own, time, label}, "channel")
+    return Roles("long", own, time, label, None, values)
 
 
 def _form(table: Table, found: dict[str, str | None]) -> str:
@@ -138,70 +270,40 @@ def _counted(names: Sequence[str]) -> bool:
     return len(prefixes) == 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _step_columns(table: Table, others: set[str | None]) -> tuple[str, ...]:
-    found = _left(table, others)
-    if not found:
-        raise _unclear(table, "no column is left for a step")
-    return found
-
-
 def _column(table: Table, role: str, asked: str | None) -> str | None:
     """Return the column of a role: the one asked for, or the only one with an obvious name."""
     if asked is not None:
-        if asked not in table.columns:
-            raise UnknownNameError(f"column of {short_path(table.path)}", asked, table.columns)
+        _require(table, "column", [asked], table.columns)
         return asked
     likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split()]
     if role == "label" and {"x", "z"} & {name.lower() for name in table.columns}:
         likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers
     if len(likely) > 1 and role in {"id", "time", "label"}:
         raise DataError(
-            f"{short_path(table.path)}: {' and '.join(map(quote, likely[:2]))} could both be {_meaning(role)}: "
+            f"{short_path(table.path)}: {' and '.join(map(quote, likely[:2]))} could both be {MEANING[role]}: "
             f"pass {role}= (--{role})."
         )
     return likely[0] if len(likely) == 1 else None
 
 
-def _channels(table: Table, asked: tuple[str, ...] | None, others: set[str | None]) -> tuple[str, ...]:
-    known = set(table.columns)
-    for name in asked or ():
-        if name not in known:
-            raise UnknownNameError(f"column of {short_path(table.path)}", name, table.columns)
-    found = asked or _left(table, others)
+def _left(table: Table, others: set[str | None], what: str) -> tuple[str, ...]:
+    """Return the columns without a part of their own, for channels or steps."""
+    taken = others | table.aside
+    found = tuple(name for name in table.columns if name not in taken)
     if not found:
-        raise _unclear(table, "no column is left for a channel")
+        raise _unclear(table, f"no column is left for a {what}")
     return found
 
 
-def _left(table: Table, others: set[str | None]) -> tuple[str, ...]:
-    """Return the columns without a part of their own."""
-    taken = others | table.aside
-    return tuple(name for name in table.columns if name not in taken)
+def _require(table: Table, kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    there = set(known)
+    for name in names:
+        if name not in there:
+            raise UnknownNameError(f"{kind} of {short_path(table.path)}", name, known)
 
 
 def _unclear(table: Table, what: str) -> DataError:
     return DataError(f"{short_path(table.path)} has the columns {listed(table.columns, 80)}: {what}.")
-
-
-def _meaning(role: str) -> str:
-    return {
-        "id": "the series' names",
-        "time": "the time",
-        "label": "the labels",
-        "variable": "the channels' names",
-        "value": "the values",
-    }[role]
-
-
-# Which step of its series a row is.
-
-
-class Steps(NamedTuple):
-    """The step of every row, the number of steps, and the steps' names where all series have the same."""
-
-    places: Codes
-    total: int
-    names: tuple[str, ...] | None
 
 
 def place_steps(table: Table, series: Text, time: Text | None, align: str | None, *, named: bool) -> Steps:
@@ -288,20 +390,6 @@ def _no_time(table: Table, time: Text, code: int) -> DataError:
         f"the time is {quote(time.texts[code])}: all must be numbers, or all dates such as 2026-01-31 or "
         "2026-01-31T12:00",
     )
-
-
-# Labels as numbers: classes as they are, text in sorted order, real values for a regression.
-
-Numbers = NDArray[Any]  # int64 or float64
-Fault = Callable[[int, str], DataError]
-"""Says what is wrong with the distinct label of a number, with its place in the file."""
-
-
-class Labels(NamedTuple):
-    """One label per series or per step, int64 or float64, and the names of the classes where they are text."""
-
-    y: Numbers
-    classes: tuple[str, ...] | None
 
 
 def read_labels(
@@ -401,118 +489,3 @@ def _sorted_labels(
         if text not in rank:
             raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(classes)}.")
     return np.array([rank[text] for text in texts]), tuple(classes)
-
-
-# Tables as tensors: rows find their series, their step and their channel.
-
-MANY, SPARSE = 10**8, 1000
-"""Beyond so many cells, a file must fill one of so many: others are built in vain."""
-ORDER = "pass align='order' (--align order) where series have times of their own, or cut the file"
-Cells = NDArray[np.float32]
-
-
-class Arrays(NamedTuple):
-    """The content of a file: values (series, time, channel), NaN where there is none, and its names."""
-
-    x: Cells
-    channels: tuple[str, ...] | None
-    times: tuple[str, ...] | None
-    names: list[str] | None
-    labels: Labels | None
-
-
-def from_table(table: Table, asked: Asked) -> Arrays:
-    """Read a table of any form."""
-    roles = find_roles(table, asked)
-    wanted = roles.texts if asked.labels else [name for name in roles.texts if name != roles.label]
-    texts, values = table.read(wanted, roles.values)
-    for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
-        if column is not None and "" in texts[column].texts:
-            raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
-    if roles.format == "wide":
-        return _wide(table, roles, asked, texts, values)
-    series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
-    time = texts[roles.time] if roles.time else None
-    steps = place_steps(table, series, time, asked.align, named=roles.id is not None)
-    variable, channels = np.zeros_like(series.codes), roles.values
-    if roles.format == "melted":
-        variable, channels = _variables(table, texts[str(roles.variable)], asked.channels)
-    cells = empty(table.path, (len(series.texts), steps.total, len(channels)), values.size, ORDER)
-    if roles.format == "melted":
-        _refuse_twice(table, series, steps, variable, len(channels))
-        rows = np.flatnonzero(variable < len(channels))  # the others are of channels that nobody asked for
-        cells[series.codes[rows], steps.places[rows], variable[rows]] = values[rows, 0]
-    else:
-        _refuse_twice(table, series, steps, variable, 1)
-        cells[series.codes, steps.places] = values
-    labels = None
-    if roles.label and asked.labels:
-        labels = read_labels(table, texts[roles.label], series, steps, asked.classes)
-    return Arrays(cells, channels, steps.names, series.texts if roles.id else None, labels)
-
-
-def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> Cells:
-    """Make room for (series, time, channel) if there is any, and if the values of the file need that much."""
-    series, steps, channels = shape
-    count = series * steps * channels
-    what = f"a table of {series} series × {steps} steps × {channels} channel{'' if channels == 1 else 's'}"
-    size = 6 * count  # single precision, and a mask made of a mask
-    if count > MANY and count > SPARSE * values:
-        raise DataError(
-            f"{short_path(path)}: {what} takes {gibibytes(size)} of memory for {values} values: {remedy}."
-        )
-    refuse_beyond_memory(path, size, what, remedy)
-    return np.full(shape, np.nan, np.float32)
-
-
-def _wide(table: Table, roles: Roles, asked: Asked, texts: dict[str, Text], values: Floats) -> Arrays:
-    if asked.channels is not None and len(asked.channels) != 1:
-        raise DataError(
-            f"{short_path(table.path)} has one row per series, and so one channel: name one in channels=, got "
-            f"{listed(asked.channels)}."
-        )
-    names = None
-    if roles.id:
-        series = texts[roles.id]
-        if len(series.texts) < len(values):
-            row = next(row for row, code in enumerate(series.codes) if code < row)
-            raise table.fault(row, f"the series {quote(series.texts[series.codes[row]])} is there twice")
-        names = series.texts
-    labels = None
-    if roles.label and asked.labels:
-        rows = np.arange(len(values))
-        own = Text(rows, [str(row) for row in rows])
-        steps = Steps(np.zeros(len(values), np.int64), 1, None)
-        labels = read_labels(table, texts[roles.label], own, steps, asked.classes)
-    return Arrays(values[:, :, None].astype(np.float32), asked.channels, roles.values, names, labels)
-
-
-def _variables(table: Table, variable: Text, asked: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:
-    """Return the channel of every row and the channels' names, sorted unless somebody says otherwise.
-
-    Sorted, since the order of rows may differ between two files of the same channels.
-    """
-    known = set(variable.texts)
-    for name in asked or ():
-        if name not in known:
-            raise UnknownNameError(f"channel of {short_path(table.path)}", name, variable.texts)
-    channels = asked or tuple(sorted(variable.texts))
-    rank = {name: number for number, name in enumerate(channels)}
-    ranks = np.array([rank.get(name, len(channels)) for name in variable.texts])
-    return ranks[variable.codes], channels
-
-
-def _refuse_twice(table: Table, series: Text, steps: Steps, variable: Codes, channels: int) -> None:
-    """Refuse two rows for the same cell; rows of channels that nobody asked for may be anything."""
-    rows = np.flatnonzero(variable < channels)
-    keys = ((series.codes * steps.total + steps.places) * channels + variable)[rows]
-    _, first = np.unique(keys, return_index=True)
-    if len(first) == len(keys):
-        return
-    row = int(rows[np.setdiff1d(np.arange(len(keys)), first)[0]])
-    whose = f"series {quote(series.texts[series.codes[row]])}" if series.texts != [""] else "the only series"
-    raise table.fault(
-        row,
-        f"{whose} has this time twice{' for this channel' if channels > 1 else ''}; if there are more series than "
-        "that, pass id= (--id) for the column with their names",
-    )

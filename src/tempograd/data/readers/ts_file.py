@@ -96,15 +96,11 @@ def _values(path: Path, line: int, part: str) -> Floats:
     cells = part.replace("?", "nan").split(",")
     values = None if "" in cells else numbers(cells)
     if values is None:
-        wrong = next(cell for cell in cells if not cell.strip() or not (missing(cell) or _is_number(cell)))
+        wrong = next(cell for cell in cells if not cell.strip() or not (missing(cell) or number(cell) is not None))
         raise _fault(path, line, f"{quote(wrong.strip())} is no number")
     for value in values[np.abs(values) > LARGEST]:
         raise _fault(path, line, f"{value:g} is no finite number in single precision")
     return values
-
-
-def _is_number(cell: str) -> bool:
-    return number(cell) is not None
 
 
 def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, asked: Asked) -> Labels | None:
@@ -126,7 +122,7 @@ def _ordered(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Sort all classes that a header names: by value where they are numbers, else by letters."""
     if classes is None:
         return None
-    return tuple(sorted(classes, key=float if all(map(_is_number, classes)) else None))
+    return tuple(sorted(classes, key=None if None in map(number, classes) else float))
 
 
 def _fault(path: Path, line: int, what: str) -> DataError:

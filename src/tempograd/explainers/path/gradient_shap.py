@@ -1,18 +1,19 @@
 """GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from tempograd._utils import settings, validation
-from tempograd._utils.rng import FAR, Purpose, below, keys, normal, per_point, uniform
+from tempograd._utils.rng import FAR, Purpose, below, keys, normal, per_point
 from tempograd.engine import Block, Model, Question
-from tempograd.errors import InputError, UnknownNameError, warn
-from tempograd.explainers._published import REAL, SYNTHETIC
-from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate
+from tempograd.errors import warn
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
+from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate, midpoints
 
 
 @EXPLAINERS.register("gradient_shap")
@@ -31,9 +32,6 @@ class GradientShap(Explainer):
         Draws per series; each costs one pass of the model.
     noise : float, default=0
         Standard deviation of the noise.
-
-    batch : int, optional
-        Of use only with the quirk "9": how many series that follow each other form the pool, by default all.
 
     Notes
     -----
@@ -57,60 +55,37 @@ class GradientShap(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"9", "A6", "B7"})
 
     points: int = settings.whole(50)
     noise: float = settings.number(0.0)
-    batch: int | None = settings.whole(None)
     pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: 50 draws with noise of 1e-4.
-
-        9 (section 9 of the methods' specifications): the pool is the batch itself and as many copies of the
-        baseline, so a series depends on its company (batches of 10, of 50 for State, all of Switch-Feature at
-        once), and positions are uniform draws. On synthetic data the raw output is differentiated (A6) and
-        only each cell's effect on its own step is kept (B7).
-        """
-        if dataset not in REAL + SYNTHETIC:
-            raise UnknownNameError("published setting of GradientSHAP", dataset, REAL + SYNTHETIC)
-        batch = {"state": 50, "switch_feature": None}.get(dataset, 10)
-        quirks = cls.known_quirks if dataset in SYNTHETIC else frozenset({"9"})
-        return cls(50, 1e-4, batch, quirks=quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer with these series as the pool of baselines."""
         return replace(self, pool=validation.series(x, name="the pool of baselines"))
 
     def attribute(self, question: Question) -> Attribution:
-        pool: Tensor | None = self.pool
-        if pool is not None and pool.shape[1:] != question.x.shape[1:]:
-            raise InputError(
-                f"The pool of baselines has series of shape {tuple(pool.shape[1:])}, "
-                f"x has {tuple(question.x.shape[1:])}: fit with series of the same length and channels."
-            )
-        if pool is None and not self.noise and not self.quirks:
+        if self.pool is not None:
+            check_training(self.pool, question)
+        elif not self.noise and self._examined:
             warn(
                 f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, train), or pass "
                 "train= to tempograd.explain."
             )
 
-        def path(block: Block, stage: int) -> Path:
-            return self._path(block, question)
-
+        path = partial(self._path, question)
         return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
 
-    def _path(self, block: Block, question: Question) -> Path:
+    def _path(self, question: Question, block: Block, stage: int) -> Path:
         stream = keys(question.seed, block.ids, Purpose.BASELINES)
         alpha = self._positions(block, stream)
         noise = per_point(stream, self.points)
-        rows = self._rows(block, stream, question)
+        baselines = self._baselines(block, stream, question)
 
         def at(piece: slice) -> Points:
             start = block.baseline[:, None]
-            if rows is not None:
-                start = self._start(block, rows[:, piece], question)
+            if baselines is not None:  # unobserved cells stay where they are
+                start = torch.where(block.observed[:, None], baselines(piece), block.x[:, None])
             step = (block.x[:, None] - start).expand(-1, piece.stop - piece.start, -1, -1)
             if self.noise:
                 step = step + self.noise * _gaussian(noise, piece, block)
@@ -121,35 +96,22 @@ class GradientShap(Explainer):
         return Path(
             torch.ones_like(block.x),
             at,
-            start=block.baseline if rows is None else None,
-            straight=rows is None and not self.noise,
+            start=block.baseline if baselines is None else None,
+            straight=baselines is None and not self.noise,
         )
 
     def _positions(self, block: Block, stream: Tensor) -> Tensor:
         """Return the positions between baseline and series, (series or 1, points)."""
-        order = torch.arange(self.points, device=block.x.device)
-        if "9" in self.quirks:
-            return uniform(stream[..., None], FAR + self.points + order, block.x.dtype)
-        return ((order + 0.5).to(block.x.dtype) / self.points)[None]
+        return midpoints(self.points, block.x)[None]
 
-    def _rows(self, block: Block, stream: Tensor, question: Question) -> Tensor | None:
-        """Draw a row of the pool for each point; -1 is the call's baseline."""
+    def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
+        """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
+        if self.pool is None:
+            return None
+        pool: Tensor = self.pool
         counter = FAR + torch.arange(self.points, device=block.x.device)
-        if "9" not in self.quirks:
-            return None if self.pool is None else below(stream[..., None], counter, len(self.pool))
-        total = len(question.x)
-        size = self.batch or total
-        first = torch.arange(block.rows.start, block.rows.stop, device=block.x.device)[:, None] // size * size
-        members = (total - first).clamp(max=size)
-        drawn = below(stream[..., None], counter, 2 * members)
-        return torch.where(drawn < members, -1, first + drawn - members)
-
-    def _start(self, block: Block, rows: Tensor, question: Question) -> Tensor:
-        """Return the drawn baselines; unobserved cells stay where they are."""
-        pool: Tensor = question.x if "9" in self.quirks else self.pool
-        drawn = pool[rows.clamp(min=0).to(pool.device)].to(block.x)
-        drawn = torch.where((rows < 0)[..., None, None], block.baseline[:, None], drawn)
-        return torch.where(block.observed[:, None], drawn, block.x[:, None])
+        rows = below(stream[..., None], counter, len(pool)).to(pool.device)
+        return lambda piece: pool[rows[:, piece]].to(block.x)
 
 
 def _gaussian(streams: Tensor, piece: slice, block: Block) -> Tensor:

@@ -1,17 +1,16 @@
-"""Integrated gradients: the mean gradient on the straight path from the baseline to the series."""
+"""Integrated gradients: the mean gradient on straight paths to the series, of all cells or of those of a mask."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings
+from tempograd._utils import settings, validation
 from tempograd.engine import Block, Question
-from tempograd.errors import SettingError, UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
+from tempograd.errors import InputError, SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate
 
@@ -50,7 +49,6 @@ class IntegratedGradients(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B7"})
 
     points: int = settings.whole(50)
     rule: str = settings.choice("gauss-legendre", RULES)
@@ -59,29 +57,77 @@ class IntegratedGradients(Explainer):
         super().__post_init__()
         check_nodes(self.points, self.rule)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: 50 Gauss–Legendre nodes.
-
-        On synthetic data the raw output is differentiated (A6) and only each cell's effect on its own step
-        is kept (B7).
-        """
-        if dataset not in REAL + SYNTHETIC:
-            raise UnknownNameError("published setting of integrated gradients", dataset, REAL + SYNTHETIC)
-        return cls(quirks=cls.known_quirks if dataset in SYNTHETIC else frozenset())
-
     def attribute(self, question: Question) -> Attribution:
         plan = Plan((self.points,), random=False)
         return integrate(question, plan, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> Path:
-        alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(self.points, self.rule))
+        return straight(block, block.baseline, self.points, self.rule)
 
-        def at(piece: slice) -> Points:
-            z = torch.lerp(block.baseline[:, None], block.x[:, None], alpha[piece, None, None])
-            return Points(z, weight[piece], position=alpha[piece])
 
-        return Path(block.x - block.baseline, at, start=block.baseline, straight=True)
+@dataclass(frozen=True)
+class MaskingIG(Explainer):
+    r"""Integrated gradients that move only the cells of a mask :math:`M` and hold the others at the series.
+
+    .. math:: A_{t,d} = M_{t,d} (x - x')_{t,d} \int_0^1
+        \partial_{t,d} F_{\hat y}\big(x + M \odot (1 - \alpha)(x' - x)\big) \, d\alpha.
+
+    Parameters
+    ----------
+    moving : Tensor that broadcasts to ``x``
+        1 where a cell moves from the baseline to the series, 0 where it is held.
+    points : int, default=50
+    rule : {"midpoint", "gauss-legendre"}
+
+    References
+    ----------
+    .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
+       Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
+
+    Examples
+    --------
+    >>> product = lambda x: (x[:, 0] * x[:, 1])
+    >>> x = torch.tensor([[[3.0], [2.0]]])
+    >>> MaskingIG(torch.tensor([[1], [0]]))(product, x, output="raw").values.flatten().round(decimals=4)
+    tensor([6., 0.])
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+
+    moving: Any = field(metadata={"fitted": True}, repr=False, compare=False)
+    points: int = settings.whole(50)
+    rule: str = settings.choice("midpoint", RULES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nodes(self.points, self.rule)
+
+    def attribute(self, question: Question) -> Attribution:
+        moving = validation.numbers(self.moving, "moving").to(question.x.device).bool()
+        try:
+            moving = moving.expand_as(question.x)
+        except RuntimeError:
+            raise InputError(
+                f"moving must broadcast to x, {tuple(question.x.shape)}, got {tuple(moving.shape)}."
+            ) from None
+
+        def path(block: Block, stage: int) -> Path:
+            mask: Tensor = moving[block.rows].to(block.x.device)
+            return straight(block, torch.where(mask, block.baseline, block.x), self.points, self.rule)
+
+        return integrate(question, Plan((self.points,), random=False), path, label="explain with masking IG")
+
+
+def straight(block: Block, start: Tensor, points: int, rule: str) -> Path:
+    """Return the straight paths from some start to the series."""
+    alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(points, rule))
+
+    def at(piece: slice) -> Points:
+        z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None])
+        return Points(z, weight[piece], position=alpha[piece])
+
+    return Path(block.x - start, at, start=start, straight=True)
 
 
 def check_nodes(points: int, rule: str) -> None:

@@ -1,16 +1,18 @@
 """RandIG: TIMING's ablation, with single cells held at random instead of segments."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from functools import partial
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, per_point, words
 from tempograd.engine import Block, Question
-from tempograd.errors import SettingError, UnknownNameError, warn
+from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate
+from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate, midpoints
 
 
 @EXPLAINERS.register("rand_ig")
@@ -27,9 +29,8 @@ class RandIG(Explainer):
     points : int, default=50
         Path points; each has its own mask and costs one pass of the model.
     p : float, default=0.5
-        Probability that a cell **moves**, as in the paper's text. The released code, and therefore the
-        paper's ablation table, reads p as the probability that a cell is **held**: its row "p = 0.3" is
-        ``p=0.7`` here. The quirk A11 switches to that reading.
+        Probability that a cell **moves**, as in the paper's text. The paper's ablation table reads p as the
+        probability that a cell is **held**: its row "p = 0.3" is ``p=0.7`` here.
 
     Notes
     -----
@@ -42,45 +43,33 @@ class RandIG(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A7", "A11"})
 
     points: int = settings.whole(50)
     p: float = settings.number(0.5, high=1.0, closed=(False, True))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.moves <= 0:
-            raise SettingError(f"p={self.p!r} lets no cell move: pass a smaller one.")
-
     @property
     def moves(self) -> float:
         """Return the probability that a cell moves."""
-        return 1 - self.p if "A11" in self.quirks else self.p
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the best row of the paper's ablation (MIMIC-III): "p = 0.7" in the released reading (A11)."""
-        if dataset != "mimic3":
-            raise UnknownNameError("published setting of RandIG", dataset, ["mimic3"])
-        return cls(50, 0.7, quirks=cls.known_quirks)
+        return self.p
 
     def attribute(self, question: Question) -> Attribution:
-        if self.moves * self.points < 2 and not self.quirks:
+        if self.moves * self.points < 2 and self._examined:
             warn(
                 f"A cell moves in only {self.moves * self.points:.2g} of {self.points} points on average: "
                 f"use points={int(2 / self.moves) + 1} or a larger p."
             )
 
-        def path(block: Block, stage: int) -> Path:
-            return self._path(block, question.seed)
-
+        path = partial(self._path, question.seed)
         return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
 
-    def _path(self, block: Block, seed: int) -> Path:
+    def _positions(self, points: int, like: Tensor) -> Tensor:
+        """Return how far points are on their way from the baseline, 0, to the series, 1."""
+        return midpoints(points, like)
+
+    def _path(self, seed: int, block: Block, stage: int) -> Path:
         streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.points)
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        offset = 0.0 if "A7" in self.quirks else 0.5
-        alpha = (torch.arange(self.points, device=block.x.device) + offset).to(block.x.dtype) / self.points
+        alpha = self._positions(self.points, block.x)
 
         def at(piece: slice) -> Points:
             free = (words(streams[:, :, piece, None], cell) < round(self.moves * 2**32)).view(

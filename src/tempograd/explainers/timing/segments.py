@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils.rng import scale, words
+from tempograd._utils.rng import FAR, per_point, scale, words
 from tempograd.errors import SettingError, warn
 
 # How often a cell is free of random segments, in closed form, and settings that follow from it.
@@ -152,15 +152,15 @@ class Law:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
-def moving(
-    stream: Tensor,
-    law: Law,
-    anchor: Tensor | None = None,
-    *,
-    base: Tensor | None = None,
-    short_starts: bool = False,
-    collapse: bool = False,
-) -> Tensor:
+class Drawn(NamedTuple):
+    """Segments, (series, points, segments) each."""
+
+    length: Tensor  # 0 where a series has fewer than others
+    channel: Tensor
+    start: Tensor
+
+
+def moving(stream: Tensor, law: Law, anchor: Tensor | None = None, *, base: Tensor | None = None) -> Tensor:
     """Draw masks, True where a cell moves, (series, points, time, channel).
 
     Parameters
@@ -173,51 +173,47 @@ def moving(
     base : LongTensor of shape (series, points, 2, segments), optional
         32-bit words that place the segments: the first of each pair says how long and in which channel, the
         second where. By default independent words of the stream.
-    short_starts, collapse : bool
-        The faults A3 and A4 of the released sampler: starts end one early; a segment shorter than the
-        longest possible one also holds step 0 of its channel.
     """
-    _, series, points = stream.shape
+    return paint(sample_segments(placing_words(stream, law) if base is None else base, law, stream, anchor), law)
+
+
+def placing_words(stream: Tensor, law: Law) -> Tensor:
+    """Return the random words that place segments, (series, points, 2, segments)."""
+    return _words(stream, law, 0, 2)
+
+
+def _words(stream: Tensor, law: Law, first: int, last: int) -> Tensor:
     index = torch.arange(law.most, device=stream.device)
-    if base is None:
-        base = words(stream[..., None, None], index * FIELDS + _fields(0, 2, index))
+    fields = torch.arange(first, last, device=stream.device)
+    return words(stream[..., None, None], index * FIELDS + fields[:, None])
+
+
+def sample_segments(base: Tensor, law: Law, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
+    """Place segments by random words; see :func:`moving` for the arguments."""
     shape, place = base.unbind(2)
     time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
     both = scale(shape, (high - low + 1) * law.channels)  # length and channel in one number
     length, channel = low + both // law.channels, both % law.channels
-    start = scale(place, (time - length).clamp(min=1) if short_starts else time - length + 1)
+    drawn = Drawn(length, channel, scale(place, time - length + 1))
     if anchor is not None:
-        length, channel, start = _missing(anchor, stream, law, Drawn(length, channel, start))
-    length = torch.where(index < law.count[:, None, None], length, 0)
-    if collapse:
-        short = (length < high) & (length > 0)
-        start, channel = torch.cat([start, torch.zeros_like(start)], 2), torch.cat([channel, channel], 2)
-        length = torch.cat([length, short.long()], 2)
-    return _paint(start, length, channel, law).view(series, points, -1, law.channels)
+        drawn = _missing(anchor, stream, law, drawn)
+    index = torch.arange(law.most, device=stream.device)
+    return drawn._replace(length=torch.where(index < law.count[:, None, None], drawn.length, 0))
 
 
-def _fields(first: int, last: int, index: Tensor) -> Tensor:
-    return torch.arange(first, last, device=index.device)[:, None]
-
-
-def _paint(start: Tensor, length: Tensor, channel: Tensor, law: Law) -> Tensor:
+def paint(segments: Drawn, law: Law) -> Tensor:
     """Mark what no segment covers: +1 where one starts, -1 where it ends, and a running sum over time."""
-    rows, steps = start.shape[0] * start.shape[1], law.free.shape[1]
+    length, channel, start = segments
+    series, points = start.shape[:2]
+    rows, steps = series * points, law.free.shape[1]
     kind = torch.int8 if start.shape[2] < 128 else torch.int32
     edges = torch.zeros(rows, (steps + 1) * law.channels, dtype=kind, device=start.device)
     one = torch.ones((), dtype=kind, device=start.device).expand(rows, start.shape[2])
     first = (start * law.channels + channel).view(rows, -1)
     edges.scatter_add_(1, first, one)
     edges.scatter_add_(1, first + (length * law.channels).view(rows, -1), -one)
-    return edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind) == 0
-
-
-class Drawn(NamedTuple):
-    """Segments, (series, points, segments) each."""
-
-    length: Tensor
-    channel: Tensor
-    start: Tensor
+    covered = edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind)
+    return (covered == 0).view(series, points, steps, law.channels)
 
 
 def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
@@ -230,8 +226,7 @@ def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
     time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
     cumulative = _missing_weights(when, law)
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
-    index = torch.arange(law.most, device=anchor.device)
-    first, second, place = words(stream[..., None, None], index * FIELDS + _fields(2, 5, index)).unbind(2)
+    first, second, place = _words(stream, law, 2, 5).unbind(2)
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
     total = inside + (law.channels - 1) * everywhere
@@ -263,3 +258,128 @@ def _missing_weights(when: Tensor, law: Law) -> Tensor:
     starts = (time - length + 1).clamp(min=1)
     weight = ((starts - covering).clamp(min=0) << BITS) // starts
     return torch.where(length <= high, weight, 0).cumsum(-1)
+
+
+# Masks that leave no observed cell out, with weights that keep the estimate exact.
+#
+# A share of the masks is drawn given that an anchor cell is free. Taken together, the :math:`S` masks of a
+# series with anchors :math:`a_1, \dots, a_m` (the rest has none) come from the mixture with density
+#
+# .. math:: q(M) = p(M) \Big[ 1 - \tfrac{m}{S} + \tfrac{1}{S} \sum_j M_{a_j} / p_{a_j} \Big],
+#
+# so each mask is weighted by :math:`w(M) = p(M) / q(M)`.
+
+
+class Draw(NamedTuple):
+    """The masks of a block of series, True where a cell moves, and their weights."""
+
+    masks: Tensor  # (series, points, time, channel)
+    weights: Tensor | None  # (series, points); None if all are equal
+    anchors: Tensor  # (series, points): the flat cell each mask was anchored on, or -1
+    streams: Tensor  # (2, series, points)
+    order: Tensor  # (series, points): in which order points are redrawn, last first
+    unseen: Tensor  # (): whether some observed cell never moves
+
+
+def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
+    """Draw all masks of a block, some of them anchored on cells spread evenly over the observed ones.
+
+    Parameters
+    ----------
+    stream : Tensor of shape (2, series)
+    law : Law
+        Says which share of the points is anchored, and for which series.
+    observed : boolean Tensor of shape (series, time, channel)
+    """
+    streams = per_point(stream, points)
+    lottery = words(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))
+    order = lottery[:, :points].argsort(dim=1, stable=True)
+    if law.share:
+        anchors = _spread(lottery[:, points:], observed, order, law)
+        masks = moving(streams, law, anchors)
+        weights = _weights(masks, anchors, law.free)
+    else:
+        anchors, masks = torch.full_like(order, -1), moving(streams, law)
+        weights = None
+    return Draw(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
+
+
+def repaired(drawn: Draw, law: Law, observed: Tensor) -> Draw:
+    """Redraw masks until every observed cell moves at least once, as far as the points allow."""
+    masks, anchors, order = drawn.masks, drawn.anchors, drawn.order
+    points = order.shape[1]
+    for last in [*(2**power for power in range(1, points.bit_length()) if 2**power < points), points]:
+        rows = _unseen(observed, masks).nonzero()[:, 0]
+        if len(rows) == 0:
+            break
+        part = _Part(drawn.streams[:, rows], law.rows(rows), observed[rows], order[rows])
+        masks[rows], anchors[rows] = _redrawn(part, masks[rows], anchors[rows], last)
+    return drawn._replace(weights=_weights(masks, anchors, law.free))
+
+
+def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
+    """Tell for each series whether an observed cell never moves."""
+    return (observed & ~masks.any(1)).flatten(1).any(1)
+
+
+def _spread(word: Tensor, observed: Tensor, order: Tensor, law: Law) -> Tensor:
+    """Anchor the last points of ``order`` on observed cells at even distances; -1 elsewhere.
+
+    Cells are counted channel by channel: step by step, a distance that is a multiple of the number of channels
+    would put every anchor of a series into one channel.
+    """
+    points, (_, time, channels) = order.shape[1], observed.shape
+    count = int(law.share * points)  # rounded down: some mask must come from the law itself
+    running = observed.transpose(1, 2).flatten(1).cumsum(1)
+    available = running[:, -1:]
+    index = torch.arange(count, device=order.device) << 16
+    position = (index + scale(word, 1 << 16)) * available // (count << 16)  # which observed cell
+    cell = torch.searchsorted(running, position + 1).clamp(max=running.shape[1] - 1)
+    cell = cell % time * channels + cell // time
+    wanted = (available > 0) & (law.anchored[:, None] > 0)
+    return torch.full_like(order, -1).scatter_(1, order[:, points - count :], torch.where(wanted, cell, -1))
+
+
+class _Part(NamedTuple):
+    """The series of a block that still have unseen cells."""
+
+    streams: Tensor  # (2, series, points)
+    law: Law
+    observed: Tensor
+    order: Tensor
+
+
+def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Tensor, Tensor]:
+    """Redraw the last points of the order one after the other, each anchored on a cell still unseen.
+
+    The order is random, not that of the path, so that a cell seen late is not always seen near the input.
+    """
+    series, points = part.order.shape
+    row = torch.arange(series, device=masks.device)
+    cells = FAR + torch.arange(masks[0, 0].numel(), device=masks.device)
+    counted = torch.ones(series, points, dtype=torch.bool, device=masks.device)
+    counted.scatter_(1, part.order[:, points - last :], value=False)
+    seen = (masks & counted[..., None, None]).any(1)
+    for point in part.order[:, points - last :].unbind(1):
+        unseen = (part.observed & ~seen).flatten(1)
+        stream = part.streams[:, row, point, None]
+        lottery = torch.where(unseen, words(stream, cells), -1).argmax(1)
+        anchor = torch.where(unseen.any(1), lottery, anchors[row, point])
+        mask = moving(stream, part.law, anchor[:, None])[:, 0]  # the same anchor gives the same mask
+        masks[row, point], anchors[row, point] = mask, anchor
+        seen |= mask
+    return masks, anchors
+
+
+def _weights(masks: Tensor, anchors: Tensor, free: Tensor) -> Tensor:
+    points, channels = masks.shape[1], masks.shape[3]
+    cell = anchors.clamp(min=0)
+    anchored = (anchors >= 0).to(free.dtype)
+    boost = anchored / (points * free.gather(1, cell // channels).clamp(min=torch.finfo(free.dtype).tiny))
+    flat = masks.flatten(2)
+    if points < flat.shape[2]:  # look at the anchors only, or at all cells, whichever are fewer
+        total = (flat.gather(2, cell[:, None].expand(-1, points, -1)) * boost[:, None]).sum(2)
+    else:
+        boosts = torch.zeros_like(flat[:, 0], dtype=free.dtype).scatter_add_(1, cell, boost)
+        total = torch.where(flat, boosts[:, None], 0).sum(2)
+    return 1 / (1 - anchored.mean(1, keepdim=True) + total)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,12 +13,21 @@ from torch import Tensor
 from tempograd._utils import settings
 from tempograd._utils.rng import FAR, Purpose, keys, per_point, split
 from tempograd.engine import Block, Later, Question
-from tempograd.errors import SettingError, UnknownNameError
-from tempograd.explainers._published import TIMING, TIMING_FAULTS, summed_over_prefixes
+from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate
-from tempograd.explainers.timing.anchors import Draw, draw, repaired
-from tempograd.explainers.timing.segments import RAREST, Law, Segments, complete, moving, warn_of_rare_cells
+from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate, midpoints
+from tempograd.explainers.timing.segments import (
+    RAREST,
+    Draw,
+    Law,
+    Segments,
+    complete,
+    draw,
+    moving,
+    repaired,
+    warn_of_rare_cells,
+)
+from tempograd.explanation import Facts
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 FIRST = 50  # points of the first stage
@@ -65,15 +74,6 @@ class Timing(Explainer):
     until : {"error", "top"}
         With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when
         the points were last doubled.
-    quirks : frozenset of str, default=frozenset()
-        Faults of the released code to repeat, as :meth:`published` does:
-
-        - A3: starts of segments end one step early
-        - A4: a segment shorter than ``max_length`` also holds step 0 of its channel
-        - A5: 9.77e-4 is added to the count of free points
-        - A6: the raw output is differentiated, whatever ``output`` says
-        - A7: left end-points of the path instead of midpoints
-        - 1.4: magnitudes are summed over the explanations of all prefixes of a series
 
     Notes
     -----
@@ -96,7 +96,6 @@ class Timing(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = TIMING_FAULTS
 
     points: int = settings.whole(50)
     segments: int | None = settings.whole(None, least=0)
@@ -119,12 +118,17 @@ class Timing(Explainer):
                 f"max_points={self.max_points} is below points={self.points}: pass a larger max_points."
             )
         if not self.controlled:
-            raise SettingError("tolerance= needs controls=True, segments and no quirks.")
+            raise SettingError("tolerance= needs controls=True and segments.")
 
     @property
     def controlled(self) -> bool:
         """Return whether scores and positions take noise out of the mean."""
-        return self.controls and self.segments != 0 and not self.quirks
+        return self.controls and self.segments != 0
+
+    @property
+    def facts(self) -> Facts:
+        """Return what an explanation keeps of the method."""
+        return replace(super().facts, adaptive=self.controlled and self._examined)
 
     @property
     def plan(self) -> Plan:
@@ -135,50 +139,36 @@ class Timing(Explainer):
             return Plan(doubling(min(self.points, FIRST), self.points))
         return Plan(doubling(self.points, self.max_points), tolerance=self.tolerance, until=self.until)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting for a data set with the faults of the released code, ``quirks`` above."""
-        if dataset not in TIMING:
-            raise UnknownNameError("published setting of TIMING", dataset, TIMING)
-        segments, low, high, quirks = TIMING[dataset]
-        return cls(50, segments, low, high, anchored=0.0, controls=False, quirks=quirks)
-
     def attribute(self, question: Question) -> Attribution:
-        if "1.4" in self.quirks:
-            return summed_over_prefixes(question, self._prefix)
-        return self._attribute(question)
-
-    def _prefix(self, question: Question) -> Attribution:
-        longest = question.x.shape[1]
-        low, high = (min(length or longest, longest) for length in (self.min_length, self.max_length))
-        return replace(self, min_length=low, max_length=high)._attribute(question)
-
-    def _attribute(self, question: Question) -> Attribution:
-        label = f"explain with {self.name}"
-        return integrate(question, self.plan, self.paths(question), label=label)
+        return integrate(question, self.plan, self.paths(question), label=f"explain with {self.name}")
 
     def paths(self, question: Question) -> Callable[[Block, int], Path]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
-        laws = {length: self._law(length, question) for length in sorted(set(question.lengths.tolist()))}
-        if not self.quirks:
-            warn_of_rare_cells(list(laws.values()), self.plan.points)
-        large = partial(
-            self._large_path, Law.table(laws, question.x, question.device, question.dtype), question.seed
-        )
-        if question.mask is None and len(question.x) * self.plan.stages[0] * question.x[0].numel() <= SMALL:
-            (law,) = laws.values()
-            ids = tuple(question.ids.tolist())
-            return partial(self._small_path, law, ids, question, large)
-        return large
-
-    def _law(self, length: int, question: Question) -> Segments:
-        """Complete the setting for series of one length; what was never observed there need not be estimated."""
         _, longest, channels = question.x.shape
-        watched = None
-        if question.mask is not None:
-            here = question.lengths == length
-            watched = question.mask[here].any(-1).any(0)[: max(length, 1)].cpu().numpy()
-        return self.law(length, channels, longest, watched)
+        laws = {}
+        for length in sorted(set(question.lengths.tolist())):
+            watched = None
+            if question.mask is not None:  # what was never observed need not be estimated
+                here = question.mask[question.lengths == length]
+                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
+            laws[length] = self.law(length, channels, longest, watched)
+        if self._examined:
+            warn_of_rare_cells(list(laws.values()), self.plan.points)
+        table = Law.table(laws, question.x, question.device, question.dtype)
+        large = partial(self._large_path, table, question.seed)
+        if question.mask is not None or len(question.x) * self.plan.stages[0] * question.x[0].numel() > SMALL:
+            return large
+        (law,) = laws.values()
+        ids = tuple(question.ids.tolist())
+
+        def small(block: Block, stage: int) -> Path:
+            if stage > 0:
+                return large(block, stage)
+            drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
+            weights = None if drawn.weights is None else drawn.weights[block.rows]
+            return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
+
+        return small
 
     def law(self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None) -> Segments:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
@@ -194,7 +184,7 @@ class Timing(Explainer):
         rare = law.free() < RAREST
         if watched is not None:
             rare &= watched
-        if rare.any() and not self.quirks:
+        if rare.any() and self._examined:
             good = complete(law.time, channels, None, None, None, longest)
             raise SettingError(
                 f"{law} hold step {rare.argmax()} of series of {law.time} steps and {channels} channels (almost) "
@@ -214,21 +204,6 @@ class Timing(Explainer):
 
         return self._path(block, drawn)._replace(mend=mend)
 
-    def _small_path(
-        self,
-        law: Segments,
-        ids: tuple[int, ...],
-        question: Question,
-        large: Callable[[Block, int], Path],
-        block: Block,
-        stage: int,
-    ) -> Path:
-        if stage > 0:
-            return large(block, stage)
-        drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
-        weights = None if drawn.weights is None else drawn.weights[block.rows]
-        return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
-
     def draw(self, stream: Tensor, law: Law, observed: Tensor, stage: int = 0) -> Draw:
         """Draw the masks of a block of series in a stage."""
         points = self.plan.stages[stage]
@@ -237,14 +212,25 @@ class Timing(Explainer):
         if self.anchored != 0 and law.most:
             return draw(stream, law, observed, points)
         streams = per_point(stream, points)
-        masks = moving(streams, law, short_starts="A3" in self.quirks, collapse="A4" in self.quirks)
         anchors = torch.full_like(streams[0], -1)
+        masks = self._sample_masks(streams, law)
         return Draw(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
 
+    def _sample_masks(self, streams: Tensor, law: Law) -> Tensor:
+        """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
+        return moving(streams, law)
+
+    def _positions(self, points: int, like: Tensor) -> Tensor:
+        """Return how far points are on their way from the baseline, 0, to the series, 1."""
+        return midpoints(points, like)
+
+    def _scale(self, difference: Tensor, masks: Tensor) -> Tensor:
+        """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
+        return difference
+
     def _path(self, block: Block, drawn: Draw) -> Path:
-        offset = 0.0 if "A7" in self.quirks else 0.5
-        points = drawn.masks.shape[1]
-        alpha = (torch.arange(points, device=block.x.device) + offset).to(block.x.dtype) / points
+        alpha = self._positions(drawn.masks.shape[1], block.x)
+        difference = block.x - block.baseline
 
         def at(piece: slice) -> Points:
             free = drawn.masks[:, piece].to(block.x.dtype)
@@ -253,11 +239,8 @@ class Timing(Explainer):
             weight = None if drawn.weights is None else drawn.weights[:, piece]
             return Points(z, weight, free, position=alpha[piece])
 
-        scale = difference = block.x - block.baseline
-        if "A5" in self.quirks:
-            count = drawn.masks.sum(1)
-            scale = scale * count / (count + torch.finfo(torch.float16).eps)
-        return Path(scale, at, start=block.baseline, straight=self.segments == 0, controlled=self.controlled)
+        scale, straight = self._scale(difference, drawn.masks), self.segments == 0
+        return Path(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,65 @@
+"""GradientSHAP as released."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import settings
+from tempograd._utils.rng import FAR, below, uniform
+from tempograd.engine import Block, Question
+from tempograd.explainers import GradientShap
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
+
+
+@dataclass(frozen=True)
+class ReleasedGradientShap(Released, GradientShap):
+    """GradientSHAP as released: a series depends on its company.
+
+    Parameters
+    ----------
+    batch : int, optional
+        How many series that follow each other form the pool of baselines (9), by default all.
+    """
+
+    faults: ClassVar[Mapping[str, str]] = {
+        "9": "the pool is the batch itself and as many copies of the baseline, and positions are uniform draws",
+        **RAW_OUTPUT,
+        **OWN_STEPS,
+    }
+
+    batch: int | None = settings.whole(None)
+
+    @classmethod
+    def of(cls, dataset: str) -> Self:
+        """Return 50 draws with noise of 1e-4, in batches of 10, of 50 for State, all of Switch-Feature at once."""
+        check_dataset("GradientSHAP", dataset)
+        batch = {"state": 50, "switch_feature": None}.get(dataset, 10)
+        return cls(50, 1e-4, batch=batch, quirks=frozenset(cls.faults if dataset in SYNTHETIC else {"9"}))
+
+    def _positions(self, block: Block, stream: Tensor) -> Tensor:
+        if "9" not in self.quirks:
+            return super()._positions(block, stream)
+        order = torch.arange(self.points, device=block.x.device)
+        return uniform(stream[..., None], FAR + self.points + order, block.x.dtype)
+
+    def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
+        if "9" not in self.quirks:
+            return super()._baselines(block, stream, question)
+        total = len(question.x)
+        size = self.batch or total
+        counter = FAR + torch.arange(self.points, device=block.x.device)
+        first = torch.arange(block.rows.start, block.rows.stop, device=block.x.device)[:, None] // size * size
+        members = (total - first).clamp(max=size)
+        drawn = below(stream[..., None], counter, 2 * members)
+        rows = torch.where(drawn < members, -1, first + drawn - members)  # -1 is the call's baseline
+
+        def baselines(piece: slice) -> Tensor:
+            some = rows[:, piece]
+            others = question.x[some.clamp(min=0).to(question.x.device)].to(block.x)
+            return torch.where((some < 0)[..., None, None], block.baseline[:, None], others)
+
+        return baselines

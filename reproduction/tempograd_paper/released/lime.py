@@ -1,0 +1,62 @@
+"""LIME as released."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from tempograd.engine import Block, Question, at_every_step, default_class, pick
+from tempograd.explainers import Lime
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import RAW_OUTPUT, Released, check_dataset
+
+
+@dataclass(frozen=True)
+class ReleasedLime(Released, Lime):
+    """LIME as released: on every prefix, of the class predicted at its end, of which the last step is kept."""
+
+    faults: ClassVar[Mapping[str, str]] = {
+        **RAW_OUTPUT,
+        "B7": "of one output per step, the scores of every prefix's last step are kept",
+        "B8": "of one output per series too, the scores of every prefix's last step are kept",
+    }
+
+    @classmethod
+    def of(cls, dataset: str) -> Self:
+        """Return 25 masks, an absolute penalty of 0.01, distances between series."""
+        check_dataset("LIME", dataset)
+        quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"})
+        return cls(25, 0.01, relative=False, distance="series", quirks=quirks)
+
+    @property
+    def _on_prefixes(self) -> bool:
+        return bool(self.quirks & {"B7", "B8"})
+
+    @torch.no_grad()
+    def _scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
+        """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
+        if not self._on_prefixes:
+            return super()._scores(question, z, block)
+        answer = at_every_step(question, block, torch.cat([block.x, z.flatten(0, 1)]))
+        clean, answer = answer[: len(block.x)], question.linked(answer[len(block.x) :])
+        target = block.target
+        if isinstance(target, Tensor):
+            asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
+            if question.asked_target is None:
+                asked = default_class(clean, question.output)
+            return pick(answer, asked.repeat_interleave(z.shape[1], 0)).view(*z.shape[:2], -1).double()
+        ends = [pick(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
+        return torch.stack(ends, -1).double()
+
+    def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
+        if not self._on_prefixes:
+            return super()._solve(block, keep, scores, counted)
+        found = torch.zeros_like(block.x, dtype=torch.float64)
+        for end in range(1, keep.shape[2] + 1):
+            x, baseline, observed = (each[:, :end] for each in (block.x, block.baseline, block.observed))
+            part = block._replace(x=x, baseline=baseline, observed=observed)
+            beta = self._coefficients(part, keep[:, :, :end], scores[..., end - 1 : end], counted)
+            found[:, end - 1] = beta.view(part.x.shape)[:, -1]
+        return found

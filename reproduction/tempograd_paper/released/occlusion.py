@@ -1,0 +1,70 @@
+"""Feature occlusion as released."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from tempograd.engine import Block, Prefixes, Question, one_logit
+from tempograd.explainers import Occlusion
+from tempograd.explainers.integration import Attribution
+from tempograd.explainers.occlusion import CellReplacement
+from tempograd_paper.labels import SYNTHETIC
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
+
+PREFIXES = {
+    "B8": "a value is judged by the class predicted from the series up to its step, though there is one label"
+}
+
+
+@dataclass(frozen=True)
+class JudgedByPrefixes(Released, CellReplacement):
+    """Replacement of single cells with the fault B8."""
+
+    def _at_own_step(self, question: Question) -> bool:
+        return "B8" in self.quirks or super()._at_own_step(question)
+
+    def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
+        if isinstance(block.steps, str):
+            return super()._own_target(block, prefixes)
+        target, single = block.target, one_logit(prefixes.columns, prefixes.question.output)
+        if not isinstance(target, Tensor) or not single:
+            return prefixes.default
+        return target if target.ndim == 2 else target[:, None].expand(prefixes.default.shape)
+
+
+@dataclass(frozen=True)
+class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
+    """Feature occlusion as released: magnitudes, values replaced by training means, so fit it first."""
+
+    faults: ClassVar[Mapping[str, str]] = {
+        **RAW_OUTPUT,
+        "B1": "series i gets the map of series ⌊i/C⌋ for output i mod C of C",
+        **OWN_STEPS,
+        **PREFIXES,
+    }
+
+    @classmethod
+    def of(cls, dataset: str) -> Self:
+        """Return magnitudes: with B1 and B8 on MIMIC-III, with A6 and B7 on synthetic data."""
+        check_dataset("occlusion", dataset, ("mimic3", *SYNTHETIC))
+        return cls(absolute=True, quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"}))
+
+    def attribute(self, question: Question) -> Attribution:
+        if "B1" not in self.quirks:
+            return super().attribute(question)
+        self._put_means(question)
+        values = torch.zeros(question.x.shape, device=question.x.device)
+
+        def finish(block: Block, falls: Tensor) -> None:
+            maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output, all of them in a row
+            first = block.rows.start * maps.shape[1]
+            place = values[first : first + maps.shape[0] * maps.shape[1]]
+            place.copy_(maps.flatten(0, 1)[: len(place)])
+
+        self._replace_cells(question, 1, lambda block: block.baseline[..., None], finish, every=True)
+        if question.mask is not None:
+            values *= question.mask
+        return self._signed(values)

@@ -1,0 +1,109 @@
+"""What all released methods share: names, faults in words, single logits, and what the explanation says."""
+
+import pytest
+import torch
+from conftest import series
+from test_one_logit import Risk, patients
+from torch import nn
+
+from tempograd.errors import InputError, SettingError, TempogradError, UnknownNameError
+from tempograd.explainers import EXPLAINERS
+from tempograd_paper.labels import REAL, SYNTHETIC
+from tempograd_paper.released import RELEASED, faults, kind_of, released
+from tempograd_paper.released.gradient_shap import ReleasedGradientShap
+from tempograd_paper.released.lime import ReleasedLime
+from tempograd_paper.released.occlusion import ReleasedOcclusion
+from tempograd_paper.released.rand_ig import ReleasedRandIG
+from tempograd_paper.released.timing import ReleasedTiming
+
+WRONG = {
+    "quirk, small": (lambda: ReleasedTiming(quirks={"a3"}), UnknownNameError, "Did you mean 'A3'"),
+    "quirk": (lambda: ReleasedTiming(quirks=frozenset({"A33"})), UnknownNameError, "Did you mean 'A3'"),
+    "quirks": (lambda: ReleasedTiming(quirks="A3"), SettingError, "quirks must be a set of keys, got 'A3'"),
+    "p": (lambda: ReleasedRandIG(p=1, quirks={"A11"}), SettingError, "no cell move"),
+    "batch": (lambda: ReleasedGradientShap(batch=0), InputError, "batch must be at least 1"),
+    "method": (lambda: released("timming", "wafer"), UnknownNameError, "Did you mean 'timing'"),
+    "timing": (lambda: released("timing", "waffer"), UnknownNameError, "Did you mean 'wafer'"),
+    "rand_ig": (lambda: released("rand_ig", "pam"), UnknownNameError, "mimic3"),
+    "gradient_shap": (lambda: released("gradient_shap", "pamm"), UnknownNameError, "'pam'"),
+    "lime": (lambda: released("lime", "waver"), UnknownNameError, "'wafer'"),
+    "deep_lift": (lambda: released("deep_lift", "stat"), UnknownNameError, "'state'"),
+    "random": (lambda: released("random", "pam"), UnknownNameError, "Random"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_names_and_settings_get_one_sentence(case):
+    call, kind, text = WRONG[case]
+    with pytest.raises(kind, match=text):
+        call()
+
+
+@pytest.mark.parametrize("method", RELEASED)
+def test_a_released_method_is_a_value_that_says_its_faults_in_words(method):
+    kind = RELEASED[method]
+    assert kind_of(method) is kind
+    assert all(len(text) > 20 for text in kind.faults.values())
+    assert faults(method) == kind.faults
+    plain, faulty = kind(), kind(quirks=set(kind.faults))
+    assert plain != faulty
+    assert hash(faulty) == hash(kind(**faulty.parameters))
+    assert faulty == kind(**faulty.parameters)
+    assert (plain.name, faulty.name) == (method, method)
+    assert faulty.parameters["quirks"] == sorted(kind.faults)
+
+
+@pytest.mark.parametrize("method", RELEASED)
+def test_without_faults_it_is_the_method_of_the_library(method):
+    """And with them it does not claim that its scores sum to the change of the prediction."""
+    kind, library = RELEASED[method], EXPLAINERS[method]
+    assert kind().facts == library().facts
+    assert not kind(quirks=set(kind.faults)).facts.complete
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(15, 3)), series(4, 5, 3)
+    both = [each(**({"noise": 0.1} if method == "gradient_shap" else {})) for each in (kind, library)]
+    found, plain = ((each.fit(model, x) if each.needs_fit else each)(model, x, output="raw") for each in both)
+    assert torch.equal(found.values, plain.values)
+    assert found.method == plain.method == method
+    assert found.parameters["quirks"] == []
+
+
+@pytest.mark.parametrize("dataset", REAL + SYNTHETIC)
+def test_settings_exist_where_the_paper_has_a_run(dataset):
+    known = set()
+    for method in RELEASED:
+        try:
+            assert isinstance(released(method, dataset), EXPLAINERS[method])
+        except TempogradError:
+            continue
+        known.add(method)
+    missing = {"rand_ig"} if dataset != "mimic3" else set()
+    assert set(RELEASED) - known == missing | ({"occlusion"} if dataset in set(REAL) - {"mimic3"} else set())
+
+
+@pytest.mark.parametrize("target", [None, 0])
+@pytest.mark.parametrize("explainer", [ReleasedOcclusion(quirks={"B8"}), ReleasedLime(64, quirks={"B8"})])
+def test_the_class_at_the_end_of_a_prefix_is_class_one_too(explainer, target):
+    """B8 asks for the class predicted at a value's own step; that of a single logit is the explained one."""
+
+    class Last(nn.Module):
+        def forward(self, x):
+            return 2 * x[:, -1, :1] - 1
+
+    x = series(4, 5, 1)
+    found = explainer(Last(), x, target=target).values[..., 0]
+    p = (2 * x[..., 0] - 1).sigmoid()
+    fall = (p - torch.tensor(-1.0).sigmoid()) * (-1 if target == 0 else 1)
+    if isinstance(explainer, ReleasedOcclusion):
+        torch.testing.assert_close(found, fall, rtol=1e-5, atol=1e-6)
+    else:  # a penalty shrinks, but does not turn
+        big = fall.abs() > 0.1
+        assert torch.equal(found[big].sign(), fall[big].sign())
+
+
+def test_released_code_that_reads_the_logit_still_explains_class_one():
+    explainer, x = ReleasedOcclusion(quirks=frozenset({"A6"})), patients()
+    found = explainer(Risk(), x)
+    torch.testing.assert_close(found.values[:, 2, 0], 3 * x[:, 2, 0])
+    assert (found.target.tolist(), found.output, found.n_outputs) == ([1, 1], "probability", 2)
+    with pytest.raises(InputError, match=r"\(A6\).*leave target out"):
+        explainer(Risk(), x, target=0)
