@@ -8,13 +8,16 @@ FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-paper fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
 
-test: .venv/test
+test: .venv/test  # of the library
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables, the kept results
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
 
 fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/many.py --calls $(FUZZ)
@@ -68,7 +71,7 @@ tables: .venv/core  # of the kept results, written anew
 clean:
 	rm -rf .venv demo docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
 
-.venv/core: pyproject.toml constraints.txt
+.venv/core: pyproject.toml reproduction/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --upgrade pip
 	$(PIP) --editable '.[all]' --editable reproduction

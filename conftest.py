@@ -1,6 +1,7 @@
 """Small models and series that many tests share."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,11 @@ def write(tmp_path):
         return path
 
     return to
+
+
+@pytest.fixture
+def spare(tmp_path_factory, monkeypatch):
+    """An empty folder in the place of the system's for temporary files, where results end that had no other."""
+    folder = tmp_path_factory.mktemp("spare")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder

@@ -88,6 +88,6 @@ def setup(app: Sphinx) -> None:
     """Let pages link to the folder of results as they must on GitHub; here it is a page."""
 
     def kept(app: Sphinx, name: str, content: list[str]) -> None:
-        content[0] = content[0].replace("](../results/README.md)", "](kept.md)")
+        content[0] = content[0].replace("](../reproduction/results/README.md)", "](kept.md)")
 
     app.connect("source-read", kept)

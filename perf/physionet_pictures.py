@@ -26,7 +26,7 @@ from tempograd_paper.tables import load_records
 CLASSES = ("survived", "died")
 RISKS = ((1, 0.625), (1, 0.898), (0, 0.020), (0, 0.081))  # label and risk of the paper's cases
 METHODS = ("integrated_gradients", "gradient_shap", "occlusion", "lime")
-COMPARED = Path("results/table2-physionet2012-fair")
+COMPARED = Path("reproduction/results/table2-physionet2012-fair")
 
 
 def cases(risk: Tensor, y: Tensor) -> list[int]:

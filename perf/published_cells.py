@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import tempograd as tg
-from tempograd_paper import released, released_metric, train_as_released
+from tempograd_paper.released import released, released_metric, train_as_released
 
 SWEEP = {"switch_feature": [10, 100], "state": [10, 100, 200]}
 SEGMENTS = [1, 5, 10]

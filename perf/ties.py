@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 import tempograd as tg
-from tempograd_paper import released_metric
 from tempograd_paper.protocols.published import make_explainer
+from tempograd_paper.released import released_metric
 from tempograd_paper.runner import load_plan, prepare
 from tempograd_paper.runner.execute import evenly, train_model
 from tempograd_paper.runner.store import Store

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import tempograd as tg
 from tempograd.html_report.build import SCRIPTS
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+LIBRARY, PAPER = ROOT / "src/tempograd", ROOT / "reproduction/tempograd_paper"
+SOURCES = sorted([*LIBRARY.rglob("*.py"), *PAPER.rglob("*.py")])
 
 
 def blocks(page: str) -> list[str]:
@@ -69,8 +71,28 @@ def test_importing_needs_torch_numpy_and_safetensors_only():
     assert not {"pandas", "duckdb", "captum", "sklearn", "scipy", "matplotlib"} & set(done.stdout.split())
 
 
+def test_the_wheel_holds_the_library_and_nothing_of_the_paper(tmp_path):
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    (wheel,) = tmp_path.iterdir()
+    names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
+    held = {path for path in names if path.parts[0] == "tempograd"}
+    assert {path.parts[0] for path in names if path not in held} == {f"tempograd-{tg.__version__}.dist-info"}
+    assert {Path("tempograd") / path.relative_to(LIBRARY) for path in LIBRARY.rglob("*.py")} <= held
+    endings = {".py", ".js", ".css", ".html", ".typed"}  # no plans, no SQL, no published numbers
+    assert {path.suffix for path in held} == endings
+    words = "bench|paper|plans|protocol|released|runner|tables"
+    assert [str(path) for path in held if re.search(words, path.stem) and path.suffix == ".py"] == []
+
+
+def test_the_library_does_not_know_the_paper():
+    for path in LIBRARY.rglob("*.py"):
+        assert "tempograd_paper" not in path.read_text(), path
+
+
 def test_nothing_unpickles_or_evaluates():
-    restricted = ROOT / "src/tempograd/data/_restricted_pickle.py"  # the one unpickler, which refuses every name
+    restricted = PAPER / "datasets/restricted_pickle.py"  # the one unpickler, which refuses every name
     for path in SOURCES:
         nodes = list(ast.walk(ast.parse(path.read_text())))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -98,9 +120,9 @@ def test_code_comes_in_at_two_doors_only():
         "torch.hub.load": None,
     }
     found = {
-        (ast.unparse(node.func), str(path.relative_to(ROOT / "src/tempograd")))
-        for path in SOURCES
-        if path.is_relative_to(ROOT / "src/tempograd")
+        (ast.unparse(node.func), str(path.relative_to(home)))
+        for home in (LIBRARY, PAPER)
+        for path in home.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in doors
     }

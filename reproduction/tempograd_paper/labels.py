@@ -1,4 +1,6 @@
-"""What methods, data sets and models are called in tables: the names that the paper prints."""
+"""What methods, data sets and models are called in tables, the names that the paper prints, and the program."""
+
+PROGRAM = "python -m tempograd_paper"
 
 METHOD_LABELS = {
     "timing": "TIMING",

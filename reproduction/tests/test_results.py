@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tempograd.cli import main
+from tempograd_paper.commands import main
 from tempograd_paper.runner import load_plan
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = sorted(path.parent for path in ROOT.glob("results/*/cells.json"))
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "reproduction/results"
+FOLDERS = sorted(path.parent for path in RESULTS.glob("*/cells.json"))
 
 
 def plan_of(folder: Path) -> tuple[str, str]:
     """Return plan and protocol of a folder such as results/table4-fair."""
     name, protocol = folder.name.rsplit("-", 1)
-    own = ROOT / "results" / "plans" / f"{name}.toml"
+    own = RESULTS / "plans" / f"{name}.toml"
     return str(own) if own.exists() else name, protocol
 
 
@@ -42,7 +43,7 @@ def test_every_kept_cell_belongs_to_the_plan(folder):
 
 
 def test_results_stay_small():
-    total = sum(path.stat().st_size for path in ROOT.glob("results/**/*") if path.is_file())
+    total = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
     assert total < 20e6
 
 

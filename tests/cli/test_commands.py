@@ -15,7 +15,6 @@ from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
-from tempograd_paper.runner.reading import load_plan, packaged_plans
 
 SERIES = 6
 
@@ -283,7 +282,7 @@ def test_report_shows_the_series_asked_for(folder, stored, tmp_path):
     assert [drawn["label"] for drawn in page.content["maps"]] == ["timing", "timing 2"]
 
 
-@pytest.mark.parametrize("kind", ["explainers", "metrics", "datasets", "models", "plans"])
+@pytest.mark.parametrize("kind", ["explainers", "metrics", "datasets", "models"])
 def test_list_names_everything_with_one_line(kind, capsys):
     assert main(["list", kind, "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)
@@ -294,7 +293,7 @@ def test_list_names_everything_with_one_line(kind, capsys):
 
 
 def test_list_alone_lists_everything(capsys):
-    kinds = ("explainers", "metrics", "datasets", "models", "plans")
+    kinds = ("explainers", "metrics", "datasets", "models")
     parts, known = [], {}
     for kind in kinds:
         main(["list", kind])
@@ -319,14 +318,6 @@ def test_methods_that_learn_take_the_training_series_of_a_data_set(folder, tmp_p
     torch.testing.assert_close(Explanation.load(out).values, expected.values)
     assert main([*argv, "--data", str(folder / "series.npz")]) == 1
     assert "augmented_occlusion learns from training series: pass them with --train." in capsys.readouterr().err
-
-
-def test_list_plans_tells_their_size(capsys):
-    main(["list", "plans", "--json"])
-    plans = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
-    assert sorted(plans) == packaged_plans()
-    assert plans["smoke"]["datasets"] == ["state"]
-    assert plans["smoke"]["cells"] == len(load_plan("smoke").cells())
 
 
 def test_list_tells_facts_and_directions(capsys):

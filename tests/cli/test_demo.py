@@ -149,7 +149,7 @@ def test_files_that_belong_together_are_written_before_an_interruption():
 
 SLOW = """
 import sys, time
-from tempograd import progress
+from tempograd._utils import progress
 from tempograd.cli import demo, main
 usual, progress.DELAY, progress.PERIOD = demo._explain, 0.0, 0.0
 def explain(model, data, split, method, seed):

@@ -5,10 +5,22 @@ import shlex
 
 import pytest
 
+from tempograd.cli import COMMANDS as REGISTERED
 from tempograd.cli import main, make_parser
-from tempograd.cli.completion import _commands
+from tempograd_paper import commands as paper
 
-COMMANDS = ("demo", "list", "train", "explain", "evaluate", "report", "bench", "table", "completion")
+COMMANDS = {"tempograd": ("demo", "list", "train", "explain", "evaluate", "report")}
+COMMANDS |= {"python -m tempograd_paper": ("run", "table", "list")}
+PARSERS = {"tempograd": make_parser, "python -m tempograd_paper": paper.make_parser}
+EACH = pytest.mark.parametrize(
+    ("program", "command"), [(each, name) for each in COMMANDS for name in COMMANDS[each]]
+)
+
+
+def parts(program="tempograd"):
+    """Return the parsers of a program's commands, by their names."""
+    (action,) = (each for each in PARSERS[program]()._actions if isinstance(each.choices, dict))
+    return action.choices
 
 
 def test_tempograd_alone_shows_the_usual_path(capsys):
@@ -20,30 +32,34 @@ def test_tempograd_alone_shows_the_usual_path(capsys):
     assert path == ["demo", "train", "explain", "evaluate", "report"]
 
 
-def test_every_command_of_the_usual_path_can_be_parsed():
-    for line in make_parser().epilog.splitlines():
-        if "  tempograd " in line:
-            make_parser().parse_args(shlex.split(line.split("  tempograd ")[1]))
+@pytest.mark.parametrize("program", PARSERS)
+def test_every_command_of_the_usual_path_can_be_parsed(program):
+    parser = PARSERS[program]()
+    lines = [line.split(f"  {program} ")[1] for line in parser.epilog.splitlines() if f"  {program} " in line]
+    assert len(lines) >= 3
+    for line in lines:
+        parser.parse_args(shlex.split(line))
 
 
-def test_all_commands_are_here():
-    assert tuple(_commands(make_parser())) == COMMANDS
+@pytest.mark.parametrize("program", PARSERS)
+def test_all_commands_are_here(program):
+    others = REGISTERED.points if program == "tempograd" else ()
+    assert tuple(name for name in parts(program) if name not in others) == COMMANDS[program]
+    assert not others or {"bench", "table"} <= set(others) & set(parts(program))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_examples_that_can_be_parsed(command):
-    parser = _commands(make_parser())[command]
-    examples = parser.epilog.split("Examples:\n")[1].splitlines()
+@EACH
+def test_every_command_has_examples_that_can_be_parsed(program, command):
+    examples = parts(program)[command].epilog.split("Examples:\n")[1].splitlines()
     assert 2 <= len(examples) <= 3
     for example in examples:
-        program, *words = shlex.split(example.split(" > ")[0])
-        assert (program, words[0]) == ("tempograd", command)
-        make_parser().parse_args(words)
+        assert example.startswith(f"  {program} {command}")
+        PARSERS[program]().parse_args(shlex.split(example.removeprefix(f"  {program} ")))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_says_what_it_does(command):
-    for action in _commands(make_parser())[command]._actions:
+@EACH
+def test_every_option_says_what_it_does(program, command):
+    for action in parts(program)[command]._actions:
         assert action.help or action.metavar == "E.safetensors", action.dest
 
 
@@ -51,5 +67,5 @@ def test_every_option_says_what_it_does(command):
 def test_what_runs_code_is_said(command):
     assert (
         "The last two can run code as soon as they are opened: pass --trust for files of people you trust."
-        in _commands(make_parser())[command].epilog
+        in parts()[command].epilog
     )

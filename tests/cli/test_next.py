@@ -15,7 +15,7 @@ from conftest import series
 import tempograd as tg
 from tempograd.cli import main
 
-PRINTING = {"bench.py", "summary.py", "train.py"}  # whose lines are run below; bench's in tests/benchmark
+PRINTING = {"summary.py", "train.py"}  # whose lines are run below
 CODE = """
 import torch
 from torch import nn

@@ -6,15 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from small import PLAN
-from small import plan as small_plan
-from toy_results import toy_plan, toy_records
 
 import tempograd as tg
 from tempograd._utils import io
@@ -22,9 +18,6 @@ from tempograd.cli import main
 from tempograd.cli.demo_results import claim_folder
 from tempograd.errors import OutputError
 from tempograd.models import build, load_model, save_model
-from tempograd_paper.tables.archive import write_archive
-from tempograd_paper.tables.rendering import FORMATS, TABLE, render
-from tempograd_paper.tables.tabulate import tabulate
 
 NET = """
 import torch
@@ -40,24 +33,18 @@ class Net(torch.nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch, tmp_path_factory):
+def here(tmp_path, monkeypatch, spare):
     """A folder with everything that commands read, which is the current one."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("spare")))
-    monkeypatch.setattr("tempograd_paper.runner.reading.DATASET_LABELS", {"toy": "Toy"})
     monkeypatch.chdir(tmp_path)
-    small_plan()  # registers the data set toy
     x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
     np.savez("d.npz", x=x.numpy())
     Path("mynet.py").write_text(NET)
-    Path("plan.toml").write_text(
-        PLAN.replace("[0, 1]", "[0]").replace('"integrated_gradients", "occlusion"', '"random"')
-    )
     tg.save_model(build("gru", 2, 2, hidden=4), "m.safetensors")
     layer = torch.nn.Linear(2, 2)
     torch.save({"layer.weight": layer.weight, "layer.bias": layer.bias}, "w.pt")
     tg.explain(load_model("m.safetensors"), x, "random").save("E.safetensors")
     Path("letter.txt").write_text("Dear Ada")
-    trained = build("gru", 2, 2, hidden=4, per_step=True)  # as the data set asks for, but at once
+    trained = build("gru", 3, 2, hidden=4, per_step=True)  # as the data set asks for, but at once
     monkeypatch.setattr("tempograd.models.train", lambda *_args, **_options: trained)
     return tmp_path
 
@@ -65,8 +52,7 @@ def here(tmp_path, monkeypatch, tmp_path_factory):
 OWN = ["explain", "--model", "mynet:Net", "--weights", "w.pt", "--data", "d.npz", "--method", "random"]
 STORED = ["explain", "--model", "m.safetensors", "--data", "d.npz", "--method", "random"]
 REPORT = ["report", "E.safetensors", "--model", "m.safetensors", "--data", "d.npz", "--raw", "d.npz"]
-TRAIN = ["train", "toy", "--epochs", "1", "--device", "cpu"]
-BENCH = ["bench", "plan.toml", "--device", "cpu"]
+TRAIN = ["train", "switch_feature", "--epochs", "1", "--device", "cpu"]
 WORK = {"explain": STORED, "report": REPORT, "train": TRAIN}
 
 
@@ -102,16 +88,10 @@ def fails(capsys, *argv):
         (REPORT, "E.safetensors"),
         (REPORT, "m.safetensors"),
         (REPORT, "d.npz"),
-        (["table", "plan.toml", "--results", "results"], "plan.toml"),
-        (["table", "plan.toml", "--results", "results"], "results/cells.json"),
-        (["table", "plan.toml", "--results", "results"], "results/scores.parquet"),
     ],
 )
 @pytest.mark.parametrize("link", [None, "symbolic", "hard"])
 def test_an_input_is_never_overwritten(capsys, argv, out, force, link):
-    Path("results").mkdir()
-    for name in ("cells.json", "scores.parquet"):
-        (Path("results") / name).write_text("of a run")
     if link == "symbolic":
         Path("link").symlink_to(out)
     elif link == "hard":
@@ -121,26 +101,6 @@ def test_an_input_is_never_overwritten(capsys, argv, out, force, link):
         capsys, *argv, "--out", path, *force
     )
     assert contents() == before
-
-
-def test_an_archive_does_not_overwrite_the_archive_it_is_made_of(capsys, monkeypatch):
-    made = toy_plan()
-    write_archive("results", made, toy_records(made))
-    monkeypatch.setattr("tempograd_paper.runner.reading.load_plan", lambda *_args, **_options: made)
-    before = contents()
-    for force in ([], ["--force"]):
-        said = fails(capsys, "table", "toy", "--results", "results", "--archive", "results", *force)
-        assert "is one of the inputs" in said
-    assert contents() == before
-    assert main(["table", "toy", "--results", "results", "--archive", "copy"]) == 0
-    assert main(["table", "toy", "--results", "results", "--archive", "copy"]) == 0  # over its own
-    for name in ("cells.json", "scores.parquet"):
-        Path("copy", name).write_text("mine")
-        assert f"{name} exists and is no archive" in fails(
-            capsys, "table", "toy", "--results", "results", "--archive", "copy"
-        )
-        assert Path("copy", name).read_text() == "mine"
-        assert main(["table", "toy", "--results", "results", "--archive", "copy", "--force"]) == 0
 
 
 def test_a_report_from_python_overwrites_no_explanation():
@@ -193,24 +153,9 @@ def test_kinds_do_not_take_each_other_for_themselves():
     Path("nested.safetensors").write_bytes((10**5).to_bytes(8, "little") + b"[" * 10**5)
     Path("list.safetensors").write_bytes((2).to_bytes(8, "little") + b"[]")
     for path in [path for path in Path().iterdir() if path.is_file()]:
-        assert [kind.name for kind in (EXPLANATION, MODEL, PAGE, TABLE) if kind.wrote(path)] == [
+        assert [kind.name for kind in (EXPLANATION, MODEL, PAGE) if kind.wrote(path)] == [
             kind.name for name, kind in right.items() if name == path.name
         ]
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_tables_know_their_own(form):
-    made = toy_plan()
-    Path("t").write_text(render(tabulate(made, toy_records(made)), form))
-    assert TABLE.wrote(Path("t"))
-    from tempograd_paper.tables.sizes import sizes_table
-
-    Path("t").write_text(render(sizes_table(None, ["state"]), form))
-    assert TABLE.wrote(Path("t"))
-    pretty = '[\n  {\n    "a": 1\n  }\n]\n'
-    for foreign in ("# My notes\n\n| a |\n", "\\paragraph{Mine.}\n", "a,b\n1,2\n", pretty, "[1]\n"):
-        Path("t").write_text(foreign)
-        assert not TABLE.wrote(Path("t"))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +180,7 @@ def no_work(monkeypatch):
     def work(*_args, **_options):
         raise AssertionError("this was to be found out before the work")
 
-    places = ("explainers.explain", "models.train", "pages.report", "benchmark.runner.run_cell", "cli.demo._work")
+    places = ("explainers.explain", "models.train", "html_report.report", "cli.demo._work")
     for name in places:
         monkeypatch.setattr(f"tempograd.{name}", work)
 
@@ -260,14 +205,13 @@ def test_places_that_cannot_be_written_are_found_before_the_work(capsys, no_work
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-@pytest.mark.parametrize("command", [*WORK, "bench", "demo", "table"])
+@pytest.mark.parametrize("command", [*WORK, "demo"])
 def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, no_work, monkeypatch, command, number):
     def full(*_):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(io, "_try_out", full)
-    argv = {**WORK, "bench": BENCH, "demo": ["demo"], "table": ["table", "plan.toml", "--results", "."]}[command]
-    said = fails(capsys, *argv, "--out", "new")
+    said = fails(capsys, *{**WORK, "demo": ["demo"]}[command], "--out", "new")
     assert io.REASONS[number] in said
     assert re.search(r"cannot be written:|is no folder that can be written to:", said)
     assert not Path("new").is_file()
@@ -307,31 +251,6 @@ def test_a_file_that_appears_during_the_work_is_not_overwritten_and_the_result_k
     assert "out exists and is no explanation" in said
     assert Path("out").read_text() == "mine"
     assert len(tg.Explanation.load(re.search(r"The result is in (.*)\.$", said)[1])) == 3
-
-
-def test_a_full_disk_stops_a_run_with_one_sentence_and_it_goes_on_later(capsys, monkeypatch):
-    put = io._put
-
-    def full(target, write):
-        if target.parent.name in {"explanations", "failures"}:
-            raise OSError(errno.ENOSPC, "x")
-        put(target, write)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(io, "_put", full)
-        assert "cannot be written: the disk is full." in fails(capsys, *BENCH, "--out", "run")
-    assert main([*BENCH, "--out", "run"]) == 0
-    assert "1 cell: 0 there before, 1 done, 0 failed." in capsys.readouterr().out
-
-
-def test_a_run_sweeps_all_its_folders_and_leaves_a_lock_of_others_as_it_is():
-    assert main([*BENCH, "--out", "run"]) == 0
-    for folder in ("", "data", "models", "explanations", "records", "failures"):
-        Path("run", folder, ".tempograd-abcdefgh").mkdir(parents=True)
-    Path("run", ".lock").write_text("mine")
-    assert main([*BENCH, "--out", "run"]) == 0
-    assert list(Path("run").rglob(".tempograd-*")) == []
-    assert Path("run", ".lock").read_text() == "mine"
 
 
 # what is printed

@@ -4,9 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import tomllib
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 
 from tempograd._utils.signals import Terminated, stoppable, uninterrupted
 from tempograd.cli import main
-from tempograd_paper.runner.running import _hands
 
 ROOT = Path(__file__).parents[2]
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
@@ -38,9 +35,9 @@ class Net(torch.nn.Module):
 """
 
 
-def program(folder, *argv, before=""):
+def program(folder, *argv, package="tempograd"):
     """Run the program as its script does, in a folder that Python looks for modules in first."""
-    start = f"{before}\nimport sys\nfrom tempograd.__main__ import main\nsys.exit(main())"
+    start = f"import sys\nfrom {package}.__main__ import main\nsys.exit(main())"
     return subprocess.run(
         [sys.executable, "-c", start, *argv],
         cwd=folder,
@@ -67,9 +64,10 @@ def test_the_script_is_the_one_that_takes_care_of_it():
 
 def test_help_and_wrong_usage_do_not_load_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was loaded')")
-    assert program(tmp_path, "--help").returncode == 0
-    assert program(tmp_path, "explain", "--help").returncode == 0
-    assert program(tmp_path, "dance").returncode == 2
+    for words, code in ((["--help"], 0), (["explain", "--help"], 0), (["bench", "--help"], 0), (["dance"], 2)):
+        assert program(tmp_path, *words).returncode == code
+    for words, code in ((["--help"], 0), (["run", "--help"], 0), (["table", "--help"], 0), (["dance"], 2)):
+        assert program(tmp_path, *words, package="tempograd_paper").returncode == code
 
 
 @NUMBERS
@@ -128,13 +126,3 @@ def test_a_second_request_does_not_wait():
                 signal.raise_signal(signal.SIGTERM)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 143
-
-
-def test_workers_end_when_the_run_is_terminated():
-    """Their cells are not waited for: they would be computed for nobody."""
-    with pytest.raises(Terminated), _hands(2) as hands:  # noqa: PT012
-        job = hands.submit(time.sleep, 20)
-        while not job.running():
-            time.sleep(0.01)
-        raise Terminated
-    assert isinstance(job.exception(), BrokenProcessPool)

@@ -110,7 +110,7 @@ PLAUSIBLE: dict[str, tuple[list[list[str]], Options]] = {
             "--force": [None],
         },
     ),
-    "list": ([[], ["explainers"], ["metrics"], ["datasets"], ["models"], ["plans"]], {"--json": [None]}),
+    "list": ([[], ["explainers"], ["metrics"], ["datasets"], ["models"]], {"--json": [None]}),
     "table": (
         [["table1"], ["smoke"], ["plan.toml"]],
         {
@@ -121,7 +121,6 @@ PLAUSIBLE: dict[str, tuple[list[list[str]], Options]] = {
             "--json": [None],
         },
     ),
-    "completion": ([["bash"], ["zsh"], ["tcsh"]], {}),
 }
 NEVER_RUN: dict[str, tuple[list[list[str]], Options]] = {  # what would take long if nothing were wrong with it
     "train": (
@@ -275,7 +274,7 @@ def _inputs(words: list[str]) -> set[str]:
 def _words(rng: random.Random) -> tuple[list[str], bool]:
     run = rng.random() < 0.85
     name = rng.choice(
-        ("explain", "explain", "explain", "evaluate", "evaluate", "report", "list", "table", "completion")
+        ("explain", "explain", "explain", "evaluate", "evaluate", "report", "list", "table")
         if run
         else tuple(NEVER_RUN)
     )

@@ -140,7 +140,7 @@ def test_letters_that_no_font_has():
 
 def test_wrong_usage_in_few_words(capsys):
     with pytest.raises(SystemExit):
-        main(["completion", "x" * 5000])
+        main(["list", "x" * 5000])
     last = capsys.readouterr().err.splitlines()[-1]
     assert len(last) <= LONGEST
     assert "invalid choice: 'xxx" in last

@@ -27,6 +27,7 @@ from tempograd._utils.signals import leave_at_once
 from tempograd.explainers import explain
 from tempograd.explanation import Explanation
 from tempograd.models import build, load_model, save_model
+from tempograd_paper import __main__ as paper
 from tempograd_paper.runner import (
     reading,
     running,  # noqa: F401
@@ -65,7 +66,7 @@ class Command:
             os.dup2(log, 2)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             sys.argv = ["tempograd", *self.argv(draw)]
-            code = __main__.main()
+            code = (paper if self.name == "run" else __main__).main()
             sys.stdout.flush()
         os._exit(code)
 
@@ -127,7 +128,7 @@ def prepare(folder):
         Command("explain", folder, explaining, "E.safetensors"),
         Command("report", folder, [stored, "--model", model, *on], "R.html"),
         Command("train", folder, ["toy", "--epochs", "2", *on], "M.safetensors"),
-        Command("bench", folder, [plan, *on], "run"),
+        Command("run", folder, [plan, *on], "run"),
     ]
 
 
@@ -169,7 +170,7 @@ def finish(command, draw, reference):
     command.seconds = command.seconds or time.monotonic() - start
     found = [] if code == 0 else [f"exit code {code} at the end: {command.log}"]
     found += [f"stale {path}" for path in command.scratch()] + [f"broken {path}" for path in command.broken()]
-    if command.name == "bench":
+    if command.name == "run":
         records = contents(command.out)
         found += ["other records"] if records != reference.setdefault("records", records) else []
         command.out.rename(command.out.with_name(f"{draw}"))  # the next one starts anew

@@ -15,12 +15,12 @@ import tempograd as tg
 from tempograd.models import build
 
 COMMANDS = {
-    "explain": ("explain --model m.safetensors --data d.npz --method random --out", "E.safetensors"),
-    "report": ("report stored.safetensors --model m.safetensors --out", "R.html"),
-    "train": ("train switch_feature --epochs 1 --out", "M.safetensors"),
-    "bench": ("bench plan.toml --out", "run"),
-    "demo": ("demo --series 2 --methods timing --epochs 1 --out", "demo"),
-    "table": ("table table7 --root . --out", "t.md"),
+    "explain": (" explain --model m.safetensors --data d.npz --method random --out", "E.safetensors"),
+    "report": (" report stored.safetensors --model m.safetensors --out", "R.html"),
+    "train": (" train switch_feature --epochs 1 --out", "M.safetensors"),
+    "bench": ("_paper run plan.toml --out", "run"),
+    "demo": (" demo --series 2 --methods timing --epochs 1 --out", "demo"),
+    "table": ("_paper table table7 --root . --out", "t.md"),
 }
 CASES = [(command, disk) for command in COMMANDS for disk in ("full", "read-only", "small")]
 CASES.remove(("table", "small"))  # no disk is too small for a table
@@ -48,7 +48,7 @@ def run(folder, words, mount, after=""):
     shutil.rmtree(folder / "spare", ignore_errors=True)
     for name in ("disk", "spare"):
         (folder / name).mkdir(exist_ok=True)
-    script = f"{mount}\n{sys.executable} -m tempograd {words}\ncode=$?\nls -A disk >&2\n{after}\nexit $code"
+    script = f"{mount}\n{sys.executable} -m tempograd{words}\ncode=$?\nls -A disk >&2\n{after}\nexit $code"
     return subprocess.run(
         [*SPACE, "sh", "-c", script],
         cwd=folder,

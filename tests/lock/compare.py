@@ -20,7 +20,9 @@ BASE = "81fe1adb422d74cce793ed800e3a322ff3eeef07"  # the last commit before the 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = Path(__file__).with_name("probe.py")
 MOST = 60  # differences that are listed
-COMMAND = re.compile(r"(cells? (?:are|is) not there \(–\)): run .*")  # the end of a table, with a command
+COMMAND = re.compile(
+    r"run (?:tempograd bench|python -m tempograd_paper run) (?:reproduction/)?"
+)  # at a table's end
 
 
 def check_out(commit, folder):
@@ -123,7 +125,7 @@ def compare_tables(trees, folder):
             lambda side, tree, name=name, out=outputs: table_arguments(tree, name, out[side]),
             cwd=lambda tree: tree,
         )
-        old, new = (COMMAND.sub(r"\1", outputs[side].read_text("utf-8")) for side in ("base", "tree"))
+        old, new = (COMMAND.sub("run ", outputs[side].read_text("utf-8")) for side in ("base", "tree"))
         found += [f"{name}: {line}" for line in changed_lines(old, new)] if old != new else []
     return len(shared), found
 

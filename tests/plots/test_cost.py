@@ -1,14 +1,12 @@
-"""Cost: rows from benchmark records by hand, and which methods are worth their cost by brute force."""
+"""Cost: which methods are worth it, by brute force."""
 
 import numpy as np
 import pytest
 from plot_toys import texts
-from toy_results import toy_plan, toy_records
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.plots.parts import spread
-from tempograd_paper import figures
 
 ROWS = [
     ("slow", 2.0, 0.30, 0.02),
@@ -45,27 +43,8 @@ def test_names_do_not_overlap():
     assert np.argsort(heights).tolist() == np.argsort([0.5, 0.5001, 0.52, 0.9, 0.1]).tolist()
 
 
-def test_rows_of_a_benchmark_are_means_over_folds_and_seconds_per_series():
-    records = toy_records(toy_plan(), seconds={"train": 9.0, "explain": 4.0, "evaluate": 1.0})
-    rows = {row.method: row for row in figures.cost_rows(records, "cpd10")}
-    timing = rows["timing"]  # fold means 2, 3, 6 of two series each
-    assert timing.cost == 2.0
-    assert timing.mean == pytest.approx(11 / 3)
-    assert timing.error == pytest.approx(np.std([2, 3, 6], ddof=1) / 3**0.5)
-    single = figures.cost_rows([record for record in records.values() if record.cell.fold == 0], "cpd10")
-    assert {row.method: (row.mean, row.error) for row in single} == {
-        "timing": (2, 1),
-        "integrated_gradients": (1, 0),
-    }
-
-
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(tg.TempogradError, match=r"free has cost 0\.0 and mean 1\.0: costs must be above 0"):
         plots.cost([("free", 0.0, 1.0, 0.1)])
     with pytest.raises(tg.TempogradError, match="nothing to draw"):
         plots.cost([])
-    records = toy_records(toy_plan(), seconds={"explain": 4.0})
-    with pytest.raises(tg.TempogradError, match="no measure 'cpd': expected one of cpd10"):
-        figures.cost_rows(records, "cpd")
-    with pytest.raises(tg.TempogradError, match="Two records are of integrated_gradients in fold 0"):
-        figures.cost_rows([*records.values(), *records.values()], "cpd10")

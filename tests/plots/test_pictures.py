@@ -13,7 +13,6 @@ from plot_toys import HOSTILE, Running, looked_at, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
-from tempograd_paper import figures
 
 pytestmark = pytest.mark.exact_draws
 STORED = Path(__file__).parent / "pictures"
@@ -68,14 +67,6 @@ def removal():
     return plots.removal(quadratic, three_methods())
 
 
-def cancel_out():
-    return figures.cancel_out()
-
-
-def timing_steps():
-    return figures.timing_steps(quadratic, three_methods()[0], 2)
-
-
 def cost():
     rows = [("timing", 0.04, 0.36, 0.02), ("lime", 2.1, 0.2, 0.02), ("random", 0.001, 0.02, 0.005)]
     return plots.cost([*rows, ("integrated_gradients", 0.012, 0.35, 0.02)])
@@ -100,8 +91,6 @@ DRAWINGS = {
         methods,
         drivers,
         removal,
-        cancel_out,
-        timing_steps,
         cost,
         convergence,
     )

@@ -71,7 +71,7 @@ COLUMNS = {  # what is needed of each table
 
 @dataclass(frozen=True)
 class PreparedMimic3:
-    """What :func:`prepare_mimic3` leaves behind: two Parquet files, which any tool reads.
+    """What ``prepare_mimic3`` leaves behind: two Parquet files, which any tool reads.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def load_mimic3(*, root: Path | None = None, variant: str | None = None, fold: i
     r"""48 hours of intensive care (hourly, 32 channels, mostly unobserved); class 1 is a patient who died.
 
     Read from the CSV tables of MIMIC-III v1.4 or of its open demo, without a database server; the first call makes
-    hourly means of them, later ones find these in a cache (:func:`~tempograd.data.prepare_mimic3`).
+    hourly means of them, later ones find these in a cache (``prepare_mimic3``).
 
     Stays of at least 48 hours outside PICU and NICU, of patients whose age is known, with at least one valid
     vital sign in the first 48 hours; in the order of patient, admission and stay. ``ids`` are the ICUSTAY_ID.

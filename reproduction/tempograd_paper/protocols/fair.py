@@ -18,8 +18,8 @@ from tempograd.metrics import METRICS, summarise
 from tempograd.metrics.evaluate import measure
 from tempograd.models import train
 from tempograd.models.networks import Classifier
+from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.settings import configured
-from tempograd_paper.runner.cell import Cell
 
 LEARNING_RATES = (5e-4, 2e-3, 8e-3)
 VALIDATION = 100  # series that settings are chosen on

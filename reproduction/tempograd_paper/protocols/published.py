@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from tempograd.data import Dataset, Split
 from tempograd.explainers import Explainer
+from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.settings import configured
 from tempograd_paper.released import train_as_released
-from tempograd_paper.runner.cell import Cell
 
 LEARNS_FROM_ALL = {"timex", "timexpp"}  # B10: also from the fold's held-out series
 

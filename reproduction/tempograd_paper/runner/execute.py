@@ -21,9 +21,9 @@ from tempograd.metrics.evaluate import measure
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.models.training import predictions
 from tempograd.version import __version__
+from tempograd_paper.cell import Cell, Measure
 from tempograd_paper.protocols import fair, published
 from tempograd_paper.released import released_metric
-from tempograd_paper.runner.cell import Cell, Measure
 from tempograd_paper.runner.record import Record
 from tempograd_paper.runner.store import Store
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tempograd.data import DATASETS
-from tempograd_paper.runner.cell import Cell, Measure, Pairs
+from tempograd_paper.cell import Cell, Measure, Pairs
 
 PROTOCOLS = ("published", "fair")
 
@@ -39,7 +39,7 @@ class Plan:
     variants : mapping
         Data set → variant, where it is not the protocol's.
     series, seed, training, sizes
-        As in :class:`~tempograd_paper.runner.cell.Cell`.
+        As in :class:`~tempograd_paper.cell.Cell`.
     kind : {"scores", "sizes"}
         What the table shows. A table of the sizes of data sets has nothing to run: no models, folds, rows and
         measures, and so no cells.

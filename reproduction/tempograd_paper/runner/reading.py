@@ -19,11 +19,11 @@ from tempograd.metrics.base import RANKS
 from tempograd.metrics.localisation import Localisation
 from tempograd.models import MODELS
 from tempograd.models.training import DEFAULT, Recipe, adjusted
+from tempograd_paper.cell import Measure, Pairs
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
 from tempograd_paper.protocols.settings import configured, settable
 from tempograd_paper.released import faults
 from tempograd_paper.released.training import RECIPE
-from tempograd_paper.runner.cell import Measure, Pairs
 from tempograd_paper.runner.entry import Entry, read_document
 from tempograd_paper.runner.plan import PROTOCOLS, Plan, Row
 

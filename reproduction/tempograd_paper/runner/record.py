@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tempograd._utils.io import load, made, write_atomically
 from tempograd.errors import DataError, short_path
-from tempograd_paper.runner.cell import Cell, cell_from
+from tempograd_paper.cell import Cell, cell_from
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading JSON of any content and depth, and taking it apart, may raise."""

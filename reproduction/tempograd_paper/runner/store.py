@@ -12,8 +12,8 @@ from tempograd.data import DATASETS, Dataset, load_dataset
 from tempograd.errors import DataError, TempogradError, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.models import Classifier, load_classifier, save_model
+from tempograd_paper.cell import Cell
 from tempograd_paper.datasets.prepared import load_prepared, save_prepared
-from tempograd_paper.runner.cell import Cell
 from tempograd_paper.runner.record import UNREADABLE, Record
 
 FOLDERS = ("", "data", "models", "explanations", "records", "failures")

@@ -17,7 +17,8 @@ from tempograd._utils.io import Kind, check_output, end, start, writable, write_
 from tempograd.errors import LONGEST, DataError, MissingExtraError, short_path
 from tempograd.metrics import summarise
 from tempograd.models.files import exists
-from tempograd_paper.runner.cell import Cell, cell_from
+from tempograd_paper.cell import Cell, cell_from
+from tempograd_paper.labels import PROGRAM
 from tempograd_paper.runner.plan import Plan
 from tempograd_paper.runner.record import UNREADABLE, Record
 
@@ -126,8 +127,7 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
     Parameters
     ----------
     folder : path
-        Holds ``records/<key>.safetensors``, as ``tempograd bench`` leaves them, or what :func:`write_archive`
-        wrote.
+        Holds ``records/<key>.safetensors``, as a run leaves them, or what :func:`write_archive` wrote.
     plan : Plan
         Records of other plans are left alone, and cells that were not run are not in the result.
     """
@@ -136,12 +136,12 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
         archived = _read_archive(folder)
         return {key: archived[key] for key in keys if key in archived}
     if not exists(folder / "records"):
-        run = shlex.join(["tempograd", "bench", plan.name, "--protocol", plan.protocol, "--out", str(folder)])
+        run = f"{PROGRAM} run {shlex.join([plan.name, '--protocol', plan.protocol, '--out', str(folder)])}"
         what = f"holds no results, neither records/ of a run nor {CELLS} of an archive"
         start, end = f"{short_path(folder)} {what}: run", "first."
         sentences = f"{start} {run} {end}", f"There are no results yet: run {run} {end}"
         whole = (text for text in sentences if len(text) <= LONGEST)  # a command is printed whole or not at all
-        raise DataError(next(whole, f"{start} tempograd bench {end}"))
+        raise DataError(next(whole, f"{start} {PROGRAM} run {end}"))
     paths = {key: folder / "records" / f"{key}.safetensors" for key in keys}
     records = {key: Record.load(path) for key, path in paths.items() if path.exists()}
     for key, record in records.items():

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from tempograd.metrics import Summary
-from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS
+from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM
 from tempograd_paper.tables.entries import Entry, stands_in
 from tempograd_paper.tables.published_numbers import substitution_is_stated
 from tempograd_paper.tables.tabulate import Panel, Table
@@ -63,7 +63,7 @@ def notes(table: Table, second: str) -> list[str]:
         verb = "is" if table.missing == 1 else "are"
         found.append(
             f"{table.missing} of {table.total} cells {verb} not there ({ABSENT}): run "
-            f"tempograd bench {shlex.quote(plan.name)} --protocol {plan.protocol} --out RESULTS"
+            f"{PROGRAM} run {shlex.quote(plan.name)} --protocol {plan.protocol} --out RESULTS"
         )
     return found
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from tempograd.errors import DataError
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
+from tempograd_paper.cell import Measure
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS
-from tempograd_paper.runner.cell import Measure
 from tempograd_paper.runner.plan import Plan, Row
 from tempograd_paper.runner.record import Record
 from tempograd_paper.tables.published_numbers import SCALES, Published, has_data, published

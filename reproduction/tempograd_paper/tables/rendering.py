@@ -11,7 +11,7 @@ from typing import Any
 
 from tempograd._utils.io import Kind, start
 from tempograd.metrics import METRICS, Summary
-from tempograd_paper.runner.cell import Measure
+from tempograd_paper.cell import Measure
 from tempograd_paper.tables.captions import notes
 from tempograd_paper.tables.entries import Entry
 from tempograd_paper.tables.published_numbers import SCALES

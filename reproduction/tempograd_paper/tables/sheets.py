@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tempograd._utils.formatting import table as aligned
 from tempograd.metrics import METRICS
-from tempograd_paper.runner.cell import Measure
+from tempograd_paper.cell import Measure
 from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, about_panel, panel_label
 from tempograd_paper.tables.entries import Entry
 from tempograd_paper.tables.published_numbers import amount_label

@@ -211,7 +211,7 @@ def test_the_cache_follows_the_tables_and_the_script(root, cache, monkeypatch, c
     elif change == "time":
         os.utime(table, ns=(0, 0))
     elif change == "script":
-        script = (mimic3.files("tempograd.data") / "mimic3.sql").read_text()
+        script = (mimic3.files("tempograd_paper.datasets") / "mimic3.sql").read_text()
         changed = root.parent / "scripts"
         changed.mkdir()
         (changed / "mimic3.sql").write_text(script.replace("'48", "'47") + "-- changed")

@@ -74,6 +74,12 @@ def plan(protocol="fair", methods=("integrated_gradients", "occlusion", "random"
     return Plan("small", "small", rows=rows, measures=MEASURES, protocol=protocol, **(settings | changes))
 
 
+def many_cells():
+    """Return twenty cells of some length each, which leave 70 files."""
+    methods = ("timing", "integrated_gradients", "lime", "random")
+    return plan(methods=methods, folds=(0, 1, 2, 3, 4), series=20).cells()
+
+
 def content(path: Path) -> tuple[dict, bytes]:
     """Return a record's header without the wall times, and the bytes of its tensors."""
     with safetensors.safe_open(path, "np") as file:

@@ -10,8 +10,8 @@ from small import contents, plan
 
 import tempograd as tg
 from fuzz.series_files import one_sentence
-from tempograd.cli import main
 from tempograd.errors import DataError
+from tempograd_paper.commands import main
 from tempograd_paper.runner import Record, run_cells
 from tempograd_paper.runner.store import Store
 from tempograd_paper.tables.archive import load_records
@@ -161,7 +161,7 @@ def test_the_command_says_that_a_record_is_damaged(tmp_path, capsys, monkeypatch
         'explainers = ["random"]\nmetrics = [{ metric = "cpd", k = 0.1 }]\n'
         "training = { epochs = 1 }\nsizes = { hidden = 4 }\n"
     )
-    run = ["bench", str(path), "--out", str(out), "--device", "cpu"]
+    run = ["run", str(path), "--out", str(out), "--device", "cpu"]
     assert main(run) == 0
     (record,) = (out / "records").iterdir()
     whole = record.read_bytes()

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import torch
 from small import plan
 
 from tempograd._utils import progress
+from tempograd._utils.signals import Terminated
 from tempograd.errors import TempogradError
 from tempograd_paper.runner import run_cells, running
 from tempograd_paper.runner.store import Store
@@ -163,3 +165,13 @@ def test_workers_use_one_core_and_the_end_of_one_is_told(monkeypatch):
     sentence = r"^A worker was killed, perhaps .* What was recorded stays: .* again, with fewer --workers\.$"
     with pytest.raises(TempogradError, match=sentence), running._hands(2) as hands:
         lose_a_worker(hands)
+
+
+def test_workers_end_when_the_run_is_terminated():
+    """Their cells are not waited for: they would be computed for nobody."""
+    with pytest.raises(Terminated), running._hands(2) as hands:  # noqa: PT012
+        job = hands.submit(time.sleep, 20)
+        while not job.running():
+            time.sleep(0.01)
+        raise Terminated
+    assert isinstance(job.exception(), BrokenProcessPool)

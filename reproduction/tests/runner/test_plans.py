@@ -13,11 +13,11 @@ import torch
 import tempograd as tg
 from tempograd.data import DATASETS, Loader
 from tempograd.errors import DataError, UnknownNameError, short_path
+from tempograd_paper.cell import cell_from
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS, MODEL_LABELS
 from tempograd_paper.protocols.settings import configured
 from tempograd_paper.released import released
 from tempograd_paper.runner import Measure, Row, load_plan, packaged_plans
-from tempograd_paper.runner.cell import cell_from
 from tempograd_paper.runner.entry import Entry
 from tempograd_paper.runner.reading import plan_line, where
 

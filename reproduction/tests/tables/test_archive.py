@@ -129,7 +129,7 @@ def test_what_is_no_result(tmp_path):
     plan = toy_plan()
     sentence = (
         f"{tmp_path} holds no results, neither records/ of a run nor cells.json of an archive: run "
-        f"tempograd bench toy --protocol published --out {tmp_path} first."
+        f"python -m tempograd_paper run toy --protocol published --out {tmp_path} first."
     )
     with pytest.raises(DataError, match=sentence):
         load_records(tmp_path, plan)

@@ -56,7 +56,7 @@ largest class 0.500, AUROC 0.950 ± 0.000.
 - Δ/σ: ours minus published, in units of both standard errors together.
 - Intervals are Student's t over paired folds.
 - Table 4 of the paper does not say what takes the place of removed cells: its CPD stands beside zero.
-- 3 of 9 cells are not there (–): run tempograd bench toy --protocol published --out RESULTS
+- 3 of 9 cells are not there (–): run python -m tempograd_paper run toy --protocol published --out RESULTS
 """
 
 CAPTION = (
@@ -102,7 +102,7 @@ Intervals are Student's t over paired folds.
 
 Table 4 of the paper does not say what takes the place of removed cells: its CPD stands beside zero.
 
-3 of 9 cells are not there (--): run tempograd bench toy -{}-protocol published -{}-out RESULTS
+3 of 9 cells are not there (--): run python -m tempograd\_paper run toy -{}-protocol published -{}-out RESULTS
 """
 
 

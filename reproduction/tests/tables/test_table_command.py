@@ -1,4 +1,4 @@
-"""``tempograd table`` on small results."""
+"""``python -m tempograd_paper table`` on small results."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from toy_results import toy_plan, toy_records
 
-from tempograd.cli import main
+from tempograd_paper.commands import main
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.sizes import sizes_table
 from tempograd_paper.tables.tabulate import tabulate
@@ -67,7 +67,10 @@ def test_results_must_be_named_and_be_there(plans, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["table", "toy"])
     assert stop.value.code == 2
-    assert "tempograd table: error: tell where the results are: --results DIR" in capsys.readouterr().err
+    assert (
+        "python -m tempograd_paper table: error: tell where the results are: --results DIR"
+        in capsys.readouterr().err
+    )
     assert main(["table", "toy", "--results", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"tempograd: {tmp_path} holds no results, neither records/ of a run")
 

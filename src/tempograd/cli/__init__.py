@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 from tempograd._utils.registry import Registry
 from tempograd._utils.signals import last_words, stoppable
-from tempograd.cli.completion import add_completion
 from tempograd.cli.demo import add_demo
 from tempograd.cli.evaluate import add_evaluate
 from tempograd.cli.explain import add_explain
@@ -27,16 +26,9 @@ from tempograd.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS = (
-    add_demo,
-    add_list,
-    add_train,
-    add_explain,
-    add_evaluate,
-    add_report,
-    add_completion,
-)
-OTHERS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands")  # of other packages
+COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands")
+for _add in (add_demo, add_list, add_train, add_explain, add_evaluate, add_report):
+    COMMANDS.register(_add.__name__.removeprefix("add_"))(_add)
 PATH = """the usual path:
   see all of it  tempograd demo
   get a model    tempograd train state --out model.safetensors
@@ -54,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
     ends the program with exit code 2.
     """
-    return run_command(make_parser(), argv)
+    with _warnings_in_one_line():
+        parser = make_parser()
+    return run_command(parser, argv)
 
 
 def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
@@ -66,7 +60,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     import torch  # noqa: F401  # while a signal still ends the program at once, where it is one
 
     try:
-        with stoppable(), _warnings_in_one_line(), _one_core_left(), _printing():
+        with stoppable(), _warnings_in_one_line(), _one_core_left(), _printing(args.run.__module__):
             args.run(args)
     except TempogradError as error:
         print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
@@ -79,7 +73,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
 
 
 @contextmanager
-def _printing() -> Iterator[None]:
+def _printing(command: str) -> Iterator[None]:
     """Print what can be printed; a reader that has seen enough, such as head, is no error, a full disk is one."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files can be any bytes
@@ -87,17 +81,18 @@ def _printing() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except OSError as error:
-        if isinstance(error, TempogradError) or not _was_printing(error):
+        if isinstance(error, TempogradError) or not _was_printing(error, command):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try again when it ends
         if not isinstance(error, BrokenPipeError):
             raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
 
 
-def _was_printing(error: OSError) -> bool:
+def _was_printing(error: OSError, command: str) -> bool:
     """Tell whether an error comes from a line that prints, which only lines of these modules do."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).startswith(("tempograd.cli", "tempograd._utils.progress"))
+    printing = (command, "tempograd.cli", "tempograd._utils.progress")
+    return str(frame.f_globals.get("__name__")).startswith(printing)
 
 
 @contextmanager
@@ -148,7 +143,7 @@ def make_parser(
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")
     parts = parser.add_subparsers(required=True, metavar="command", title="commands")
-    for add in (*COMMANDS, *OTHERS.values()) if commands is None else commands:
+    for add in COMMANDS.working().values() if commands is None else commands:
         add(parts)
     return parser
 

@@ -75,9 +75,9 @@ def describe(kind: str) -> list[dict[str, Any]]:
         "models": MODELS,
     }
     entries = []
-    names = sorted(EXPLAINERS) if kind == "explainers" else registries[kind]
-    for name in names:
-        thing = registries[kind][name]
+    found = registries[kind].working()
+    for name in sorted(found) if kind == "explainers" else found:
+        thing = found[name]
         entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
         if kind == "explainers":
             entry |= {fact: getattr(thing, fact) for fact in FACTS}

@@ -12,6 +12,7 @@ from tempograd.data.base import Dataset
 from tempograd.errors import DataError, UnknownNameError, short_path
 
 ROOT_VARIABLE = "TEMPOGRAD_DATA"
+MORE = "The paper's data sets come with tempograd-paper, in the folder reproduction of tempograd's repository."
 
 
 class Reader(Protocol):
@@ -33,7 +34,7 @@ class Loader:
         The versions it offers, the default first.
     own_folds : bool
         Whether it brings its own training, validation and test series for each fold, in place of cutting the
-        training series by the five-fold rule.
+        training series by the rule of ``tempograd.data.fold_indices``.
     needs_files : bool
         Whether it is read from files that the user has.
     """
@@ -44,7 +45,8 @@ class Loader:
     needs_files: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "__doc__", self.read.__doc__)
+        for name in ("__doc__", "__module__", "__qualname__"):  # those of the function, as a decorator has them
+            object.__setattr__(self, name, getattr(self.read, name, None))
 
     def __call__(
         self, *, root: Path | None = None, variant: str | None = None, fold: int | None = None
@@ -80,9 +82,9 @@ def load_dataset(
         Folder with the data sets' files, by default the environment variable ``TEMPOGRAD_DATA``. Synthetic
         data needs none.
     fold : int, optional
-        0 … 4: cut the training series into ``.train`` and ``.validation`` by a five-fold rule; data
-        sets that come with splits of their own take split ``fold``, test series included. Without it
-        ``.validation`` is None.
+        0 … 4: cut the training series into ``.train`` and ``.validation`` by a shuffled five-fold rule
+        (``tempograd.data.fold_indices``); data sets that come with splits of their own take split ``fold``,
+        test series included. Without it ``.validation`` is None.
     variant : str, optional
         Which version of the data; each data set says what it offers and what its default is.
 
@@ -93,7 +95,13 @@ def load_dataset(
     (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
     """
     folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
-    return DATASETS[name](root=None if folder is None else _folder(folder), variant=variant, fold=fold)
+    try:
+        loader = DATASETS[name]
+    except UnknownNameError as error:
+        if not DATASETS.points:  # no other package brings any
+            error.args = (f"{error} {MORE}",)
+        raise
+    return loader(root=None if folder is None else _folder(folder), variant=variant, fold=fold)
 
 
 def _folder(root: str | Path) -> Path:

@@ -184,7 +184,7 @@ def _stacked(parts: list[Tensor | None]) -> Tensor:
 
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
-EXPLAINERS: Registry[type["Explainer"]] = Registry("explainer")
+EXPLAINERS: Registry[type["Explainer"]] = Registry("explainer", "tempograd.explainers")
 
 
 @dataclass(frozen=True)
@@ -259,8 +259,7 @@ class Explainer(ABC):
     @property
     def name(self) -> str:
         """Return the name in the registry."""
-        known = {kind: name for name, kind in EXPLAINERS.items()}
-        return next((known[kind] for kind in type(self).__mro__ if kind in known), type(self).__name__)
+        return next(filter(None, map(EXPLAINERS.name_of, type(self).__mro__)), type(self).__name__)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from tempograd._utils import settings
 from tempograd._utils.registry import Registry
 
-METRICS: Registry[type["Metric"]] = Registry("metric")
+METRICS: Registry[type["Metric"]] = Registry("metric", "tempograd.metrics")
 RANKS = ("absolute", "signed")
 
 
@@ -35,7 +35,7 @@ class Metric:
     def __post_init__(self) -> None:
         settings.check(self)
         if not self.name:
-            known = next((name for name, kind in METRICS.items() if kind is type(self)), type(self).__name__)
+            known = METRICS.name_of(type(self)) or type(self).__name__
             object.__setattr__(self, "name", known)
 
     @property
