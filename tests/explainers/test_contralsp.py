@@ -5,17 +5,15 @@ import math
 import pytest
 import torch
 from conftest import Recurrent, series, smooth
-from mask_parts import blind, first_network
+from mask_parts import blind, first_network, literal_contralsp
 from torch import nn
 from torch.nn.functional import normalize
 
-from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.engine import Question
-from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
+from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
+from tempograd.explainers.masks.base import Replacement, Trend, seeded
 from tempograd.explainers.masks.contralsp import _Gates, contrast, two_means
-from tempograd.explainers.masks.replacement import Replacement, Trend, seeded
-from tempograd.explainers.masks.training import read
 
 DOUBLE = torch.float64
 
@@ -24,7 +22,7 @@ def gates(settings, model=blind, x=None, seed=0):
     x = series(4, 6, 3, dtype=DOUBLE) if x is None else x
     question = Question.ask(model, x, output="raw", seed=seed)
     networks = seeded(question, DOUBLE, lambda: nn.ModuleList([Replacement(3), Trend(x.shape[1], 3)]))
-    return _Gates(settings, question, read(question, slice(0, len(x))), networks, 1.0)
+    return _Gates(settings, question, settings._read(question, slice(0, len(x))), networks)
 
 
 def flat(monkeypatch):
@@ -85,73 +83,17 @@ def test_the_released_contrast_is_the_size_of_replacements():
     torch.testing.assert_close(part.replacement.gru.weight_hh_l0.grad, gru.weight_hh_l0.grad)
 
 
-def literal_fit(model, x, settings, seed):
-    """The definition, with a loop over channels and torch's Adam."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        replacement, trend = Replacement(x.shape[2]), Trend(x.shape[1], x.shape[2])
-    gru, head = replacement.gru.double(), replacement.head.double()
-    parts = [
-        p.detach().double().requires_grad_()
-        for p in (trend.first, trend.first_bias, trend.second, trend.second_bias)
-    ]
-    first, first_bias, second, second_bias = parts
-    mu = torch.full_like(x, 0.5, requires_grad=True)
-    optimiser = torch.optim.Adam([mu, *replacement.parameters(), *parts], lr=settings.lr)
-    clean = model(x).softmax(-1).detach()
-
-    def mask(gate):
-        tau = []
-        for d in range(x.shape[2]):
-            hidden = (x[:, :, d] @ first[d] + first_bias[d]).relu()
-            tau.append(hidden @ second[d] + second_bias[:, d])
-        return gate * torch.sigmoid(gate * torch.stack(tau, -1))
-
-    for epoch in range(settings.epochs):
-        noise = []
-        for name in range(len(x)):
-            stream = split(keys(seed, torch.tensor([name]), Purpose.GATES), epoch)
-            noise.append(normal(stream, torch.arange(x[0].numel())).view(x[0].shape))
-        kept = mask(mu + 0.5 + settings.sigma * torch.stack(noise)).clamp(0, 1)
-        moved = head(normalize(gru(x)[0], dim=-1))
-        wrong = -(clean * model(kept * x + (1 - kept) * moved).log_softmax(-1)).sum(-1).mean()
-        chance = torch.special.ndtr(mask(mu + 0.5) / settings.sigma).mean()
-        loss = wrong + settings.mask_weight * chance + settings.replacement_weight * moved.abs().mean()
-        if settings.contrastive == "triplet":
-            loss = loss + settings.replacement_weight * literal_contrast(moved.flatten(1))
-        optimiser.zero_grad()
-        (loss if settings.quirks else loss * len(x)).backward()  # Adam's guard sees the difference
-        optimiser.step()
-    return mask(mu + 0.5).clamp(0, 1).detach().float()
-
-
-def literal_contrast(points):
-    first, _ = two_means(points.detach())
-    total = 0.0
-    for group in (first, ~first):
-        members, others = group.nonzero()[:, 0].tolist(), (~group).nonzero()[:, 0].tolist()
-        if len(members) < 2 or not others:
-            continue
-        centre = points[members].mean(0).detach()
-        anchor = min(members, key=lambda i: float((points[i].detach() - centre).square().sum()))
-        near = sum((points[i] - points[anchor]).abs().mean() for i in members if i != anchor) / (len(members) - 1)
-        far = sum((points[i] - points[anchor]).abs().mean() for i in others) / len(others)
-        total = total + max(near - far + 1, torch.zeros(())) / 2
-    return total
-
-
 @pytest.mark.parametrize("chunk", [3, 100])
 @pytest.mark.parametrize("contrastive", ["none", "triplet"])
-@pytest.mark.parametrize("quirks", [(), ("0.3.5",)])
-def test_masks_follow_the_definition(contrastive, chunk, quirks):
+def test_masks_follow_the_definition(contrastive, chunk):
     """Groups and their anchors may be a matter of rounding, so one of three batches of series may differ."""
     model, alike = smooth(5, 3), 0
-    settings = ContraLSP(0.4, 0.6, epochs=10, lr=0.05, contrastive=contrastive, quirks=frozenset(quirks))
+    settings = ContraLSP(0.4, 0.6, epochs=10, lr=0.05, contrastive=contrastive)
     for draw in range(3):
         x = series(7, 5, 3, draw, DOUBLE)
         x[:3] += 2  # two groups of more than two series
         found = settings(model, x, seed=6, chunk=chunk).values
-        alike += torch.allclose(found, literal_fit(model, x, settings, 6), rtol=1e-3, atol=2e-5)
+        alike += torch.allclose(found, literal_contralsp(model, x, settings, 6), rtol=1e-3, atol=2e-5)
     assert alike >= (3 if contrastive == "none" else 2)
 
 
@@ -184,15 +126,7 @@ def test_finds_the_cells_that_a_linear_model_reads():
     assert found[:, ~salient.bool()].mean() < 0.05
 
 
-def test_published_settings_and_mistakes():
-    mimic, state, switch = (ContraLSP.published(name) for name in ("mimic3", "state", "switch_feature"))
-    weights = [(one.mask_weight, one.replacement_weight, one.sigma) for one in (mimic, state, switch)]
-    assert weights == [(0.005, 0.01, 0.5), (2, 1, 0.5), (1, 2, 0.8)]
-    assert [(one.epochs, one.lr) for one in (mimic, state, switch)] == [(200, 0.1), (500, 0.01), (500, 0.01)]
-    assert mimic.quirks == {"0.3.5", "0.3.6"}
-    assert state.quirks == switch.quirks | {"B6"} == {"A6", "B6", "0.3.5"}
-    with pytest.raises(UnknownNameError, match="Did you mean 'wafer'"):
-        ContraLSP.published("waffer")
+def test_mistakes_get_one_sentence():
     with pytest.raises(SettingError, match="'none' or 'triplet'"):
         ContraLSP(contrastive="pairs")
     with pytest.raises(SettingError, match="sigma must be a finite number above 0"):

@@ -1,7 +1,6 @@
 """FIT against closed forms, quadrature and the literal loops of its definition."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd._utils.rng import Purpose, keys, normal, per_point
-from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
+from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 
 DOUBLE = torch.float64
 
@@ -142,33 +141,8 @@ def test_one_channel_leaves_nothing_to_draw_and_one_column_has_a_complement():
         torch.testing.assert_close(explainer(form, x, output="raw").values, found, rtol=1e-5, atol=1e-8)
 
 
-def test_the_released_layout_scrambles_steps_and_channels():
-    model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE)
-    right = tg.Fit(samples=1, generator=last_value(3))
-    clean, wrong = (e(model, x).values for e in (right, replace(right, quirks=frozenset({"B2"}))))
-    for t in range(5):
-        for d in range(3):
-            place = t * 3 + d
-            assert torch.equal(wrong[:, t, d], clean[:, place % 5, place // 5])
-    assert not torch.equal(wrong, clean)
-
-
-def test_published_settings():
-    real, synthetic = tg.Fit.published("pam"), tg.Fit.published("state")
-    assert real.quirks == {"B2"}
-    assert (real.samples, real.hidden, real.batch_size, real.patience, real.recipe) == (
-        10,
-        None,
-        100,
-        None,
-        "validated",
-    )
-    assert not synthetic.quirks
-    assert (synthetic.hidden, synthetic.epochs, synthetic.batch_size, synthetic.recipe) == (6, 200, 32, "plain")
+def test_the_generator_is_three_times_as_wide_as_the_series():
     assert tg.Fit(epochs=1).fit(nn.Identity(), series(9, 4, 2)).generator.gru.hidden_size == 6
-    assert replace(synthetic, epochs=1).fit(nn.Identity(), series(9, 4, 3)).generator.gru.hidden_size == 6
-    with pytest.raises(UnknownNameError, match="'state'"):
-        tg.Fit.published("stat")
 
 
 FITTED = tg.Fit(samples=1, generator=last_value(2))

@@ -8,8 +8,8 @@ from conftest import series
 from torch import nn
 
 import tempograd as tg
+from tempograd.explainers.prefix.base import Plan, Task, learn
 from tempograd.explainers.prefix.fit import Generator, nearest_past
-from tempograd.explainers.training import Plan, Task, learn
 
 DOUBLE = torch.float64
 

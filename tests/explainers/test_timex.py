@@ -12,9 +12,9 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
-from tempograd.explainers.timex import training
+from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, time_code
+from tempograd.explainers.timex.training import Training
 
 TRAIN = series(24, 9, 3, seed=50)
 X = series(7, 9, 3)
@@ -83,15 +83,6 @@ def test_attention_runs_over_time_and_never_over_the_series():
     assert not moved[1:].any()
 
 
-def test_attention_over_the_series_sees_one_step_only():
-    net, x = generator(), X.double()
-    changed = x.clone()
-    changed[0, 2] += 1
-    moved = ((net(changed, across=True) - net(x, across=True)).abs() > 1e-12).any(-1)
-    assert moved[:, 2].all()
-    assert not moved[:, [0, 1, 3, 4, 5, 6, 7, 8]].any()
-
-
 def test_padding_is_not_looked_at():
     net, x = generator(), X.double()
     padding = torch.arange(9) >= torch.tensor([6, 9, 1, 3, 9, 9, 8])[:, None]
@@ -151,17 +142,16 @@ def test_the_model_is_left_as_it_was(kind, fails):
     model = Fragile().train()
     model.head.bias.requires_grad_(False)
     state, rng = copy.deepcopy(model.state_dict()), torch.get_rng_state()
-    for quirks in (frozenset(), kind.known_quirks):
-        try:
-            quick(kind, epochs=2, quirks=quirks).fit(model, TRAIN)
-        except ArithmeticError:
-            assert fails
-        assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
-        assert all(part.training and not part._forward_hooks for part in model.modules())
-        assert model.gru.dropout == 0.4
-        assert [p.requires_grad for p in model.head.parameters()] == [True, False]
-        assert all(p.grad is None for p in model.parameters())
-        assert torch.equal(rng, torch.get_rng_state())
+    try:
+        quick(kind, epochs=2).fit(model, TRAIN)
+    except ArithmeticError:
+        assert fails
+    assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+    assert all(part.training and not part._forward_hooks for part in model.modules())
+    assert model.gru.dropout == 0.4
+    assert [p.requires_grad for p in model.head.parameters()] == [True, False]
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(rng, torch.get_rng_state())
 
 
 def test_a_model_inside_a_function_gets_no_gradients():
@@ -174,13 +164,13 @@ def test_a_model_inside_a_function_gets_no_gradients():
 def test_the_best_epoch_is_kept(kind, monkeypatch):
     """Every epoch's generator is caught as it is judged; the one with the lowest loss must come out."""
     seen = []
-    judge = training._judge
+    judge = Training._judge
 
-    def catch(objective, *rest):
-        seen.append(torch.cat([part.flatten().clone() for part in objective.generator.state_dict().values()]))
-        return judge(objective, *rest)
+    def catch(self, last):
+        seen.append(torch.cat([part.flatten().clone() for part in self.objective.generator.state_dict().values()]))
+        return judge(self, last)
 
-    monkeypatch.setattr(training, "_judge", catch)
+    monkeypatch.setattr(Training, "_judge", catch)
     fitted = quick(kind, epochs=5, learning_rate=0.05).fit(smooth(9, 3), TRAIN)
     losses = fitted.network.losses
     assert losses.index(min(losses)) == fitted.network.epoch
@@ -212,45 +202,6 @@ def test_a_series_scores_the_same_alone_and_in_any_company(kind):
     for i in range(len(X)):
         torch.testing.assert_close(explainer(model, X[i : i + 1]).values, together[i : i + 1])
     torch.testing.assert_close(explainer(model, X[[3, 0, 5]], chunk=2).values, together[[3, 0, 5]])
-
-
-@BOTH
-def test_b3_lets_the_company_matter(kind):
-    model, many = smooth(9, 3), series(60, 9, 3)
-    explainer = quick(kind, quirks=frozenset({"B3"})).fit(model, TRAIN)
-    together = explainer(model, many).values
-    assert not torch.allclose(explainer(model, many[:3]).values, together[:3])
-    torch.testing.assert_close(explainer(model, many[:50]).values, together[:50])  # batches of fifty
-    torch.testing.assert_close(explainer(model, many[50:]).values, together[50:])
-    torch.testing.assert_close(explainer(model, many, chunk=7).values, together)
-
-
-@BOTH
-def test_every_quirk_changes_the_scores(kind):
-    model = Recurrent().eval()
-    model.norm = nn.Sequential(model.norm, nn.Dropout(0.5))
-    clean = quick(kind, epochs=3, learning_rate=0.05).fit(model, TRAIN)(model, X).values
-    for key in kind.known_quirks - {"7"}:
-        quirky = quick(kind, epochs=3, learning_rate=0.05, quirks=frozenset({key})).fit(model, TRAIN)
-        assert not torch.allclose(quirky(model, X).values, clean), key
-
-
-@pytest.mark.parametrize(("kind", "key"), [(tg.TimeX, "7"), (tg.TimeXPP, "8")])
-def test_published_epochs_are_chosen_by_other_losses(kind, key):
-    clean, quirky = (
-        quick(kind, epochs=2, quirks=quirks).fit(smooth(9, 3), TRAIN).network.losses
-        for quirks in (frozenset(), frozenset({key}))
-    )
-    assert all(abs(a - b) > 1e-4 for a, b in zip(clean, quirky, strict=True))
-
-
-def test_published_settings_are_those_of_the_real_data():
-    assert tg.TimeX.published("pam") == tg.TimeX(label="means", quirks=frozenset({"B3", "B10", "7.3", "7"}))
-    found = tg.TimeXPP.published("wafer")
-    assert (found.learning_rate, found.quirks) == (5e-4, frozenset({"B3", "B10", "7.3", "8"}))
-    for kind in (tg.TimeX, tg.TimeXPP):
-        with pytest.raises(UnknownNameError, match="mimic3"):
-            kind.published("state")
 
 
 def test_the_default_embedding_is_what_the_last_linear_layer_reads():
@@ -371,7 +322,6 @@ CASES = {
         SettingError,
         "label_weight must be finite and not negative",
     ),
-    "quirk": (lambda kind: kind(quirks=frozenset({"B4"})), UnknownNameError, "B3"),
 }
 OF_TIMEX = {
     "label": (lambda: tg.TimeX(label="median"), SettingError, "'pairs' or 'means'"),

@@ -9,9 +9,9 @@ from torch import nn
 
 import tempograd as tg
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
-from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
+from tempograd.errors import InputError, ModelError, SettingError
+from tempograd.explainers.prefix.base import Plan, learn
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
-from tempograd.explainers.training import Plan, learn
 
 DOUBLE = torch.float64
 TIME, CHANNELS = 9, 3
@@ -198,26 +198,6 @@ def test_networks_learn_together_as_if_each_were_alone():
     assert error[0] < 0.1
     assert 0.8 < error[1] < 1.3
     assert spread.square().mean() < 0.1  # the loss drives it to 0
-
-
-def test_the_released_layout_scrambles_steps_and_channels():
-    model, x = Recurrent().double().eval(), series(2, 5, CHANNELS, dtype=DOUBLE)
-    right = tg.WinIT(samples=1, sampler="marginal").fit(model, series(20, 6, CHANNELS, seed=1))
-    clean, wrong = (e(model, x).values for e in (right, replace(right, quirks=frozenset({"B2"}))))
-    for t in range(5):
-        for d in range(CHANNELS):
-            place = t * CHANNELS + d
-            assert torch.equal(wrong[:, t, d], clean[:, place % 5, place // 5])
-    assert not torch.equal(wrong, clean)
-
-
-def test_published_settings():
-    found = tg.WinIT.published("mimic3")
-    assert (found.window, found.samples, found.distance, found.aggregation) == (10, 3, "pd", "mean")
-    assert (found.sampler, found.quirks) == ("marginal", {"B2"})
-    for dataset in ("state", "pam"):
-        with pytest.raises(UnknownNameError, match="mimic3"):
-            tg.WinIT.published(dataset)
 
 
 X, GRU = series(4, 6, 2), Recurrent(2)

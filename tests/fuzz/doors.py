@@ -19,6 +19,7 @@ import tempograd as tg
 from tempograd.data import Dataset, Split
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
+from tempograd.models import Recipe
 
 PATHS: tuple[Any, ...] = (
     *(
@@ -137,7 +138,7 @@ def _small(rng: random.Random, count: int = 6) -> Dataset:
 ODD_TRAINING: dict[str, tuple[Any, ...]] = {
     "model": ("grue", None, 5, nn.Linear, "", ["gru"], len),
     "seed": ("a", 1.5, None, 2**70, [1]),
-    "recipe": ("default", "published", "none", 5, None, ["default"]),
+    "recipe": (Recipe(1, 1e-3, 0.0, 4, shuffle=False, patience=None, random_prefix=False), "none", 5, None),
     "device": ("cpu", "cuda:99", "nowhere", 5, "", "meta"),
     "options": ({}, {"hidden": 2}, {"hiden": 2}, 5, {"hidden": -1}, {"hidden": "a"}, {"hidden": 10**12}, {1: 2}),
     "epochs": (0, -1, 1.5, "a", None, True, [1]),
@@ -223,7 +224,6 @@ def _metric(rng: random.Random, _: Path) -> Case:
         True,
         np.array([1, 2]),
         10**400,
-        "published",
     )
     options = {rng.choice(names): rng.choice(odd) for _ in range(rng.randint(1, 2))}
     text = f"METRICS[{kind!r}]({parts.listed(options)})"

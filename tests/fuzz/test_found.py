@@ -63,7 +63,7 @@ def test_flags_of_saving(flag, tmp_path):
         ({"data": "state"}, "data must be a Dataset, as load_dataset returns it, got 'state'"),
         ({"options": 5}, "options must be a mapping of names"),
         ({"options": {"hidden": 10**12}}, "hidden must be at most 1000000, got 1000000000000"),
-        ({"recipe": 5}, "recipe must be a name or a Recipe, got 5"),
+        ({"recipe": 5}, "recipe must be a Recipe, got 5"),
         ({"seed": None}, "seed must be an integer, got None"),
         ({"epochs": None}, "epochs must be an integer, got None"),
         ({"epochs": [1]}, "epochs must be an integer"),

@@ -82,20 +82,17 @@ def steps_mean(per_step, steps):
     return sum(chosen) / len(chosen) if chosen else math.nan
 
 
-def cumulative(model, x, order, substitute, count, output, steps, published):
+def cumulative(model, x, order, substitute, count, output, steps):
     total = 0.0
     for k in range(count):
         before = outputs(model, without(x, order[:k], substitute), output)
         after = outputs(model, without(x, order[: k + 1], substitute), output)
-        per_step = [
-            sum(abs(a - b) for a, b in zip(p, q, strict=True)) / (len(p) if published else 1)
-            for p, q in zip(before, after, strict=True)
-        ]
+        per_step = [sum(abs(a - b) for a, b in zip(p, q, strict=True)) for p, q in zip(before, after, strict=True)]
         total += steps_mean(per_step, steps)
     return total
 
 
-def faithfulness(model, x, values, mask, target, substitute, count, *, output, steps, rank, published=False):
+def faithfulness(model, x, values, mask, target, substitute, count, *, output, steps, rank):
     """All metrics that remove cells, for one series; ``target`` and ``steps`` are lists over the steps."""
     order = important_first(values, mask, rank)
     count = min(count, len(order))
@@ -110,8 +107,8 @@ def faithfulness(model, x, values, mask, target, substitute, count, *, output, s
         return float(max(range(len(last[s])), key=lambda i: last[s][i]) == c)
 
     return {
-        "cpd": cumulative(model, x, order, substitute, count, output, steps, published),
-        "cpp": cumulative(model, x, order[::-1], substitute, count, output, steps, published),
+        "cpd": cumulative(model, x, order, substitute, count, output, steps),
+        "cpp": cumulative(model, x, order[::-1], substitute, count, output, steps),
         "prediction_difference": mean(lambda s, c: abs(clean[s][c] - last[s][c])),
         "accuracy": mean(same_class),
         "accuracy_half": mean(lambda s, c: float(last[s][c] >= 0.5)),

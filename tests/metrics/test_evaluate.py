@@ -28,13 +28,13 @@ def test_the_registry_knows_every_metric_and_its_direction():
 
 def test_metrics_are_reported_under_their_names_in_the_order_asked():
     model, explanation = problem()
-    large = METRICS["cpd"](k=7, scale="published", rank="signed", name="cpd7")
+    large = METRICS["cpd"](k=7, rank="signed", name="cpd7")
     scores = evaluate(model, explanation, metrics=["cpp", large, "cpd"], k=2)
     assert list(scores) == ["cpp", "cpd7", "cpd"]
-    alone = evaluate(model, explanation, metrics=METRICS["cpd"](rank="signed"), k=7)["cpd"] / 3
+    alone = evaluate(model, explanation, metrics=METRICS["cpd"](rank="signed"), k=7)["cpd"]
     torch.testing.assert_close(scores["cpd7"], alone)
     assert torch.equal(scores["cpd"], evaluate(model, explanation, metrics="cpd", k=2)["cpd"])
-    assert large.parameters == {"k": 7, "scale": "published", "rank": "signed"}
+    assert large.parameters == {"k": 7, "rank": "signed"}
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,6 @@ def test_wrong_metrics_are_refused():
 def test_wrong_settings_are_refused():
     with pytest.raises(SettingError, match="rank must be 'absolute' or 'signed', got 'size'"):
         METRICS["auroc"](rank="size")
-    with pytest.raises(SettingError, match="scale must be 'sum' or 'published', got 'mean'"):
-        METRICS["cpp"](scale="mean")
     with pytest.raises(SettingError, match=r"threshold must lie between 0 and 1, got 50"):
         METRICS["accuracy"](threshold=50)
     model, explanation = problem()

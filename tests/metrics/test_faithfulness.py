@@ -43,7 +43,7 @@ def problem(classes=3, per_step=False, masked=False, seed=0):
     return model, x, values, mask, target
 
 
-def literal(model, explanation, substitute, counts, rank="absolute", published=False):
+def literal(model, explanation, substitute, counts, rank="absolute"):
     x, mask = explanation.x, explanation.mask
     seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
     rows = []
@@ -66,7 +66,6 @@ def literal(model, explanation, substitute, counts, rank="absolute", published=F
                 output=explanation.output,
                 steps=steps,
                 rank=rank,
-                published=published,
             )
         )
     return {name: torch.tensor([row[name] for row in rows], dtype=torch.float64).float() for name in rows[0]}
@@ -121,16 +120,6 @@ def test_one_output_per_step_is_averaged_over_the_explained_steps(masked, steps)
     assert_equal_scores(ours, literal(model, explanation, torch.zeros_like(x), counts_of(3, mask)))
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-def test_published_scale_is_the_mean_over_classes(per_step):
-    model, x, values, _, target = problem(per_step=per_step)
-    explanation = by_hand(values, x, target, steps="own" if per_step else None)
-    pair = [METRICS[name](scale="published") for name in ("cpd", "cpp")]
-    ours = evaluate(model, explanation, metrics=pair, k=5)
-    expected = literal(model, explanation, torch.zeros_like(x), [5] * SERIES, published=True)
-    assert_equal_scores(ours, {name: expected[name] for name in ("cpd", "cpp")})
-
-
 @pytest.mark.parametrize("kind", ["class 1", "class 0", "both"])
 @pytest.mark.parametrize("per_step", [False, True])
 def test_a_single_logit_has_two_classes(per_step, kind):
@@ -157,9 +146,6 @@ def test_a_single_logit_has_two_classes(per_step, kind):
         return torch.cat([torch.zeros_like(model(z)), model(z)], -1)
 
     assert_equal_scores(ours, evaluate(twin, explanation, metrics=metrics(), k=4))
-    pair = [METRICS[name](scale="published") for name in ("cpd", "cpp")]
-    mean = evaluate(model, explanation, metrics=pair, k=4)
-    assert_equal_scores(mean, {name: ours[name] / 2 for name in mean})  # over two classes that move alike
 
 
 @pytest.mark.parametrize("per_step", [False, True])

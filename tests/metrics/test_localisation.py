@@ -1,4 +1,4 @@
-"""Metrics against the truth: scikit-learn series by series, the published number, and edge cases."""
+"""Metrics against the truth: scikit-learn series by series and for all of them, and edge cases."""
 
 import math
 
@@ -71,7 +71,7 @@ def test_scores_per_series_equal_scikit_learn(masked, ties, rank, unit):
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
 @pytest.mark.parametrize("unit", [1.0, 1e-4])
-def test_pooled_scores_are_the_published_number(masked, ties, unit):
+def test_pooled_scores_equal_scikit_learn_on_all_cells(masked, ties, unit):
     explanation, truth = problem(ties, masked, unit)
     ours = evaluate(None, explanation, metrics=[METRICS[name](pooled=True) for name in AREAS], truth=truth)
     parts = [cells(explanation, truth, i, "absolute") for i in range(SERIES)]

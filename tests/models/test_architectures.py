@@ -120,7 +120,7 @@ def test_agrees_with_the_formula(name, per_step, time):
         ("transformer", 4 * 19 * 20 + 72 * 20 + 19 * 73 + 76 + 19 * 20 + 2 * 20),
     ],
 )
-def test_has_the_published_size(name, weights):
+def test_has_the_size_of_the_paper(name, weights):
     assert sum(parameter.numel() for parameter in build(name, 3, 2).parameters()) == weights
 
 

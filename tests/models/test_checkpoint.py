@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from tempograd.errors import DataError, InputError
-from tempograd.models import MODELS, build, checkpoint, load_model, save_model
+from tempograd.models import MODELS, build, files, load_model, save_model
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -111,7 +111,7 @@ def test_a_save_that_breaks_off_leaves_the_old_file(saved, monkeypatch):
         path.write_bytes(b"half")
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full_disk)
+    monkeypatch.setattr(files, "save_file", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_model(build("gru", 3, 2), saved)
     assert saved.read_bytes() == before

@@ -1,7 +1,8 @@
-"""Training: the published step by hand, stopping, reproducibility, and that something is learnt."""
+"""Training: its steps by hand, stopping, reproducibility, and that something is learnt."""
 
 import copy
 import random
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ from torch import nn
 
 from tempograd.data import Dataset, Split
 from tempograd.errors import InputError, ModelError, UnknownNameError
-from tempograd.models import RECIPES, Recipe, accuracy, build, train
+from tempograd.models import Recipe, accuracy, build, train
 from tempograd.models import training as training_file
-from tempograd.models.training import mean_loss, predictions
+from tempograd.models.training import DEFAULT, mean_loss, predictions
 
 SMALL = {"hidden": 6, "dropout": 0.0}
+# in order, to the last epoch
+PLAIN = Recipe(100, 1e-4, 1e-3, 32, shuffle=False, patience=None, random_prefix=False)
+PREFIX = replace(PLAIN, random_prefix=True)
 
 
 def toy(series=66, time=5, per_step=False, validation=None, seed=0):
@@ -48,9 +52,9 @@ def negative_log_likelihood(logits, y):
     return -(logits - torch.logsumexp(logits, -1, keepdim=True))[torch.arange(len(y)), y].mean()
 
 
-def test_published_recipe_is_adam_over_the_series_in_order():
+def test_a_plain_recipe_is_adam_over_the_series_in_order():
     data = toy(series=70)
-    trained = train("gru", data, seed=3, recipe="published", epochs=2, options=SMALL, device="cpu")
+    trained = train("gru", data, seed=3, recipe=PLAIN, epochs=2, options=SMALL, device="cpu")
     cuts = [slice(0, 32), slice(32, 64), slice(64, 70)] * 2
     losses = [
         lambda model, cut=cut: negative_log_likelihood(model(data.train.x[cut]), data.train.y[cut]) for cut in cuts
@@ -59,7 +63,7 @@ def test_published_recipe_is_adam_over_the_series_in_order():
     torch.testing.assert_close(weights(trained), weights(expected), rtol=1e-4, atol=1e-6)
 
 
-def test_published_recipe_learns_one_random_step_per_batch_from_its_prefix():
+def test_random_prefixes_learn_one_random_step_per_batch_from_its_prefix():
     data = toy(series=32, time=4, per_step=True)
     candidates = []
     for t in range(4):
@@ -69,25 +73,17 @@ def test_published_recipe_learns_one_random_step_per_batch_from_its_prefix():
     drawn = set()
     for seed in range(40):
         start = build("gru", 2, 2, per_step=True, seed=0, **SMALL)
-        result = weights(train(start, data, seed=seed, recipe="published", epochs=1))
+        result = weights(train(start, data, seed=seed, recipe=PREFIX, epochs=1))
         matches = [t for t, candidate in enumerate(candidates) if torch.allclose(result, candidate, atol=1e-6)]
         assert len(matches) == 1
         drawn.update(matches)
     assert drawn == {0, 1, 2, 3}
 
 
-def test_the_published_settings():
-    shared = {
-        "learning_rate": 1e-4,
-        "weight_decay": 1e-3,
-        "batch_size": 32,
-        "shuffle": False,
-        "patience": None,
-    }
-    assert RECIPES["published"] == Recipe(epochs=100, random_prefix=False, **shared)
-    model = train("gru", toy(per_step=True), recipe="published", options=SMALL)
-    assert model.facts["recipe"] == {"epochs": 50, "random_prefix": True, "minimum_steps": 0, **shared}
-    assert (model.facts["epochs"], model.facts["kept_epoch"]) == (50, 50)
+def test_facts_tell_the_recipe():
+    model = train("gru", toy(per_step=True), recipe=PREFIX, epochs=3, options=SMALL)
+    assert model.facts["recipe"] == asdict(replace(PREFIX, epochs=3))
+    assert (model.facts["epochs"], model.facts["kept_epoch"]) == (3, 3)
 
 
 def test_default_loss_counts_every_step_at_once():
@@ -159,7 +155,7 @@ def test_the_seed_decides_order_and_dropout_not_only_the_initial_weights():
     assert not torch.equal(*dropped)
 
 
-@pytest.mark.parametrize("recipe", ["default", "published"])
+@pytest.mark.parametrize("recipe", [DEFAULT, PREFIX], ids=["default", "prefix"])
 def test_global_generators_are_neither_used_nor_changed(recipe):
     results = []
     for noise in (0, 1):
@@ -187,7 +183,7 @@ def test_learns_a_toy_problem(name, per_step):
 
 
 @pytest.mark.parametrize(("series", "sizes"), [(65, [32, 33]), (64, [32, 32]), (66, [32, 32, 2]), (3, [3])])
-@pytest.mark.parametrize("recipe", ["published", "default"])
+@pytest.mark.parametrize("recipe", [PLAIN, DEFAULT], ids=["plain", "default"])
 def test_a_single_series_left_over_joins_the_batch_before(series, sizes, recipe, monkeypatch):
     seen = []
     loss = training_file.cross_entropy
@@ -226,8 +222,8 @@ def test_accuracy_counts_and_restores_mixed_modes():
 
 
 def test_refuses_what_cannot_be_trained():
-    with pytest.raises(UnknownNameError, match=r"No recipe is called 'publshed'. Did you mean 'published'"):
-        train("gru", toy(), recipe="publshed")
+    with pytest.raises(InputError, match="recipe must be a Recipe, got 'default'"):
+        train("gru", toy(), recipe="default")
     with pytest.raises(UnknownNameError, match=r"No training setting is called 'epoch'. Did you mean 'epochs'"):
         train("gru", toy(), epoch=3)
     with pytest.raises(UnknownNameError, match="No option of gru is called 'width'"):
@@ -239,7 +235,7 @@ def test_refuses_what_cannot_be_trained():
     with pytest.raises(InputError, match="at least two series, toy leaves 1"):
         train("gru", toy(series=2))
     with pytest.raises(InputError, match="random_prefix needs a label for every step"):
-        train("gru", toy(), recipe="published_per_step", options=SMALL)
+        train("gru", toy(), recipe=PREFIX, options=SMALL)
     with pytest.raises(InputError, match="toy has per_step=True, the model has per_step=False"):
         train(build("gru", 2, 2), toy(per_step=True))
     with pytest.raises(InputError, match="options are for models given by name"):
@@ -262,7 +258,7 @@ def test_a_loss_that_is_no_number_ends_the_training():
     data = toy()
     data.train.x[3, 2, 1] = torch.nan
     with pytest.raises(ModelError, match="The training loss became nan: look for NaN in the series"):
-        train("gru", data, recipe="published", options=SMALL)
+        train("gru", data, recipe=PLAIN, options=SMALL)
 
 
 def test_series_go_to_the_model_unless_they_are_too_many(monkeypatch):
@@ -293,11 +289,11 @@ def test_without_patience_the_validation_loss_is_that_of_the_last_epoch_and_comp
     loss, calls = training_file.mean_loss, []
     monkeypatch.setattr(training_file, "mean_loss", lambda *given: (calls.append(1), loss(*given))[1])
     held_out = toy(seed=1).train
-    model = train("gru", toy(validation=held_out), recipe="published", epochs=3, options=SMALL)
+    model = train("gru", toy(validation=held_out), recipe=PLAIN, epochs=3, options=SMALL)
     assert calls == [1]
     log_chances = model(held_out.x).detach().log_softmax(-1)[torch.arange(len(held_out)), held_out.y]
     assert model.facts["validation_loss"] == pytest.approx(-float(log_chances.mean()), rel=1e-6)
-    assert "validation_loss" not in train("gru", toy(), recipe="published", epochs=3, options=SMALL).facts
+    assert "validation_loss" not in train("gru", toy(), recipe=PLAIN, epochs=3, options=SMALL).facts
 
 
 @pytest.mark.parametrize("per_step", [False, True])

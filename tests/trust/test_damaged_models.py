@@ -14,7 +14,7 @@ from payloads import exported, swapped
 from torch import nn
 
 import tempograd as tg
-from tempograd.models.own import _silent
+from tempograd.models.files import _silent
 
 SEED = 20261116
 EACH = 50  # damaged files of each kind

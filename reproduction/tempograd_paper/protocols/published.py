@@ -10,22 +10,18 @@ from torch import Tensor, nn
 
 from tempograd.data import Dataset, Split
 from tempograd.explainers import Explainer
-from tempograd.models import train
 from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.settings import configured
+from tempograd_paper.released import train_as_released
 
 LEARNS_FROM_ALL = {"timex", "timexpp"}  # B10: also from the fold's held-out series
-METRIC_SETTINGS = {"cpd": {"scale": "published"}, "cpp": {"scale": "published"}} | {
-    name: {"pooled": True} for name in ("aup", "aur", "auroc", "auprc")
-}
 
 
 def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
     """Train by the published recipe: no shuffling, no stopping, last weights."""
     options = dict(cell.sizes)
-    return train(
-        cell.model, data, seed=cell.seed, recipe="published", device=device, options=options, **dict(cell.training)
-    )
+    changes = dict(cell.training)
+    return train_as_released(cell.model, data, seed=cell.seed, device=device, options=options, **changes)
 
 
 def make_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Split) -> Explainer:

@@ -1,30 +1,45 @@
 """What the released code does, as explainers, metrics and models."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from torch import nn
-
-from tempograd import EXPLAINERS, METRICS, Dataset, Explainer, Metric, train
+from tempograd import EXPLAINERS, Explainer
 from tempograd_paper.released.augmented_occlusion import ReleasedAugmentedOcclusion
 from tempograd_paper.released.base import Released
+from tempograd_paper.released.contralsp import ReleasedContraLSP
 from tempograd_paper.released.deep_lift import ReleasedDeepLift
+from tempograd_paper.released.dynamask import ReleasedDynamask
+from tempograd_paper.released.extremal_mask import ReleasedExtremalMask
+from tempograd_paper.released.fit import ReleasedFit
 from tempograd_paper.released.gradient_shap import ReleasedGradientShap
 from tempograd_paper.released.integrated_gradients import ReleasedIntegratedGradients
 from tempograd_paper.released.lime import ReleasedLime
+from tempograd_paper.released.metrics import released_metric
 from tempograd_paper.released.occlusion import ReleasedOcclusion
 from tempograd_paper.released.rand_ig import ReleasedRandIG
+from tempograd_paper.released.timex import ReleasedTimeX
+from tempograd_paper.released.timexpp import ReleasedTimeXPP
 from tempograd_paper.released.timing import ReleasedTiming
+from tempograd_paper.released.training import train_as_released
+from tempograd_paper.released.winit import ReleasedWinIT
+
+__all__ = ["RELEASED", "faults", "kind_of", "released", "released_metric", "train_as_released"]
 
 RELEASED: dict[str, type[Released]] = {
     "augmented_occlusion": ReleasedAugmentedOcclusion,
+    "contralsp": ReleasedContraLSP,
     "deep_lift": ReleasedDeepLift,
+    "dynamask": ReleasedDynamask,
+    "extremal_mask": ReleasedExtremalMask,
+    "fit": ReleasedFit,
     "gradient_shap": ReleasedGradientShap,
     "integrated_gradients": ReleasedIntegratedGradients,
     "lime": ReleasedLime,
     "occlusion": ReleasedOcclusion,
     "rand_ig": ReleasedRandIG,
+    "timex": ReleasedTimeX,
+    "timexpp": ReleasedTimeXPP,
     "timing": ReleasedTiming,
+    "winit": ReleasedWinIT,
 }
 
 
@@ -35,21 +50,10 @@ def kind_of(method: str) -> type[Explainer]:
 
 def faults(method: str) -> Mapping[str, str]:
     """Return the faults that a method can repeat, in words, by their keys in the protocol."""
-    return RELEASED[method].faults if method in RELEASED else dict.fromkeys(EXPLAINERS[method].known_quirks, "")
+    return RELEASED[method].faults if method in RELEASED else {}
 
 
 def released(method: str, dataset: str) -> Explainer:
     """Return an explainer with the paper's setting and the known faults of the released code."""
     kind = RELEASED.get(method)
     return EXPLAINERS[method].published(dataset) if kind is None else kind.of(dataset)
-
-
-def released_metric(name: str, **settings: Any) -> Metric:
-    """Return a metric as the paper measured it."""
-    how: dict[str, Any] = {"scale": "published"} if name in {"cpd", "cpp"} else {"pooled": True}
-    return METRICS[name](**how | settings)
-
-
-def train_as_released(model: str | nn.Module, data: Dataset, **options: Any) -> nn.Module:
-    """Train a model as the released code does."""
-    return train(model, data, recipe="published", **options)

@@ -23,6 +23,7 @@ from tempograd.models.training import predictions
 from tempograd.version import __version__
 from tempograd_paper.cell import Cell, Measure
 from tempograd_paper.protocols import fair, published
+from tempograd_paper.released import released_metric
 from tempograd_paper.runner.record import Record
 from tempograd_paper.runner.store import Store
 
@@ -181,9 +182,7 @@ def metric(wanted: Measure, cell: Cell) -> Metric:
     settings: dict[str, Any] = {"name": wanted.name, "rank": cell.rank}
     if issubclass(kind, Faithfulness):
         settings["k"] = wanted.k
-    if cell.protocol == "published":
-        settings |= published.METRIC_SETTINGS.get(wanted.metric, {})
-    return kind(**settings)
+    return released_metric(wanted.metric, **settings) if cell.protocol == "published" else kind(**settings)
 
 
 class _TwoSoftmaxes(nn.Module):

@@ -18,11 +18,12 @@ from tempograd.metrics import METRICS
 from tempograd.metrics.base import RANKS
 from tempograd.metrics.localisation import Localisation
 from tempograd.models import MODELS
-from tempograd.models.training import Recipe, choose_recipe
+from tempograd.models.training import DEFAULT, Recipe, adjusted
 from tempograd_paper.cell import Measure, Pairs
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
 from tempograd_paper.protocols.settings import configured, settable
 from tempograd_paper.released import faults
+from tempograd_paper.released.training import RECIPE
 from tempograd_paper.runner.entry import Entry, read_document
 from tempograd_paper.runner.plan import PROTOCOLS, Plan, Row
 
@@ -308,7 +309,7 @@ def _training(entry: Entry, protocol: str) -> Pairs:
     inner = entry.table("training setting", types)
     settings = {name: inner[name].typed(types[name]) for name in sorted(inner)}
     try:
-        choose_recipe("published" if protocol == "published" else "default", False, settings)
+        adjusted(RECIPE if protocol == "published" else DEFAULT, settings)
     except TempogradError as error:
         raise entry.blamed(inner, error) from error
     return tuple(settings.items())

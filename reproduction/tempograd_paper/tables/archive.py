@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tempograd._utils.io import Kind, check_output, end, start, writable, write_atomically
 from tempograd.errors import LONGEST, DataError, MissingExtraError, short_path
 from tempograd.metrics import summarise
-from tempograd.models.checkpoint import exists
+from tempograd.models.files import exists
 from tempograd_paper.cell import Cell, cell_from
 from tempograd_paper.labels import PROGRAM
 from tempograd_paper.runner.plan import Plan

@@ -14,8 +14,8 @@ import tempograd as tg
 from tempograd.data import DATASETS, Split
 from tempograd.errors import TempogradWarning
 from tempograd.models import build
+from tempograd_paper import released, released_metric, train_as_released
 from tempograd_paper.protocols import settings
-from tempograd_paper.released import released
 from tempograd_paper.runner import Record, execute, run_cells
 from tempograd_paper.runner.execute import _scores, evenly
 from tempograd_paper.runner.store import Store
@@ -34,8 +34,8 @@ def record_of(cell, folder):
 
 def by_hand(protocol):
     data = DATASETS["toy"](fold=0)
-    recipe = {"recipe": "published"} if protocol == "published" else {}
-    model = tg.train("gru", data, seed=42, options={"hidden": 4}, epochs=1, learning_rate=0.01, **recipe)
+    train = train_as_released if protocol == "published" else tg.train
+    model = train("gru", data, seed=42, options={"hidden": 4}, epochs=1, learning_rate=0.01)
     test = data.test.take([0, 6, 13])
     return data, model, test
 
@@ -46,7 +46,7 @@ def test_published_cells_use_the_paper_s_settings_and_measures(folder, monkeypat
     record = record_of(cell, folder)
     _, model, test = by_hand("published")
     found = tg.explain(model, test.x, released("integrated_gradients", "state"), seed=42, ids=test.ids)
-    cpd = tg.METRICS["cpd"](scale="published")
+    cpd = released_metric("cpd")
     torch.testing.assert_close(record.scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
     average = tg.evaluate(model, found, metrics=[cpd], k=5, substitute="average")["cpd"]
     torch.testing.assert_close(record.scores["cpd_average"], average)
@@ -206,7 +206,8 @@ def test_all_series_are_taken_as_they_are():
 def test_models_learn_and_series_are_explained_on_the_device(protocol, monkeypatch):
     seen = []
     of_protocol = getattr(execute, protocol)
-    monkeypatch.setattr(of_protocol, "train", lambda *_, device, **__: seen.append(device))
+    name = "train" if protocol == "fair" else "train_as_released"
+    monkeypatch.setattr(of_protocol, name, lambda *_, device, **__: seen.append(device))
     monkeypatch.setattr(of_protocol, "_validation_loss", lambda _: 0.0, raising=False)
     (cell,) = plan(protocol, ("random",)).cells()
     data = DATASETS["toy"](fold=0)
@@ -241,7 +242,7 @@ def test_published_metrics_look_at_all_steps_whatever_was_explained():
     split = Split(x, torch.zeros(4, 6, dtype=torch.long))
     (cell,) = plan("published", ("random",)).cells()
     cell = replace(cell, measures=MEASURES[:1])
-    everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[tg.METRICS["cpd"](scale="published")])
+    everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[released_metric("cpd")])
     torch.testing.assert_close(_scores(cell, model, last, split)["cpd_zero"], everywhere["cpd"])
     own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
     torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])

@@ -9,8 +9,8 @@ from small import MEASURES, WARD, load_toy, load_ward, plan
 import tempograd as tg
 from tempograd.data import DATASETS
 from tempograd.models import build
+from tempograd_paper import released, released_metric, train_as_released
 from tempograd_paper.protocols import published, settings
-from tempograd_paper.released import released
 from tempograd_paper.runner import Measure, Record, run_cells
 from tempograd_paper.runner.execute import metric
 from tempograd_paper.runner.store import Store
@@ -52,7 +52,7 @@ def test_masks_of_missing_values_are_ignored(tmp_path):
     assert store.explanation(cell)[0].mask is None
     assert bool((found.values[~test.mask] != 0).all())
     scores = Record.load(store.record_path(cell)).scores
-    cpd = tg.METRICS["cpd"](scale="published")
+    cpd = released_metric("cpd")
     torch.testing.assert_close(scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
     average = tg.evaluate(model, found, metrics=[cpd], k=5, substitute="average")["cpd"]
     torch.testing.assert_close(scores["cpd_average"], average)
@@ -116,7 +116,7 @@ def test_models_are_trained_by_the_published_recipe(tmp_path):
     cell = cell_of("random", training=(("epochs", 2),), seed=7)
     assert not run_cells([cell], tmp_path, root=None, device="cpu").failed
     data = load_ward(fold=0)
-    expected = tg.train("gru", data, seed=7, recipe="published", options={"hidden": 4}, epochs=2, device="cpu")
+    expected = train_as_released("gru", data, seed=7, options={"hidden": 4}, epochs=2, device="cpu")
     model = Store(tmp_path).model(cell, "cpu")
     assert torch.equal(weights(model), weights(expected))
     facts = Record.load(Store(tmp_path).record_path(cell)).facts["model"]

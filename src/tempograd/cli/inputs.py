@@ -41,7 +41,7 @@ def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
 def read_model(args: argparse.Namespace) -> "nn.Module":
     """Load the model; code of one's own is looked for in the current folder as well."""
     from tempograd.models import load_model
-    from tempograd.models.own import is_code
+    from tempograd.models.files import is_code
 
     here = str(Path.cwd())
     if is_code(args.model) and here not in sys.path:  # else a file beside the data could pass for a library
@@ -108,7 +108,7 @@ def find(
     """Read the same, and return the data set as well where it is one."""
     from tempograd.data import DATASETS, Series, load_dataset, read_series
     from tempograd.data.readers import ENDINGS
-    from tempograd.models.checkpoint import exists
+    from tempograd.models.files import exists
 
     path = Path(source)
     if source in DATASETS or not (path.suffix or exists(path)):

@@ -27,7 +27,6 @@ def add_train(commands: Commands) -> None:
     add_json(parser)
     group = parser.add_argument_group("training")
     group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
-    group.add_argument("--recipe", default="default", metavar="NAME", help="see tempograd.models.RECIPES")
     group.add_argument("--epochs", type=int, help="at most this many passes over the series")
     group.add_argument("--seed", type=int, default=0, help="(default: 0)")
     add_device(group)
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     claim(args, MODEL)
     data = load_dataset(args.dataset, root=args.root, fold=args.fold, variant=args.variant)
     changes = {} if args.epochs is None else {"epochs": args.epochs}
-    model = train(args.model, data, seed=args.seed, recipe=args.recipe, device=device(args.device), **changes)
+    model = train(args.model, data, seed=args.seed, device=device(args.device), **changes)
     reached = accuracy(model, data.test)
     facts = {"fold": args.fold, "test_accuracy": reached}
     if data.validation is not None:

@@ -14,8 +14,7 @@ from tempograd.explainers.path.rand_ig import RandIG
 from tempograd.explainers.prefix.fit import Fit
 from tempograd.explainers.prefix.winit import WinIT
 from tempograd.explainers.random_scores import Random
-from tempograd.explainers.timex.timex import TimeX
-from tempograd.explainers.timex.timexpp import TimeXPP
+from tempograd.explainers.timex.timex import TimeX, TimeXPP
 from tempograd.explainers.timing.timing import Timing
 
 __all__ = [

@@ -2,8 +2,7 @@
 
 from tempograd.metrics.aggregate import Difference, Summary, compare, summarise
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.curve import RemovalCurve, removal_curve
-from tempograd.metrics.evaluate import evaluate
+from tempograd.metrics.evaluate import RemovalCurve, evaluate, removal_curve
 
 __all__ = [
     "METRICS",

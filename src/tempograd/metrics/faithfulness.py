@@ -71,11 +71,6 @@ class CumulativePredictionDifference(Faithfulness):
     Unlike the difference from start to end, effects of opposite sign cannot cancel. A single probability stands
     for two classes, and both count, as they do for a model that has a column for each.
 
-    Parameters
-    ----------
-    scale : {"sum", "published"}
-        The norm sums over the classes, as the paper defines it; its tables show the mean over the classes.
-
     References
     ----------
     .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
@@ -86,11 +81,8 @@ class CumulativePredictionDifference(Faithfulness):
     every: ClassVar[bool] = True
     needs_target: ClassVar[bool] = False
 
-    scale: str = settings.choice("sum", ("sum", "published"))
-
     def score(self, reading: Reading) -> Tensor:
-        total = reading.change.sum(1)
-        return total / reading.predictions.shape[-1] if self.scale == "published" else total
+        return reading.change.sum(1)
 
 
 @METRICS.register("cpp")
@@ -124,7 +116,7 @@ class Accuracy(Faithfulness):
     Parameters
     ----------
     threshold : float, optional
-        Ask for :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead; published numbers use 0.5.
+        Ask for :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, as the paper does with 0.5.
     """
 
     higher_is_better: ClassVar[bool] = False
@@ -133,7 +125,7 @@ class Accuracy(Faithfulness):
     threshold: float | None = settings.number(None, high=1.0)
 
     def score(self, reading: Reading) -> Tensor:
-        kept = reading.retained if self.threshold is None else reading.probability >= self.threshold
+        kept = reading.retained if self.threshold is None else reading.score >= self.threshold
         return reading.over_steps(kept[:, -1:].to(reading.raw))[:, 0]
 
 

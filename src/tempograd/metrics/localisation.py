@@ -76,13 +76,13 @@ class Thresholds(NamedTuple):
         return self.hits / self.positives
 
 
-def scaled(score: Tensor, observed: Tensor, published: bool = False) -> Tensor:
+def scaled(score: Tensor, observed: Tensor, *, pooled: bool = False) -> Tensor:
     r"""Min–max scale the observed cells of each row into [0, 1), in float64.
 
     .. math:: m = \frac{a - \min a}{(1 + \varepsilon)(\max a - \min a)}, \qquad \varepsilon = 10^{-5},
 
-    which does not depend on the unit of :math:`a`; published numbers have :math:`\max a - \min a +
-    \varepsilon` below the line instead. A constant row becomes 0.
+    which does not depend on the unit of :math:`a`; pooled scores have :math:`\max a - \min a + \varepsilon` below
+    the line instead, as in the papers that pool. A constant row becomes 0.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def scaled(score: Tensor, observed: Tensor, published: bool = False) -> Tensor:
     low = score.masked_fill(~observed, torch.inf).amin(1, keepdim=True)
     high = score.masked_fill(~observed, -torch.inf).amax(1, keepdim=True)
     span = high - low
-    unit = span + MARGIN if published else span * (1 + MARGIN)
+    unit = span + MARGIN if pooled else span * (1 + MARGIN)
     return torch.where(observed & (span > 0), (score - low) / unit, 0)
 
 
@@ -126,7 +126,7 @@ class Area(Localisation):
     Parameters
     ----------
     pooled : bool
-        One number for all series, as published: each is scaled by
+        One number for all series, as in the papers: each is scaled by
         :math:`(a - \min a) / (\max a - \min a + 10^{-5})` and the cells of all series are sorted together.
     """
 
@@ -226,7 +226,7 @@ def locate(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]
     for rank, whole in sorted({(metric.rank, metric.whole) for metric in metrics}):
         mine = [metric for metric in metrics if (metric.rank, metric.whole) == (rank, whole)]
         if whole:
-            score = scaled(strength(values, rank, signed=signed), observed, published=True)
+            score = scaled(strength(values, rank, signed=signed), observed, pooled=True)
             table = Thresholds.of(*(part[observed][None] for part in (score, salient, observed)))
             for metric in mine:
                 scores[metric.name].copy_(metric.score(table)[0])

@@ -56,11 +56,6 @@ class Reading:
         return pick(self.predictions, self._expanded_target)
 
     @property
-    def probability(self) -> Tensor:
-        """Probability of the explained class, like ``score``."""
-        return self.score
-
-    @property
     def log_probability(self) -> Tensor:
         """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
         every = self.raw.log() if self.output == "raw" else both_logits(self.raw, self.output).log_softmax(-1)

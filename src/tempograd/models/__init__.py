@@ -1,7 +1,7 @@
 """Classifiers to explain: the three of the paper, their training, and their files."""
 
 from tempograd.engine.model import find_device
-from tempograd.models.checkpoint import load_classifier, save_model
+from tempograd.models.files import load_classifier, load_model, save_model
 from tempograd.models.networks import (
     MODELS,
     Classifier,
@@ -10,12 +10,10 @@ from tempograd.models.networks import (
     TransformerClassifier,
     build,
 )
-from tempograd.models.own import load_model
-from tempograd.models.training import RECIPES, Recipe, accuracy, train
+from tempograd.models.training import Recipe, accuracy, train
 
 __all__ = [
     "MODELS",
-    "RECIPES",
     "CNNClassifier",
     "Classifier",
     "GRUClassifier",

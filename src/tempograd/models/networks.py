@@ -278,9 +278,9 @@ class TransformerClassifier(Classifier):
         h = \mathrm{norm}\big(W\, \mathrm{softmax}(Q K^\top / \sqrt d)\, V\big), \qquad
         o = \mathrm{norm}\big(h + W_2\, \mathrm{relu}(W_1 h)\big).
 
-    As published there is no residual around the attention. One output per series: :math:`o` is averaged over
-    time. One output per step: a step attends only to itself and to earlier ones. The head is a linear map,
-    ReLU and another linear map.
+    There is no residual around the attention. One output per series: :math:`o` is averaged over time. One output
+    per step: a step attends only to itself and to earlier ones. The head is a linear map, ReLU and another linear
+    map.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class Recipe:
             )
 
 
-_DEFAULT = Recipe(
+DEFAULT = Recipe(
     epochs=200,
     learning_rate=2e-3,
     weight_decay=0.0,
@@ -80,53 +80,23 @@ _DEFAULT = Recipe(
     random_prefix=False,
     minimum_steps=200,
 )
-_PUBLISHED = Recipe(
-    epochs=100,
-    learning_rate=1e-4,
-    weight_decay=1e-3,
-    batch_size=32,
-    shuffle=False,
-    patience=None,
-    random_prefix=False,
-)
-
-RECIPES: Mapping[str, Recipe] = {
-    "default": _DEFAULT,
-    "published": _PUBLISHED,
-    "published_per_step": replace(_PUBLISHED, epochs=50, random_prefix=True),
-}
 
 
-def choose_recipe(recipe: str | Recipe, per_step: bool, overrides: Mapping[str, Any]) -> Recipe:
-    """Look a recipe up and change single settings of it.
-
-    Parameters
-    ----------
-    recipe : str or Recipe
-        A key of ``RECIPES``, or settings of one's own. ``"published"`` means ``"published_per_step"`` where
-        the data has labels per step, as in the published experiments.
-    per_step : bool
-        Whether the data has labels per step.
-    overrides : mapping
-        Fields of :class:`Recipe` to change.
+def adjusted(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Change single settings of a recipe.
 
     Examples
     --------
-    >>> choose_recipe("published", True, {"batch_size": 16}).epochs
-    50
+    >>> adjusted(DEFAULT, {"epochs": 5}).epochs
+    5
     """
-    if isinstance(recipe, str):
-        name = "published_per_step" if recipe == "published" and per_step else recipe
-        if name not in RECIPES:
-            raise UnknownNameError("recipe", name, RECIPES)
-        recipe = RECIPES[name]
     if not isinstance(recipe, Recipe):
-        raise InputError(f"recipe must be a name or a Recipe, got {brief(recipe)}.")
+        raise InputError(f"recipe must be a Recipe, got {brief(recipe)}.")
     known = [field.name for field in fields(Recipe)]
-    for override in overrides:
-        if override not in known:
-            raise UnknownNameError("training setting", override, known)
-    return replace(recipe, **overrides)
+    for name in changes:
+        if name not in known:
+            raise UnknownNameError("training setting", name, known)
+    return replace(recipe, **changes)
 
 
 # Running a model as it will be used: evaluation mode, no gradients, batch by batch.
@@ -228,7 +198,7 @@ def train(
     data: Dataset,
     *,
     seed: int = 0,
-    recipe: str | Recipe = "default",
+    recipe: Recipe = DEFAULT,
     device: str | torch.device | None = None,
     options: Mapping[str, Any] | None = None,
     **overrides: Any,
@@ -250,9 +220,8 @@ def train(
     seed : int, default=0
         Decides the initial weights, the order of the series and dropout. On a CPU the same seed gives the
         same weights. The global random state is neither used nor changed.
-    recipe : str or Recipe, default="default"
-        ``"default"`` shuffles, stops when the validation loss no longer falls and keeps the best weights.
-        ``"published"`` does what the published experiments did: no shuffling, no stopping, last weights.
+    recipe : Recipe, optional
+        By default one that shuffles, stops when the validation loss no longer falls and keeps the best weights.
     device : str or torch.device, optional
         Where to train and leave the model, by default where a given module is, and for a name the GPU if
         there is one.
@@ -282,7 +251,7 @@ def train(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
             "your own, and explain it with output='raw'."
         )
-    settings = choose_recipe(recipe, data.per_step, overrides)
+    settings = adjusted(recipe, overrides)
     network = _network(model, data, seed, options)
     target = _target(device, None if isinstance(model, str) else model)
     network.to(target)
@@ -345,13 +314,17 @@ def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[S
 @contextmanager
 def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the generators that dropout draws from, and put them back afterwards."""
-    on_gpu = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if on_gpu else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
-        if on_gpu:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        seed_generators(seed, device)
         yield
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generators that initial weights and dropout draw from; ``torch.manual_seed`` seeds every GPU."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
 
 
 @dataclass
@@ -428,8 +401,8 @@ def _run_epoch(
     network.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
-    batches = _batches(order, recipe.batch_size)
-    for batch in batches:
+    parts = batches(order, recipe.batch_size)
+    for batch in parts:
         here = batch.to(split.x.device)
         x, y = split.x[here].to(device, dtype), split.y[here].to(device)
         loss = _prefix_loss(network, x, y, generator) if recipe.random_prefix else cross_entropy(network(x), y)
@@ -437,17 +410,20 @@ def _run_epoch(
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
         optimiser.step()
         total += loss.detach()  # a sum on the device, so that a GPU need not wait for every batch
-        advance(1 / len(batches), note)
+        advance(1 / len(parts), note)
     _finite(float(total), "training")
-    return len(batches)
+    return len(parts)
 
 
-def _batches(order: Tensor, size: int) -> list[Tensor]:
-    """Cut ``order`` into batches; a single series left over joins the batch before it."""
-    batches = list(torch.split(order, size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches
+def batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut ``order`` into batches; a single series left over joins the batch before it.
+
+    Batch normalisation, and losses between pairs, need two.
+    """
+    parts = list(torch.split(order, size))
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return parts
 
 
 def _prefix_loss(network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:

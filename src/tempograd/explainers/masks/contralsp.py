@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,12 +13,9 @@ from tempograd._utils import settings
 from tempograd._utils.progress import Advance
 from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.engine import Question
-from tempograd.errors import UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.replacement import Replacement, Trend, ends, seeded
-from tempograd.explainers.masks.training import Piece, Problem, descend, precision, together
+from tempograd.explainers.masks.base import LearntMask, Piece, Problem, Replacement, Trend, ends, precision, seeded
 
 # A triplet loss between two groups of points, which are found anew at every step.
 
@@ -76,7 +74,7 @@ CONTRASTS = ("none", "triplet")
 
 @EXPLAINERS.register("contralsp")
 @dataclass(frozen=True)
-class ContraLSP(Explainer):
+class ContraLSP(LearntMask):
     r"""Contrastive and locally sparse perturbations (ContraLSP).
 
     With :math:`\epsilon \sim N(0, 1)` per cell and epoch, the gate of a cell and its mask are
@@ -113,9 +111,6 @@ class ContraLSP(Explainer):
     not on their order. The error is :math:`\mathrm{KL}(p(x) \| p(\cdot))`, or the mean squared difference for
     ``output="raw"``, over all outputs: there is no target class. Losses of series add up.
 
-    Quirks: A6, the raw output; B6, the last step only; 0.3.5, means over all series, whose small gradients
-    Adam's guard slows down; 0.3.6, softmax of probabilities against the most likely class.
-
     References
     ----------
     .. [1] Z. Liu et al., "Explaining Time Series via Contrastive and Locally Sparse Perturbations", ICLR 2024.
@@ -129,10 +124,7 @@ class ContraLSP(Explainer):
     tensor([1., 1., 0., 0.])
     """
 
-    signed: ClassVar[bool] = False
-    targeted: ClassVar[bool] = False
     shared: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B6", "0.3.5", "0.3.6"})
 
     mask_weight: float = settings.number(1.0)
     replacement_weight: float = settings.number(1.0)
@@ -141,64 +133,42 @@ class ContraLSP(Explainer):
     lr: float = settings.positive(0.01)
     contrastive: str = settings.choice("none", CONTRASTS)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: all series in one batch."""
-        if dataset in REAL:
-            return cls(0.005, 0.01, epochs=200, lr=0.1, quirks=frozenset({"0.3.5", "0.3.6"}))
-        if dataset == "state":
-            return cls(2.0, 1.0, quirks=frozenset({"A6", "B6", "0.3.5"}))
-        if dataset == "switch_feature":
-            return cls(1.0, 2.0, 0.8, quirks=frozenset({"A6", "0.3.5"}))
-        raise UnknownNameError("published setting of ContraLSP", dataset, REAL + SYNTHETIC)
-
     def attribute(self, question: Question) -> Attribution:
-        def fit(groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-            return self._fit(question, groups[0], advance)
+        return self._together(question, partial(self._fit, question))
 
-        label, hard = f"explain with {self.name}", "0.3.6" in self.quirks
-        return Attribution(together(question, fit, epochs=self.epochs, label=label, hard=hard))
-
-    def _fit(self, question: Question, group: list[Piece], advance: Advance) -> Iterable[Tensor]:
+    def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
         channels, longest = question.x.shape[2], max(1, int(question.lengths.max()))
 
         def make() -> torch.nn.ModuleList:
             return torch.nn.ModuleList([Replacement(channels), Trend(longest, channels)])
 
         networks = seeded(question, precision(question), make)
-        weight = 1 / len(question.x) if "0.3.5" in self.quirks else 1.0
-        parts = [_Gates(self, question, piece, networks, weight) for piece in group]
-        problems = [Problem([part.mu, *networks.parameters()], part.loss) for part in parts]
+        parts = [_Gates(self, question, piece, networks) for piece in groups[0]]
+        problems = [Problem(part.rows, [part.mu, *networks.parameters()], part.loss) for part in parts]
         if self.contrastive == "triplet" and len(question.x) > 1:
-            problems.append(self._contrast(parts, weight))
-        descend(
-            [problems],
-            [part.mu for part in parts],
-            networks.parameters(),
-            epochs=self.epochs,
-            lr=self.lr,
-            done=advance,
-        )
+            problems.append(self._contrast(parts))
+        gates = [part.mu for part in parts]
+        self._optimise(question, [problems], gates, networks.parameters(), done=advance)
         with torch.no_grad():
             return [part.mask(part.mu + 0.5, part.trend()).clamp(0, 1) for part in parts]
 
-    def _contrast(self, parts: list["_Gates"], weight: float) -> Problem:
+    def _contrast(self, parts: list["_Gates"]) -> Problem:
         total = sum(len(part.x) for part in parts)
 
         def loss(_: int) -> Tensor:
             moved = torch.cat([part.moved() * part.observed for part in parts])
-            return self.replacement_weight * weight * total * contrast(moved.flatten(1))
+            return self.replacement_weight * total * contrast(moved.flatten(1))
 
-        return Problem(list(parts[0].replacement.parameters()), loss)
+        return Problem(slice(0, 0), list(parts[0].replacement.parameters()), loss)
 
 
 class _Gates:
     """The gates of some series, and the networks they share with all others."""
 
     def __init__(
-        self, settings: ContraLSP, question: Question, piece: Piece, networks: torch.nn.ModuleList, weight: float
+        self, settings: ContraLSP, question: Question, piece: Piece, networks: torch.nn.ModuleList
     ) -> None:
-        self.settings, self.piece, self.weight = settings, piece, weight
+        self.settings, self.piece, self.rows = settings, piece, piece.block.rows
         self.replacement, self.network = networks
         block, dtype = piece.block, precision(question)
         self.x, self.observed, self.lengths = block.x.to(dtype), block.observed, ends(question, block)
@@ -228,4 +198,5 @@ class _Gates:
         z = self.x + (1 - mask) * (moved - self.centred) * self.observed
         open_ = 0.5 + 0.5 * (self.mask(gate, tau) / (settings.sigma * math.sqrt(2))).erf()
         size = (settings.mask_weight * open_ + settings.replacement_weight * moved.abs()) * self.observed
-        return self.weight * (self.piece.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / self.cells).sum()
+        each: Tensor = self.piece.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / self.cells
+        return each.sum()

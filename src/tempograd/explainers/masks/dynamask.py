@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,16 +11,14 @@ from torch import Tensor
 from tempograd._utils import settings
 from tempograd._utils.progress import Advance, progress
 from tempograd.engine import Question, pieces
-from tempograd.errors import UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.replacement import PERTURBATIONS, perturbation
-from tempograd.explainers.masks.training import Piece, Problem, descend, precision, read
+from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, Piece, Problem, perturbation, precision
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 
 Term = Callable[[Tensor], Tensor]
+Keep = Callable[[slice, Tensor, Tensor], None]  # gets some series, their masks for each area, and the errors
 _ROUNDING = 1e-6  # (1 - 0.9) * 10 is below 1
 _EQUAL = 1e-4  # Adam's first steps have one length, so that many cells of a mask differ by rounding only
 
@@ -64,38 +62,9 @@ def time_term(observed: Tensor) -> Term:
     return term
 
 
-def misread(masks: Tensor, errors: Tensor, batch: int) -> Tensor:
-    """4.2: store masks by (batch, area, series), read them as (area, series), and take one area for all.
-
-    Examples
-    --------
-    >>> masks, errors = torch.arange(6.0).view(3, 2, 1, 1), torch.zeros(3, 2)
-    >>> misread(masks, errors, batch=2).flatten()  # instead of 0, 2, 4, the masks of the first area
-    tensor([0., 2., 1.])
-    """
-    total, areas = errors.shape
-
-    def reordered(part: Tensor) -> Tensor:
-        blocks = [part[rows].transpose(0, 1).flatten(0, 1) for rows in pieces(total, batch)]
-        return torch.cat(blocks).reshape(areas, total, *part.shape[2:])
-
-    return reordered(masks)[reordered(errors).sum(1).argmin()]
-
-
-BATCH = 100  # series per step in the released code
-
-
-class Turn(NamedTuple):
-    """Steps of other batches before and after a batch's own in each epoch, and the weight of its losses."""
-
-    before: int
-    after: int
-    weight: float
-
-
 @EXPLAINERS.register("dynamask")
 @dataclass(frozen=True)
-class Dynamask(Explainer):
+class Dynamask(LearntMask):
     r"""Dynamask.
 
     For each area :math:`a` a mask :math:`m \in [0, 1]^{T \times D}` minimises
@@ -138,11 +107,6 @@ class Dynamask(Explainer):
     ``output="raw"``, over all outputs: there is no target class. The steps of Adam amplify rounding, so in single
     precision a mask can depend on what else is in the batch; in double precision it does not.
 
-    Quirks: A6, the raw output; B5, no regularisers and no sign for deletion; B6, the last step only; 0.3.5, a
-    dense Adam in batches of 100, in which masks also move in the steps of others; 0.3.6, softmax of
-    probabilities against the most likely class; 4.2, masks are stored by (batch, area, series), read as (area,
-    series), and one area serves all series; 4.3, deletion returns 1 - m.
-
     References
     ----------
     .. [1] J. Crabbé and M. van der Schaar, "Explaining Time Series Predictions with Dynamic Masks", ICML 2021.
@@ -157,11 +121,8 @@ class Dynamask(Explainer):
     tensor([1., 1., 0., 0.])
     """
 
-    signed: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
-    targeted: ClassVar[bool] = False
     blends_steps: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B5", "B6", "0.3.5", "0.3.6", "4.2", "4.3"})
 
     areas: tuple[float, ...] = settings.shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
     perturbation: str = settings.choice("mean", PERTURBATIONS)
@@ -174,109 +135,69 @@ class Dynamask(Explainer):
     deletion: bool = settings.flag(False)
     tolerance: float | None = settings.positive(0.05, optional=True)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting, in which the masks are neither regularised (B5) nor in order (4.2)."""
-        faults = {"B5", "0.3.5", "4.2"}
-        if dataset in REAL:
-            deleting = frozenset(faults | {"0.3.6", "4.3"})
-            return cls(
-                perturbation="mean",
-                lr=1e-3,
-                growth=1e4,
-                time_weight=0.0,
-                deletion=True,
-                tolerance=None,
-                quirks=deleting,
-            )
-        if dataset not in SYNTHETIC:
-            raise UnknownNameError("published setting of Dynamask", dataset, REAL + SYNTHETIC)
-        state = dataset == "state"
-        areas = (0.25, 0.3) if state else tuple(round(0.25 + 0.01 * i, 2) for i in range(10))
-        quirks = frozenset(faults | {"A6"} | ({"B6"} if state else set()))
-        epochs = 500 if state else 1000
-        return cls(areas, "blur", 1.0, epochs, lr=1e-3, time_weight=1.0, tolerance=None, quirks=quirks)
-
     def attribute(self, question: Question) -> Attribution:
         values = torch.zeros(question.x.shape, device=question.x.device)
-        total, areas = len(values), len(self.areas)
-        batches = list(pieces(total, BATCH if "0.3.5" in self.quirks else total))
-        stored: list[tuple[Tensor, Tensor]] = []  # for 4.2
 
-        def worker(turn: Turn) -> Callable[[slice, int], None]:
-            def work(rows: slice, size: int) -> None:
-                masks, errors = self._fit(question, rows, size, turn, advance)
-                if "4.2" in self.quirks:
-                    stored.append((masks.to(values), errors.to(values)))
-                else:
-                    every = torch.arange(len(masks), device=masks.device)
-                    values[rows] = masks[every, self._choose(errors)].to(values)
+        def keep(rows: slice, masks: Tensor, errors: Tensor) -> None:
+            every = torch.arange(len(masks), device=masks.device)
+            values[rows] = masks[every, self._choose(errors)].to(values)
 
-            return work
-
-        chunks = question.chunks
-        with progress(total * areas * self.epochs, f"explain with {self.name}") as advance:
-            for index, batch in enumerate(batches):
-                rows = areas * (batch.stop - batch.start)
-                turn = Turn(index, len(batches) - 1 - index, 1 / rows if "0.3.5" in self.quirks else 1.0)
-                chunks.each(batch, areas, worker(turn), lambda _: None)
-        if stored:
-            masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
-            values = misread(masks, errors, BATCH)
+        self._learn(question, slice(0, len(values)), keep)
         return Attribution(values)
 
-    def _fit(
-        self, question: Question, rows: slice, size: int, turn: Turn, advance: Advance
-    ) -> tuple[Tensor, Tensor]:
+    def _learn(self, question: Question, series: slice, keep: Keep) -> None:
+        """Learn the masks of some series, and hand them over block by block."""
+        areas = len(self.areas)
+        total = (series.stop - series.start) * areas * self.epochs
+        with progress(total, f"explain with {self.name}") as advance:
+
+            def work(rows: slice, size: int) -> None:
+                keep(rows, *self._fit(question, rows, size, advance))
+
+            question.chunks.each(series, areas, work, lambda _: None)
+
+    def _fit(self, question: Question, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""
-        piece = read(question, rows, hard="0.3.6" in self.quirks)
+        piece = self._read(question, rows)
         question.verify_once()
         found = []
         for part in pieces(len(self.areas), max(1, size // len(piece.block.x))):
             shape = (len(piece.block.x), part.stop - part.start, *piece.block.x.shape[1:])
             mask = piece.block.x.new_full(shape, 0.5, dtype=precision(question), requires_grad=True)
-            problem, error = self._problem(piece, mask, self.areas[part], turn.weight)
-            descend(
-                [[]] * turn.before + [[problem]] + [[]] * turn.after,
-                [mask],
-                epochs=self.epochs,
-                lr=self.lr,
-                done=partial(advance, shape[0] * shape[1]),
-                drift="0.3.5" in self.quirks,
-                bounded=True,
-            )
+            problem, error = self._problem(piece, mask, self.areas[part])
+            done = partial(advance, shape[0] * shape[1])
+            self._optimise(question, [[problem]], [mask], done=done, bounded=True)
             with torch.no_grad():
-                score = 1 - mask if self.deletion and "4.3" in self.quirks else mask
-                found.append((score.where(piece.block.observed[:, None], 0), error()))
+                found.append((mask.where(piece.block.observed[:, None], 0), error()))
         masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
         return masks, errors
 
     def _problem(
-        self, piece: Piece, mask: Tensor, areas: tuple[float, ...], weight: float
+        self, piece: Piece, mask: Tensor, areas: tuple[float, ...]
     ) -> tuple[Problem, Callable[[], Tensor]]:
         perturb = perturbation(self.perturbation, piece.block, self.width, mask.dtype)
-        plain = "B5" in self.quirks
         size, rough = area_term(piece.block.observed, areas), time_term(piece.block.observed)
 
         def error() -> Tensor:
             return piece.error(perturb(1 - mask if self.deletion else mask))
 
         def loss(epoch: int) -> Tensor:
-            wrong = error()
-            if plain:
-                return weight * wrong.sum()
-            total = -wrong.sum() if self.deletion else wrong.sum()
+            total = self._aim(error()).sum()
             if self.size_weight:
                 total = total + self.size_weight * self.growth ** (epoch / self.epochs) * size(mask)
             if self.time_weight:
                 total = total + self.time_weight * rough(mask)
-            return weight * total
+            return total
 
-        return Problem([mask], loss), error
+        return Problem(piece.block.rows, [mask], loss), error
+
+    def _aim(self, errors: Tensor) -> Tensor:
+        """Return what a mask is to make small: its error, or for deletion the opposite."""
+        return -errors if self.deletion else errors
 
     def _choose(self, errors: Tensor) -> Tensor:
         """Return the place of each series' area, (series,); of equally good ones the smallest."""
-        loss = -errors if self.deletion and "B5" not in self.quirks else errors
+        loss = self._aim(errors)
         place, many = torch.arange(len(self.areas), device=errors.device), len(self.areas)
         best = torch.where(loss == loss.amin(1, keepdim=True), place, many - 1).amin(1)  # NaN: the last one
         if self.tolerance is None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,17 +11,14 @@ from torch import Tensor
 from tempograd._utils import settings
 from tempograd._utils.progress import Advance
 from tempograd.engine import Question
-from tempograd.errors import UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.replacement import Replacement, ends, seeded
-from tempograd.explainers.masks.training import Piece, Problem, descend, precision, together
+from tempograd.explainers.masks.base import LearntMask, Piece, Problem, Replacement, ends, precision, seeded
 
 
 @EXPLAINERS.register("extremal_mask")
 @dataclass(frozen=True)
-class ExtremalMask(Explainer):
+class ExtremalMask(LearntMask):
     r"""Extremal masks with learned replacements (Extrmask).
 
     .. math:: \min_{m, \theta} \; \mathrm{err}\big(f(\bar m x + (1 - \bar m) r_\theta(x)), f(x)\big)
@@ -50,9 +48,6 @@ class ExtremalMask(Explainer):
     Losses of series add up, so that neither the memory of the device nor Adam's guard against small
     gradients changes a mask.
 
-    Quirks: A6, the raw output; B6, the last step only; 0.3.5, a dense Adam on means over a batch, in which
-    masks also move in the steps of other batches; 0.3.6, softmax of probabilities against the most likely class.
-
     References
     ----------
     .. [1] J. Enguehard, "Learning Perturbations to Explain Time Series Predictions", ICML 2023.
@@ -66,10 +61,7 @@ class ExtremalMask(Explainer):
     tensor([1., 1., 0., 0.])
     """
 
-    signed: ClassVar[bool] = False
-    targeted: ClassVar[bool] = False
     shared: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"A6", "B6", "0.3.5", "0.3.6"})
 
     mask_weight: float = settings.number(0.1)
     replacement_weight: float = settings.number(1.0)
@@ -78,51 +70,23 @@ class ExtremalMask(Explainer):
     batch: int | None = settings.whole(None)
     deletion: bool = settings.flag(False)
 
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's setting: batches of 100 with a dense Adam."""
-        if dataset in REAL:
-            return cls(0.01, 10.0, batch=100, quirks=frozenset({"0.3.5", "0.3.6"}))
-        if dataset not in SYNTHETIC:
-            raise UnknownNameError("published setting of extremal masks", dataset, REAL + SYNTHETIC)
-        quirks = {"A6", "0.3.5"} | ({"B6"} if dataset == "state" else set())
-        return cls(1.0, 1.0, batch=100, quirks=frozenset(quirks))
-
     def attribute(self, question: Question) -> Attribution:
-        def fit(groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-            return self._fit(question, groups, advance)
-
-        values = together(
-            question,
-            fit,
-            epochs=self.epochs,
-            label=f"explain with {self.name}",
-            batch=self.batch,
-            hard="0.3.6" in self.quirks,
-            empty=self.deletion,
-        )
-        return Attribution(values)
+        return self._together(question, partial(self._fit, question), self.batch, empty=self.deletion)
 
     def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-        dtype, drift = precision(question), "0.3.5" in self.quirks
+        dtype = precision(question)
         network = seeded(question, dtype, lambda: Replacement(question.x.shape[2]))
         masks: list[Tensor] = []
-        steps = []
-        for group in groups:
-            weight = 1 / sum(len(piece.block.x) for piece in group) if drift else 1.0
-            problems = []
-            for piece in group:
-                mask = torch.full_like(piece.block.x, 0.5, dtype=dtype, requires_grad=True)
-                problems.append(self._problem(question, piece, mask, network, weight))
-                masks.append(mask)
-            steps.append(problems)
-        weights = list(network.parameters())
-        descend(steps, masks, weights, epochs=self.epochs, lr=self.lr, done=advance, drift=drift)
+
+        def problem(piece: Piece) -> Problem:
+            masks.append(torch.full_like(piece.block.x, 0.5, dtype=dtype, requires_grad=True))
+            return self._problem(question, piece, masks[-1], network)
+
+        steps = [[problem(piece) for piece in group] for group in groups]
+        self._optimise(question, steps, masks, network.parameters(), done=advance)
         return (mask.clamp(0, 1) for mask in masks)
 
-    def _problem(
-        self, question: Question, piece: Piece, mask: Tensor, network: Replacement, weight: float
-    ) -> Problem:
+    def _problem(self, question: Question, piece: Piece, mask: Tensor, network: Replacement) -> Problem:
         observed, lengths = piece.block.observed, ends(question, piece.block)
         x, baseline = piece.block.x.to(mask.dtype), piece.block.baseline.to(mask.dtype)
         centred, cells = x - baseline, observed.flatten(1).sum(1).clamp(min=1)
@@ -134,6 +98,6 @@ class ExtremalMask(Explainer):
             z = x + share * (moved - centred) * observed
             size = (self.mask_weight * mask.abs() + self.replacement_weight * moved.abs()) * observed
             each: Tensor = piece.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / cells
-            return weight * each.sum()
+            return each.sum()
 
-        return Problem([mask, *network.parameters()], loss)
+        return Problem(piece.block.rows, [mask, *network.parameters()], loss)

@@ -12,20 +12,21 @@ from torch import Tensor, nn
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.engine import Model, Prefixes, Question, require_prefixes
-from tempograd.errors import UnknownNameError
-from tempograd.explainers._published import REAL, SYNTHETIC
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.steps import (
+from tempograd.explainers.prefix.base import (
+    Plan,
+    PrefixExplainer,
+    Task,
     distributions,
     divergence,
+    learn,
     over_prefixes,
     replaced,
     require_probabilities,
     require_width,
-    scrambled,
+    training_series,
 )
-from tempograd.explainers.training import Plan, Task, learn, training_series
 
 # A Gaussian guess of the next values from the past: the joint conditional generator of FIT.
 #
@@ -40,13 +41,7 @@ CHECKED = 10  # steps at which held-out series are looked at
 class Generator(nn.Module):
     """The joint distribution of the channels at a step, given the steps before.
 
-    Parameters
-    ----------
-    channels, hidden : int
-    noise : float
-        Variance added to every channel.
-    bounded : bool
-        Whether the latents' mean and spread are held in (-1, 1).
+    ``noise`` is a variance added to every channel; ``bounded`` holds the latents' mean and spread in (-1, 1).
     """
 
     def __init__(self, channels: int, hidden: int, noise: float = 1e-4, *, bounded: bool = False) -> None:
@@ -166,7 +161,7 @@ WIDEST = 8192  # hidden units of the generator
 
 @EXPLAINERS.register("fit")
 @dataclass(frozen=True)
-class Fit(Explainer):
+class Fit(PrefixExplainer):
     r"""Feature importance in time: the shift of the prediction from step to step that one value explains.
 
     .. math:: \Delta_{t,i} = \mathrm{KL}(p_t \,\|\, p_{t-1})
@@ -203,8 +198,6 @@ class Fit(Explainer):
     Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
     distribution, so a target makes no difference.
 
-    Quirk B2: the released code reads scores that are laid out by channel as if they were laid out by step.
-
     References
     ----------
     .. [1] S. Tonekaboni et al., "What went wrong and when? Instance-wise feature importance for time-series
@@ -221,13 +214,7 @@ class Fit(Explainer):
     tensor([0.0000, 0.0000, 0.6748])
     """
 
-    needs_gradient: ClassVar[bool] = False
-    needs_fit: ClassVar[bool] = True
-    needs_prefixes: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
-    signed: ClassVar[bool] = False
-    targeted: ClassVar[bool] = False
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
 
     samples: int = settings.whole(10)
     hidden: int | None = settings.whole(None, most=WIDEST)
@@ -236,19 +223,6 @@ class Fit(Explainer):
     batch_size: int = settings.whole(100, least=2)
     recipe: str = settings.choice("validated", RECIPES)
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's settings.
-
-        On real data all epochs are run and the scores are read in the wrong layout (B2). On synthetic data the
-        paper trained the generator on the series it explained; pass those to :meth:`fit` to do the same.
-        """
-        if dataset in REAL:
-            return cls(epochs=301, patience=None, quirks=cls.known_quirks)
-        if dataset in SYNTHETIC:
-            return cls(hidden=6, epochs=200, patience=None, batch_size=32, recipe="plain")
-        raise UnknownNameError("published setting of FIT", dataset, REAL + SYNTHETIC)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
@@ -281,8 +255,8 @@ class Fit(Explainer):
             delta = shift - self._left(prefixes, p, generator)[:, 1:] if channels > 1 else shift
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
-        values = over_prefixes(question, channels * self.samples if channels > 1 else 1, scores, self.name)
-        return Attribution(scrambled(values) if "B2" in self.quirks else values)
+        candidates = channels * self.samples if channels > 1 else 1
+        return over_prefixes(question, candidates, scores, self.name)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""

@@ -11,19 +11,22 @@ from torch import Tensor, nn
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.engine import Block, Model, Prefixes, Question, require_prefixes
-from tempograd.errors import InputError, UnknownNameError
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.errors import InputError
+from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.steps import (
+from tempograd.explainers.prefix.base import (
+    Plan,
+    PrefixExplainer,
+    Task,
     distributions,
     divergence,
+    learn,
     over_prefixes,
     replaced,
     require_probabilities,
     require_width,
-    scrambled,
+    training_series,
 )
-from tempograd.explainers.training import Plan, Task, learn, training_series
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
 #
@@ -116,7 +119,7 @@ Draw = Callable[[slice], Tensor]  # steps → values from each of them on, (seri
 
 @EXPLAINERS.register("winit")
 @dataclass(frozen=True)
-class WinIT(Explainer):
+class WinIT(PrefixExplainer):
     r"""Windowed importance in time: the part of a value in the predictions of the next few steps.
 
     .. math:: i(f, n, t) = \frac{1}{S} \sum_s d\big(p_t,
@@ -158,8 +161,6 @@ class WinIT(Explainer):
     Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
     output, so a target makes no difference.
 
-    Quirk B2: the released code reads scores that are laid out by channel as if they were laid out by step.
-
     References
     ----------
     .. [1] K. K. Leung et al., "Temporal Dependencies in Feature Importance for Time Series Prediction", ICLR 2023.
@@ -176,13 +177,7 @@ class WinIT(Explainer):
     tensor([0., 1., 4., 0.])
     """
 
-    needs_gradient: ClassVar[bool] = False
-    needs_fit: ClassVar[bool] = True
-    needs_prefixes: ClassVar[bool] = True
-    signed: ClassVar[bool] = False
-    targeted: ClassVar[bool] = False
     zero_if_ignored: ClassVar[bool] = True
-    known_quirks: ClassVar[frozenset[str]] = frozenset({"B2"})
 
     window: int = settings.whole(10)
     samples: int = settings.whole(3)
@@ -193,13 +188,6 @@ class WinIT(Explainer):
     patience: int | None = settings.whole(30, optional=True)
     batch_size: int = settings.whole(100, least=2)
     source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the paper's settings for MIMIC-III: marginal replacements, scores in the wrong layout (B2)."""
-        if dataset != "mimic3":
-            raise UnknownNameError("published setting of WinIT", dataset, ("mimic3",))
-        return cls(sampler="marginal", quirks=cls.known_quirks)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
@@ -226,8 +214,7 @@ class WinIT(Explainer):
                 require_probabilities(prefixes, self.name)
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
-        values = over_prefixes(question, question.x.shape[2] * self.samples, scores, self.name)
-        return Attribution(scrambled(values) if "B2" in self.quirks else values)
+        return over_prefixes(question, question.x.shape[2] * self.samples, scores, self.name)
 
     def _changes(self, prefixes: Prefixes, draw: Draw) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""

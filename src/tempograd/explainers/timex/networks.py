@@ -61,21 +61,21 @@ class MaskGenerator(nn.Module):
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.constant_(self.head.bias, 0.01)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None, *, across: bool = False) -> Tensor:
-        """Return the probability that each cell is kept.
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Return the probability that each cell is kept; ``padding`` (N, T) is True where nobody may look."""
+        return self.attend(*self.coded(x), padding)
 
-        ``padding`` (N, T) is True for steps that nobody may look at. ``across`` lets the attention run over
-        the series instead of over the steps, as the released code does when it explains (B3).
-        """
+    def coded(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the series behind and before their time code."""
         code = self.code.expand(len(x), -1, -1)
-        asked, asking = torch.cat([code, x], -1), torch.cat([x, code], -1)
-        if across:
-            asked, asking, padding = asked.transpose(0, 1), asking.transpose(0, 1), None
+        return torch.cat([code, x], -1), torch.cat([x, code], -1)
+
+    def attend(self, asked: Tensor, asking: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Return the probabilities by attention over the second axis."""
         memory = self.encoder(asked, src_key_padding_mask=padding)
         state = self.decoder(asking, memory, tgt_key_padding_mask=padding, memory_key_padding_mask=padding)
         answer: Tensor = self.head(state)
-        p = answer.sigmoid() if self.channels > 1 else answer.softmax(-1)[..., 1:]
-        return p.transpose(0, 1) if across else p
+        return answer.sigmoid() if self.channels > 1 else answer.softmax(-1)[..., 1:]
 
 
 class Conditioner(nn.Module):

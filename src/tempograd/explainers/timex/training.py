@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,10 @@ from tempograd._utils.progress import progress
 from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, require_path
 from tempograd.errors import ModelError
 from tempograd.explainers.timex.networks import MaskGenerator, gate, one_vector
+from tempograd.models.training import batches
+
+if TYPE_CHECKING:
+    from tempograd.explainers.timex.timex import MaskNetwork
 
 # What TimeX and TimeX++ minimise, each term a small function.
 #
@@ -60,19 +64,21 @@ def geometry(a: Tensor, b: Tensor, *, scaled: bool = True) -> Tensor:
     return distance / wanted.var(correction=0).clamp(min=FLAT) if scaled else distance
 
 
-def jensen_shannon(p: Tensor, q: Tensor, *, reverse: bool = False) -> Tensor:
-    r"""Jensen–Shannon divergence of two predictions, over the last axis.
-
-    .. math:: \tfrac12 \mathrm{KL}(P \Vert m) + \tfrac12 \mathrm{KL}(Q \Vert m) = \sum_c \dots
-
-    ``reverse`` is what the released code does: :math:`\mathrm{KL}(m \Vert \cdot)` instead, and the mean over
-    the classes instead of their sum.
-    """
-    p, q = p.clamp(min=TINY), q.clamp(min=TINY)
-    m = (p + q) / 2
-    if reverse:
-        return (m * (m.log() - (p.log() + q.log()) / 2)).mean(-1)
+def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
+    r"""Jensen–Shannon divergence of two predictions over the last axis, half of KL(P‖m) + KL(Q‖m)."""
+    p, q, m = _mixed(p, q)
     return (p * (p / m).log() + q * (q / m).log()).sum(-1) / 2
+
+
+def reverse_jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
+    r"""Half of KL(m‖P) + KL(m‖Q), with the mean over the last axis in place of the sum."""
+    p, q, m = _mixed(p, q)
+    return (m * (m.log() - (p.log() + q.log()) / 2)).mean(-1)
+
+
+def _mixed(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    p, q = p.clamp(min=TINY), q.clamp(min=TINY)
+    return p, q, (p + q) / 2
 
 
 def label_geometry(p: Tensor, q: Tensor, rule: str) -> Tensor:
@@ -80,13 +86,14 @@ def label_geometry(p: Tensor, q: Tensor, rule: str) -> Tensor:
 
     With :math:`\mathrm{JS}_{ij}` the divergence between the predictions for series i < j: ``"pairs"``, the
     paper's :math:`\mathrm{mean}_{ij} (\mathrm{JS}_{ij}(P) - \mathrm{JS}_{ij}(Q))^2`, or ``"means"``, the
-    released code's :math:`(\mathrm{mean}_{ij} \mathrm{JS}_{ij}(P) - \mathrm{mean}_{ij} \mathrm{JS}_{ij}(Q))^2`
+    authors' code's :math:`(\mathrm{mean}_{ij} \mathrm{JS}_{ij}(P) - \mathrm{mean}_{ij} \mathrm{JS}_{ij}(Q))^2`
     with reversed divergences. A single series has no pairs and costs nothing.
     """
     if len(p) < 2:
         return (p - q).sum() * 0
     i, j = torch.triu_indices(len(p), len(p), offset=1, device=p.device)
-    first, second = (jensen_shannon(z[i], z[j], reverse=rule == "means") for z in (p, q))
+    apart = reverse_jensen_shannon if rule == "means" else jensen_shannon
+    first, second = (apart(z[i], z[j]) for z in (p, q))
     if rule == "means":
         return (first.mean() - second.mean()).square()
     return (first - second).square().mean()
@@ -104,6 +111,7 @@ def gaussian_kl(mean1: Tensor, log_var1: Tensor, mean2: Tensor, log_var2: Tensor
 
 # The training that TimeX and TimeX++ share: series in, a mask generator out.
 
+CLIP = 1.0  # largest norm of a step's gradient
 HELD_OUT = 0.1  # share of the training series that choose the epoch
 PATIENCE, FACTOR, THRESHOLD, STEADY = 5, 0.1, 1e-5, 20  # the rate falls on a plateau, after the first 20 epochs
 
@@ -126,26 +134,6 @@ class Objective(NamedTuple):
     generator: MaskGenerator
     learns: nn.ModuleList  # everything whose weights move
     fidelity: Callable[[Batch, Tensor, Tensor], Tensor]  # of a batch, its gates and its masked series
-    restless: tuple[nn.Module, ...] = ()  # black boxes that are trained on in training mode (7.3)
-
-    def mode(self, training: bool) -> None:
-        """Switch dropout on or off."""
-        for part in (self.generator, *self.restless):
-            part.train(training)
-
-
-class Plan(NamedTuple):
-    """How to train; see the fields of the explainers."""
-
-    epochs: int
-    batch: int
-    learning_rate: float
-    weight_decay: float
-    prior: float
-    sparsity: float
-    connection: float
-    clip: float | None
-    choose_by: str  # "loss", "fidelity", or "last batch"
 
 
 class Learnt(NamedTuple):
@@ -162,17 +150,10 @@ def probabilities(answer: Tensor) -> Tensor:
 
 
 class TrainingSet:
-    """Training series and, read once, what the model says about them.
+    """Training series and, read once, what the model says about them; probabilities are taken at their word."""
 
-    With ``restless`` the model is asked anew for every batch (7.3). A model that already answers with
-    probabilities is taken at its word.
-    """
-
-    def __init__(
-        self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, *, restless: bool, label: str
-    ) -> None:
-        self.x, self.read, self.device, self.restless = x, read, device, restless
-        self._theirs = dtype
+    def __init__(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, label: str) -> None:
+        self.x, self.read, self.device, self._theirs = x, read, device, dtype
         self.dtype = torch.promote_types(dtype, torch.float32)
         answers, self.embeddings = self._read_all(label)
         if not bool(answers.isfinite().all()):
@@ -184,16 +165,19 @@ class TrainingSet:
         self._given = answers.shape[-1] > 1 and bool(
             (answers >= 0).all() & ((answers.sum(-1) - 1).abs() < 1e-4).all()
         )
-        self.predictions = answers if self._given else probabilities(answers)
+        self.predictions = self.probabilities(answers)
         self.mean = x.mean(0).to(device, self.dtype)
         self.deviation = x.std(0, correction=0).to(device, self.dtype)
 
     def predict(self, z: Tensor) -> Tensor:
         """Return the model's probabilities for any series."""
-        answer = self._ask(z)[0]
+        return self.probabilities(self.ask(z)[0])
+
+    def probabilities(self, answer: Tensor) -> Tensor:
+        """Return what the model's answers mean."""
         return answer if self._given else probabilities(answer)
 
-    def _ask(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+    def ask(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
         answer, embedding = self.read(z.to(self.device, self._theirs))
         return answer.to(self.dtype), None if embedding is None else one_vector(embedding).to(self.dtype)
 
@@ -201,7 +185,7 @@ class TrainingSet:
     def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
         parts: list[tuple[Tensor, Tensor | None]] = []
         Chunks(self.device, self.x[0].numel()).run(
-            len(self.x), 1, lambda rows, _: parts.append(self._ask(self.x[rows])), label
+            len(self.x), 1, lambda rows, _: parts.append(self.ask(self.x[rows])), label
         )
         embeddings = [embedding for _, embedding in parts if embedding is not None]
         return torch.cat([answer for answer, _ in parts]), torch.cat(embeddings) if embeddings else None
@@ -212,13 +196,8 @@ class TrainingSet:
         noise = torch.randn(x.shape, generator=random).to(x)
         uniform = torch.rand(x.shape, generator=random).clamp(1e-6, 1 - 1e-6).to(x)
         there = rows.to(self.device)
-        prediction = self.predictions[there]
         embedding = None if self.embeddings is None else self.embeddings[there]
-        if self.restless:
-            with torch.no_grad():
-                answer, embedding = self._ask(x)
-            prediction = answer if self._given else probabilities(answer)
-        return Batch(x, prediction, embedding, uniform, self.mean + self.deviation * noise)
+        return Batch(x, self.predictions[there], embedding, uniform, self.mean + self.deviation * noise)
 
 
 def require_gradient(model: Model, x: Tensor) -> None:
@@ -229,85 +208,94 @@ def require_gradient(model: Model, x: Tensor) -> None:
     differentiate(answer.sum(), z)
 
 
-def learn(objective: Objective, data: TrainingSet, plan: Plan, random: torch.Generator, label: str) -> Learnt:
-    """Minimise fidelity + sparsity · GSAT + connection · Connect, and keep the best epoch's generator."""
-    order = torch.randperm(len(data.x), generator=random)
-    held_out = max(2, round(HELD_OUT * len(order)))
-    watched, learning = order[:held_out], order[held_out:]
-    fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
-    weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
-    optimiser = torch.optim.AdamW(weights, lr=plan.learning_rate, weight_decay=plan.weight_decay)
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimiser, factor=FACTOR, patience=PATIENCE, threshold=THRESHOLD
-    )
-    losses: list[float] = []
-    best: dict[str, Tensor] = {}
-    with progress(plan.epochs, label) as advance:
-        for epoch in range(plan.epochs):
-            objective.mode(training=True)
-            batches = _batches(learning[torch.randperm(len(learning), generator=random)], plan.batch)
-            total = torch.zeros((), device=data.device)
-            for rows in batches:
-                total = _step(objective, data.batch(rows, random), plan, weights, optimiser)
-                advance(1 / len(batches), f"loss {losses[-1]:.4f}" if losses else "")
-            judged = total if plan.choose_by == "last batch" else _judge(objective, data, watched, plan, fixed)
-            losses.append(_finite(float(judged), epoch))
-            if losses[-1] <= min(losses):
-                best = {name: tensor.clone() for name, tensor in objective.generator.state_dict().items()}
-            if epoch >= STEADY:
-                plateau.step(losses[-1])
-    objective.generator.load_state_dict(best)
-    return Learnt(objective.generator.eval().requires_grad_(False), tuple(losses), _last_best(losses))
+class Training:
+    """Minimises fidelity + sparsity · GSAT + connection · Connect, and keeps the best epoch's generator."""
 
+    def __init__(
+        self, objective: Objective, data: TrainingSet, settings: "MaskNetwork", random: torch.Generator
+    ) -> None:
+        self.objective, self.data, self.settings, self.random = objective, data, settings, random
+        order = torch.randperm(len(data.x), generator=random)
+        held_out = max(2, round(HELD_OUT * len(order)))
+        self.watched, self.learning = order[:held_out], order[held_out:]
+        self.fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
+        self.weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
+        self.optimiser = torch.optim.AdamW(
+            self.weights, lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
 
-def _step(
-    objective: Objective, batch: Batch, plan: Plan, weights: list[nn.Parameter], optimiser: torch.optim.Optimizer
-) -> Tensor:
-    _, loss = _losses(objective, batch, plan)
-    # not backward(): it would also leave gradients on the weights of a model inside a function
-    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-    for weight, gradient in zip(weights, gradients, strict=True):
-        weight.grad = gradient
-    if plan.clip is not None:
-        nn.utils.clip_grad_norm_(weights, plan.clip)
-    optimiser.step()
-    return loss.detach()
+    def run(self, label: str) -> Learnt:
+        """Train, and return the generator at rest."""
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            self.optimiser, factor=FACTOR, patience=PATIENCE, threshold=THRESHOLD
+        )
+        generator, losses = self.objective.generator, list[float]()
+        best: dict[str, Tensor] = {}
+        with progress(self.settings.epochs, label) as advance:
+            for epoch in range(self.settings.epochs):
+                self._mode(training=True)
+                order = self.learning[torch.randperm(len(self.learning), generator=self.random)]
+                parts, loss = batches(order, self.settings.batch), torch.zeros(())
+                for rows in parts:
+                    loss = self._step(self.data.batch(rows, self.random))
+                    advance(1 / len(parts), f"loss {losses[-1]:.4f}" if losses else "")
+                losses.append(_finite(float(self._judge(loss)), epoch))
+                if losses[-1] <= min(losses):
+                    best = {name: tensor.clone() for name, tensor in generator.state_dict().items()}
+                if epoch >= STEADY:
+                    plateau.step(losses[-1])
+        generator.load_state_dict(best)
+        kept = max(epoch for epoch, loss in enumerate(losses) if loss == min(losses))
+        return Learnt(generator.eval().requires_grad_(False), tuple(losses), kept)
 
+    def _mode(self, training: bool) -> None:
+        """Switch dropout on or off."""
+        self.objective.generator.train(training)
 
-def _losses(objective: Objective, batch: Batch, plan: Plan) -> tuple[Tensor, Tensor]:
-    """Return the method's own part of the loss, and the whole of it."""
-    p = objective.generator(batch.x)
-    gates = gate(p, batch.uniform)
-    masked = gates * batch.x + (1 - gates) * batch.filler
-    fidelity = objective.fidelity(batch, gates, masked)
-    return fidelity, fidelity + plan.sparsity * gsat(p, plan.prior) + plan.connection * connect(p)
+    def _step(self, batch: Batch) -> Tensor:
+        """Take one step, and return the loss before it."""
+        _, loss = self._losses(batch)
+        # not backward(): it would also leave gradients on the weights of a model inside a function
+        gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
+        for weight, gradient in zip(self.weights, gradients, strict=True):
+            weight.grad = gradient
+        self._clip()
+        self.optimiser.step()
+        return loss.detach()
 
+    def _clip(self) -> None:
+        """Shorten gradients that are too long."""
+        nn.utils.clip_grad_norm_(self.weights, CLIP)
 
-@torch.no_grad()
-def _judge(objective: Objective, data: TrainingSet, rows: Tensor, plan: Plan, seed: int) -> Tensor:
-    """Return the mean loss of the series that are held out."""
-    objective.mode(training=False)
-    random = torch.Generator().manual_seed(seed)
-    total = torch.zeros((), device=data.device)
-    for part in _batches(rows, plan.batch):
-        fidelity, loss = _losses(objective, data.batch(part, random), plan)
-        total += len(part) / len(rows) * (fidelity if plan.choose_by == "fidelity" else loss)
-    return total
+    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the method's own part of the loss, and the whole of it."""
+        p = self.objective.generator(batch.x)
+        gates = gate(p, batch.uniform)
+        masked = gates * batch.x + (1 - gates) * batch.filler
+        fidelity = self.objective.fidelity(batch, gates, masked)
+        whole = (
+            fidelity
+            + self.settings.sparsity * gsat(p, self.settings.prior)
+            + self.settings.connection * connect(p)
+        )
+        return fidelity, whole
 
+    def _judge(self, last: Tensor) -> Tensor:
+        """Return what chooses the epoch: the mean loss of the held-out series. ``last`` is the last batch's."""
+        return self._held_out(1)
 
-def _batches(order: Tensor, size: int) -> list[Tensor]:
-    """Cut ``order`` into batches; a single series left over joins the batch before it, since it has no pairs."""
-    batches = list(torch.split(order, size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches
-
-
-def _last_best(losses: list[float]) -> int:
-    return max(epoch for epoch, loss in enumerate(losses) if loss == min(losses))
+    @torch.no_grad()
+    def _held_out(self, which: int) -> Tensor:
+        """Return the mean over the held-out series of the method's own part of the loss, or of the whole."""
+        self._mode(training=False)
+        random = torch.Generator().manual_seed(self.fixed)
+        total = torch.zeros((), device=self.data.device)
+        for part in batches(self.watched, self.settings.batch):
+            total += len(part) / len(self.watched) * self._losses(self.data.batch(part, random))[which]
+        return total
 
 
 def _finite(loss: float, epoch: int) -> float:
     if not math.isfinite(loss):
-        raise ModelError(f"The loss became {loss} in epoch {epoch + 1}: lower learning_rate or set clip.")
+        raise ModelError(f"The loss became {loss} in epoch {epoch + 1}: lower learning_rate.")
     return loss

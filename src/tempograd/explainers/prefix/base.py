@@ -1,16 +1,118 @@
-"""One training loop for the networks that methods learn from training series."""
+"""What FIT and WinIT share: predictions on prefixes, and the training of what draws the values in between."""
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
 from tempograd._utils.progress import progress
-from tempograd.engine import Model, place
-from tempograd.errors import InputError
+from tempograd.engine import Model, Prefixes, Question, pieces, place
+from tempograd.engine.guesses import is_probability
+from tempograd.errors import InputError, ModelError, brief
+from tempograd.explainers.base import Explainer
+from tempograd.explainers.integration import Attribution
+from tempograd.models.training import batches
+
+
+class PrefixExplainer(Explainer):
+    """A method that compares predictions from step to step, with values drawn as training series have them."""
+
+    needs_gradient: ClassVar[bool] = False
+    needs_fit: ClassVar[bool] = True
+    needs_prefixes: ClassVar[bool] = True
+    signed: ClassVar[bool] = False
+    targeted: ClassVar[bool] = False
+
+
+def over_prefixes(
+    question: Question, candidates: int, scores: Callable[[Prefixes], Tensor], method: str
+) -> Attribution:
+    """Score every series from its predictions at every step, which ``scores`` does for a block of series.
+
+    For one series ``candidates`` windows per step go through the model.
+    """
+    asked = question.asked_steps
+    if asked is not None and not (isinstance(asked, str) and asked == "own"):
+        raise InputError(
+            f"{method} scores a value by the predictions from its own step on, got steps={brief(asked)}: leave "
+            "steps out, or use integrated_gradients."
+        )
+    values = torch.zeros(question.x.shape, device=question.x.device)
+
+    @torch.no_grad()
+    def work(rows: slice, size: int) -> None:
+        block = question.settled(question.block(rows))
+        question.verify_once()
+        prefixes = Prefixes(question, block, size)
+        if prefixes.outputs.ndim != 3:
+            raise ModelError(
+                f"{method} compares predictions (batch, classes) or (batch, time, classes), but the model "
+                f"returned {prefixes.outputs.ndim - 1} axes per step: wrap it in a function that flattens them."
+            )
+        if not bool(prefixes.outputs.isfinite().all()):
+            raise ModelError(
+                f"{method} needs predictions on prefixes, but on some the model returned NaN or infinity: "
+                "use a method that explains the final prediction, such as integrated_gradients."
+            )
+        if rows.start == 0:
+            prefixes.require_past(method)
+        values[rows] = scores(prefixes).where(block.observed, 0).to(values)
+
+    question.chunks.run(len(question.x), candidates, work, f"explain with {method}")
+    return Attribution(values)
+
+
+def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
+    """Predict with other values, in groups of candidates that fit through the model; see Prefixes.replaced."""
+    groups = pieces(windows.shape[2], max(1, prefixes.size // len(windows)))
+    return torch.cat([prefixes.replaced(starts, windows[:, :, group]) for group in groups], 2)
+
+
+def distributions(outputs: Tensor) -> Tensor:
+    """Return probabilities that sum to 1; one column p, of class 1, means (1 - p, p)."""
+    return torch.cat([1 - outputs, outputs], -1) if outputs.shape[-1] == 1 else outputs
+
+
+def require_probabilities(prefixes: Prefixes, method: str) -> None:
+    """Refuse raw outputs that are no probabilities."""
+    if prefixes.question.output != "raw":
+        return
+    if not is_probability(distributions(prefixes.outputs)):
+        raise InputError(
+            f"{method} compares probabilities, but with output='raw' the model's rows are none: leave output out "
+            "if softmax belongs there, and use winit or occlusion for regression."
+        )
+
+
+def divergence(p: Tensor, q: Tensor) -> Tensor:
+    r"""Kullback–Leibler divergence :math:`\sum_c p_c \ln (p_c / q_c)` over the last axis.
+
+    Examples
+    --------
+    >>> round(float(divergence(torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75]))), 4)
+    0.1438
+    >>> bool(divergence(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])).isfinite())
+    True
+    """
+    p, q = p.double(), q.double()
+    tiny = torch.finfo(torch.float32).tiny  # a probability that was rounded to 0 is not impossible
+    ratio = (p.clamp(min=tiny) / q.clamp(min=tiny)).log()
+    return (p * ratio - p + q).sum(-1)  # both sum to 1, but rounded sums would drown a small divergence
+
+
+def require_width(learnt: int, question: Question, method: str) -> None:
+    """Refuse series with other channels than those learnt from."""
+    if learnt != question.x.shape[2]:
+        raise InputError(
+            f"{method} learnt from series with {learnt} channels, x has {question.x.shape[2]}: "
+            "fit with series that have the same channels."
+        )
+
+
+# One training loop for the networks that learn to draw.
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -91,7 +193,7 @@ def _train(
         for _ in range(plan.epochs):
             network.train()
             total = torch.zeros((), device=like.device)
-            for batch in _batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
+            for batch in batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
                 for loss in task.losses(x[batch.to(x.device)].to(like).clone(), rng):
                     optimiser.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
@@ -142,11 +244,3 @@ class _Best:
             self.weights[name] = torch.where(rows.view(-1, *[1] * (tensor.ndim - 1)), tensor, old)
         self.loss = loss if self.loss is None else torch.where(better, loss, self.loss)
         return bool(better.any())
-
-
-def _batches(order: Tensor, size: int) -> list[Tensor]:
-    """Cut into batches; a single series joins the batch before it, since batch normalisation needs two."""
-    batches = list(torch.split(order, size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches

@@ -1,0 +1,34 @@
+"""The metrics as the paper's tables show them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from tempograd.metrics import METRICS, Metric
+from tempograd.metrics.faithfulness import CumulativePredictionDifference, CumulativePredictionPreservation
+from tempograd.metrics.removal import Reading
+
+POOLED = frozenset({"aup", "aur", "auroc", "auprc"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedDifference(CumulativePredictionDifference):
+    """CPD as released (3.2): the mean over the classes in place of their sum, half of it for two classes."""
+
+    def score(self, reading: Reading) -> Tensor:
+        return super().score(reading) / reading.predictions.shape[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedPreservation(ReleasedDifference, CumulativePredictionPreservation):
+    """CPP as released (3.4): the mean over the classes in place of their sum."""
+
+
+RELEASED: dict[str, type[Metric]] = {"cpd": ReleasedDifference, "cpp": ReleasedPreservation}
+
+
+def released_metric(metric: str, /, **settings: Any) -> Metric:
+    """Return a metric as the paper measured it: CPD and CPP by class, areas over the cells of all series (3.6)."""
+    pooled = {"pooled": True} if metric in POOLED else {}
+    return RELEASED.get(metric, METRICS[metric])(**{"name": metric} | pooled | settings)

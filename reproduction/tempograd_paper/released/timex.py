@@ -1,0 +1,132 @@
+"""TimeX as released, and what TimeX++ shares with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.engine import Block, Chunks, Model, Question, owner, quiet
+from tempograd.errors import UnknownNameError
+from tempograd.explainers import TimeX
+from tempograd.explainers.timex.networks import MaskGenerator, copied
+from tempograd.explainers.timex.timex import MaskNetwork
+from tempograd.explainers.timex.training import Batch, Objective, Read, Training, TrainingSet
+from tempograd_paper.labels import REAL
+from tempograd_paper.released.base import Released
+
+TEST_BATCH = 50  # series that are explained together
+
+
+def across(generator: MaskGenerator, x: Tensor) -> Tensor:
+    """B3: let the attention run over the series instead of over the steps."""
+    return generator.attend(*(part.transpose(0, 1) for part in generator.coded(x))).transpose(0, 1)
+
+
+class NoisySet(TrainingSet):
+    """7.3: training series whose answers are asked for anew with every batch."""
+
+    def batch(self, rows: Tensor, random: torch.Generator) -> Batch:
+        batch = super().batch(rows, random)
+        with torch.no_grad():
+            answer, embedding = self.ask(batch.x)
+        return batch._replace(prediction=self.probabilities(answer), embedding=embedding)
+
+
+class ReleasedTraining(Training):
+    """A training that never clips (B10), on a model with its dropout on (7.3), with a choice of its own (7, 8)."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        data: TrainingSet,
+        settings: "ReleasedMaskNetwork",
+        random: torch.Generator,
+        module: nn.Module | None,
+    ) -> None:
+        super().__init__(objective, data, settings, random)
+        self.faults, self.module = settings.quirks, module
+
+    def _mode(self, training: bool) -> None:
+        super()._mode(training)
+        if "7.3" in self.faults:
+            self.objective.learns.train(training)
+            if self.module is not None:
+                self.module.train(training)
+
+    def _clip(self) -> None:
+        if "B10" not in self.faults:
+            super()._clip()
+
+    def _judge(self, last: Tensor) -> Tensor:
+        if "8" in self.faults:
+            return last
+        return self._held_out(0) if "7" in self.faults else super()._judge(last)
+
+
+class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bring back defaults of MaskNetwork
+    """A mask generator as released: how it is trained, and how it is read."""
+
+    faults: ClassVar[Mapping[str, str]] = {
+        "B3": "attention runs over the 50 series of a test batch instead of over time: company matters",
+        "B10": "gradients are never clipped",
+        "7.3": "the model that is learnt from is in training mode, so its answers are noisy",
+    }
+
+    @classmethod
+    def of(cls, dataset: str) -> Self:
+        """Return the paper's setting, the same for its six real data sets; synthetic data was not explained."""
+        if dataset not in REAL:
+            raise UnknownNameError(f"published setting of {cls.__name__.removeprefix('Released')}", dataset, REAL)
+        return cls(quirks=frozenset(cls.faults))
+
+    def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
+        if "7.3" not in self.quirks:
+            return super()._learnt_from(model, x, seed)
+        box = copied(model)  # before the model comes to rest, for its dropout
+        module = owner(box)
+        with quiet(model):
+            if module is not None:
+                module.eval().requires_grad_(False)
+            return self._taught_by(box, x, seed)
+
+    def _training_set(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype) -> TrainingSet:
+        if "7.3" not in self.quirks:
+            return super()._training_set(x, read, device, dtype)
+        return NoisySet(x, read, device, dtype, f"read series for {self.name}")
+
+    def _training(
+        self, model: Model, objective: Objective, data: TrainingSet, random: torch.Generator
+    ) -> Training:
+        return ReleasedTraining(objective, data, self, random, owner(model))
+
+    def _chunks(self, question: Question) -> Chunks:
+        chunks = super()._chunks(question)
+        if "B3" in self.quirks:
+            chunks.size = max(TEST_BATCH, chunks.size // TEST_BATCH * TEST_BATCH)
+        return chunks
+
+    def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
+        if "B3" not in self.quirks:
+            return super()._masks(generator, block)
+        parts = torch.split(block.x.to(generator.code.dtype), TEST_BATCH)
+        return torch.cat([across(generator, part) for part in parts])
+
+
+@dataclass(frozen=True)
+class ReleasedTimeX(ReleasedMaskNetwork, TimeX):
+    """TimeX as released.
+
+    Attention runs over the series of a test batch (B3), gradients are never clipped (B10), the model that is
+    learnt from has its dropout on (7.3), and the epoch is chosen by Emb and Lab alone (7). Lab compares means.
+    """
+
+    faults: ClassVar[Mapping[str, str]] = {
+        **ReleasedMaskNetwork.faults,
+        "7": "the epoch is chosen by Emb and Lab alone, without GSAT and Connect",
+    }
+
+    @classmethod
+    def of(cls, dataset: str) -> Self:
+        return replace(super().of(dataset), label="means")

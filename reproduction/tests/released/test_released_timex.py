@@ -1,0 +1,119 @@
+"""The faults of the released TimeX and TimeX++, and the settings of the paper."""
+
+import copy
+
+import pytest
+import torch
+from conftest import Recurrent, series, smooth
+from torch import nn
+
+import tempograd as tg
+from tempograd.errors import UnknownNameError
+from tempograd.explainers.timex.networks import MaskGenerator
+from tempograd_paper.released.timex import ReleasedTimeX, across
+from tempograd_paper.released.timexpp import ReleasedTimeXPP
+
+TRAIN = series(24, 9, 3, seed=50)
+X = series(7, 9, 3)
+BOTH = pytest.mark.parametrize("kind", [ReleasedTimeX, ReleasedTimeXPP])
+
+
+def quick(kind, **changes):
+    return kind(**({"epochs": 1, "batch": 8} | changes))
+
+
+def generator():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return MaskGenerator(9, 3).double().eval()
+
+
+def test_attention_over_the_series_sees_one_step_only():
+    net, x = generator(), X.double()
+    changed = x.clone()
+    changed[0, 2] += 1
+    moved = ((across(net, changed) - across(net, x)).abs() > 1e-12).any(-1)
+    assert moved[:, 2].all()
+    assert not moved[:, [0, 1, 3, 4, 5, 6, 7, 8]].any()
+
+
+@BOTH
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_model_is_left_as_it_was(kind, fails):
+    class Fragile(Recurrent):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if fails and self.calls > 5:
+                raise ArithmeticError
+            return super().forward(x)
+
+    model = Fragile().train()
+    model.head.bias.requires_grad_(False)
+    state, rng = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    for quirks in (frozenset(), frozenset(kind.faults)):
+        try:
+            quick(kind, epochs=2, quirks=quirks).fit(model, TRAIN)
+        except ArithmeticError:
+            assert fails
+        assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+        assert all(part.training and not part._forward_hooks for part in model.modules())
+        assert model.gru.dropout == 0.4
+        assert [p.requires_grad for p in model.head.parameters()] == [True, False]
+        assert all(p.grad is None for p in model.parameters())
+        assert torch.equal(rng, torch.get_rng_state())
+
+
+@BOTH
+def test_b3_lets_the_company_matter(kind):
+    model, many = smooth(9, 3), series(60, 9, 3)
+    explainer = quick(kind, quirks=frozenset({"B3"})).fit(model, TRAIN)
+    together = explainer(model, many).values
+    assert not torch.allclose(explainer(model, many[:3]).values, together[:3])
+    torch.testing.assert_close(explainer(model, many[:50]).values, together[:50])  # batches of fifty
+    torch.testing.assert_close(explainer(model, many[50:]).values, together[50:])
+    torch.testing.assert_close(explainer(model, many, chunk=7).values, together)
+
+
+@BOTH
+def test_every_quirk_changes_the_scores(kind):
+    model = Recurrent().eval()
+    model.norm = nn.Sequential(model.norm, nn.Dropout(0.5))
+    clean = quick(kind, epochs=3, learning_rate=0.05).fit(model, TRAIN)(model, X).values
+    for key in set(kind.faults) - {"7"}:
+        quirky = quick(kind, epochs=3, learning_rate=0.05, quirks=frozenset({key})).fit(model, TRAIN)
+        assert not torch.allclose(quirky(model, X).values, clean), key
+
+
+@pytest.mark.parametrize(("kind", "key"), [(ReleasedTimeX, "7"), (ReleasedTimeXPP, "8")])
+def test_epochs_are_chosen_by_other_losses(kind, key):
+    clean, quirky = (
+        quick(kind, epochs=2, quirks=quirks).fit(smooth(9, 3), TRAIN).network.losses
+        for quirks in (frozenset(), frozenset({key}))
+    )
+    assert all(abs(a - b) > 1e-4 for a, b in zip(clean, quirky, strict=True))
+
+
+def test_settings_are_those_of_the_real_data():
+    quirks = frozenset({"B3", "B10", "7.3", "7"})
+    assert ReleasedTimeX.of("pam") == ReleasedTimeX(label="means", quirks=quirks)
+    found = ReleasedTimeXPP.of("wafer")
+    assert (found.learning_rate, found.quirks) == (5e-4, frozenset({"B3", "B10", "7.3", "8"}))
+    for kind in (ReleasedTimeX, ReleasedTimeXPP):
+        with pytest.raises(UnknownNameError, match="mimic3"):
+            kind.of("state")
+
+
+@BOTH
+def test_without_faults_it_is_the_method_of_the_library(kind):
+    model, plain = smooth(9, 3), {ReleasedTimeX: tg.TimeX, ReleasedTimeXPP: tg.TimeXPP}[kind]
+    found, expected = (quick(each).fit(model, TRAIN)(model, X) for each in (kind, plain))
+    assert torch.equal(found.values, expected.values)
+    assert (found.method, found.parameters) == (expected.method, expected.parameters)
+
+
+@BOTH
+def test_a_fault_that_there_is_not_is_refused(kind):
+    with pytest.raises(UnknownNameError, match="B3"):
+        kind(quirks=frozenset({"B4"}))
