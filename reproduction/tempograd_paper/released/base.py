@@ -34,10 +34,6 @@ class Released(Explainer):
 
     quirks: frozenset[str] = field(default=frozenset(), kw_only=True)
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.known_quirks = frozenset(cls.faults)
-
     def __post_init__(self) -> None:
         if not isinstance(self.quirks, (frozenset, set, list, tuple)):
             raise SettingError(f"quirks must be a set of keys, got {brief(self.quirks)}.")

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,8 +34,7 @@ from tempograd.engine.second_look import (
     trust,
     trusted,
 )
-from tempograd.errors import InputError, SettingError, UnknownNameError, brief, warn
-from tempograd.explainers._published import as_published, explained_as_published
+from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
 
@@ -225,24 +224,9 @@ class Explainer(ABC):
     finely as it could learn from them."""
     caveat: ClassVar[str] = ""
     """How the warning begins that this method may give with its scores; empty if there is none."""
-    known_quirks: ClassVar[frozenset[str]] = frozenset()
-    """Faults of the released code this method can show, by their keys in the published protocol."""
-
-    quirks: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     def __post_init__(self) -> None:
         settings.check(self)
-        if not isinstance(self.quirks, (frozenset, set, list, tuple)):
-            raise SettingError(f"quirks must be a set of keys, got {brief(self.quirks)}.")
-        for key in self.quirks:
-            if not isinstance(key, str) or key not in self.known_quirks:
-                raise UnknownNameError(f"quirk of {type(self).__name__}", key, self.known_quirks)
-        object.__setattr__(self, "quirks", frozenset(self.quirks))
-
-    @classmethod
-    def published(cls, dataset: str) -> Self:
-        """Return the method with the paper's settings for a data set, known faults included."""
-        raise UnknownNameError(f"published setting of {cls.__name__}", dataset, ())
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
@@ -265,8 +249,7 @@ class Explainer(ABC):
     def parameters(self) -> dict[str, Any]:
         """Return the hyper-parameters as plain data."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
-        return plain | {"quirks": sorted(self.quirks)}
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
 
     @property
     def facts(self) -> Facts:
@@ -394,16 +377,15 @@ class Explainer(ABC):
     @property
     def _examined(self) -> bool:
         """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
-        return not self.quirks
+        return True
 
     def _request(self, question: Question) -> Question:
         """Return the question to explain; a variant of a method may ask another one than it was asked."""
-        return as_published(question, self.quirks) if self.quirks else question
+        return question
 
     def _explained(self, question: Question, output: str) -> Tensor | None:
         """Return the explained class in the terms of the asked ``output``; None if a function picked the score."""
-        target = question.target if isinstance(question.target, Tensor) else None
-        return explained_as_published(target, question, output) if self.quirks else target
+        return question.target if isinstance(question.target, Tensor) else None
 
     def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
         """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
