@@ -62,7 +62,7 @@ def paper():
     """
     spec = find_spec("tempograd_paper")
     inside = spec is not None and spec.origin is not None and Path(spec.origin).resolve().is_relative_to(TREE)
-    return import_module("tempograd_paper") if inside else None
+    return import_module("tempograd_paper.released") if inside else None
 
 
 def released(method, dataset):

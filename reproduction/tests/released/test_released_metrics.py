@@ -9,7 +9,7 @@ from torch import nn
 
 from tempograd.explainers import Random
 from tempograd.metrics import METRICS, evaluate
-from tempograd_paper import released_metric
+from tempograd_paper.released import released_metric
 
 K = 5
 

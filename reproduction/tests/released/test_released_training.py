@@ -4,7 +4,7 @@ import torch
 
 from tempograd.data import Dataset, Split
 from tempograd.models import Recipe
-from tempograd_paper import train_as_released
+from tempograd_paper.released import train_as_released
 from tempograd_paper.released.training import RECIPE
 
 SHARED = {"learning_rate": 1e-4, "weight_decay": 1e-3, "batch_size": 32, "shuffle": False, "patience": None}

@@ -14,8 +14,8 @@ import tempograd as tg
 from tempograd.data import DATASETS, Split
 from tempograd.errors import TempogradWarning
 from tempograd.models import build
-from tempograd_paper import released, released_metric, train_as_released
 from tempograd_paper.protocols import settings
+from tempograd_paper.released import released, released_metric, train_as_released
 from tempograd_paper.runner import Record, execute, run_cells
 from tempograd_paper.runner.execute import _scores, evenly
 from tempograd_paper.runner.store import Store

@@ -9,8 +9,8 @@ from small import MEASURES, WARD, load_toy, load_ward, plan
 import tempograd as tg
 from tempograd.data import DATASETS
 from tempograd.models import build
-from tempograd_paper import released, released_metric, train_as_released
 from tempograd_paper.protocols import published, settings
+from tempograd_paper.released import released, released_metric, train_as_released
 from tempograd_paper.runner import Measure, Record, run_cells
 from tempograd_paper.runner.execute import metric
 from tempograd_paper.runner.store import Store
