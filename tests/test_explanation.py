@@ -235,7 +235,7 @@ def test_the_text_tells_what_was_done():
     text = repr(tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", p=0.7, seed=4))
     assert text == (
         "Explanation(3 × 6 × 2, method='rand_ig', output='probability' (softmax over 3 outputs), baseline='zero', "
-        "seed=4, quirks=[], points=50, p=0.7)"
+        "seed=4, points=50, p=0.7)"
     )
 
 

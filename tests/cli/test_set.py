@@ -52,9 +52,7 @@ def test_what_is_no_setting_has_an_option_of_its_own(setting, place, capsys):
 
 
 WRONG = {
-    "quirks=1": "quirks must be a set of keys, got 1",
-    "quirks=A99": "quirks must be a set of keys, got 'A99'",
-    'quirks=["A99"]': "No quirk of Timing is called 'A99'",
+    "quirks=1": "No option of timing is called 'quirks'",
     "controls=[]": "controls must be True or False, got []",
     "points=[[[[": "points must be an integer, got '[[[['",
     f"points={DEEP}": "points must be an integer, got '[[[",

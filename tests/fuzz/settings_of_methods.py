@@ -70,7 +70,6 @@ SOUND: dict[str, tuple[Any, ...]] = {
     "window": (1, 2),
     "aggregation": ("mean", "max", "absmax"),
     "sampler": ("generator", "marginal"),
-    "quirks": ((), frozenset(), [], set()),
 }
 NEVER: tuple[Any, ...] = (  # no setting may hold these
     *("twelve", "", b"1", object(), {"a": 1}, 1j, float("nan"), float("inf"), -1.0, -7, 10**400, [], [[1]], ...),
@@ -84,7 +83,7 @@ NEVER: tuple[Any, ...] = (  # no setting may hold these
     ),
     *(np.datetime64("2020"), 1e400, -np.inf, (0.5, 0.1), ["a"], np.zeros((2, 2)), torch.zeros(3, device="meta")),
 )
-SEVERAL = {"areas", "quirks"}  # which hold several values
+SEVERAL = {"areas"}  # which hold several values
 
 
 def setting(rng: random.Random, _: Path) -> Case:

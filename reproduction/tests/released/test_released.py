@@ -29,7 +29,7 @@ WRONG = {
     "gradient_shap": (lambda: released("gradient_shap", "pamm"), UnknownNameError, "'pam'"),
     "lime": (lambda: released("lime", "waver"), UnknownNameError, "'wafer'"),
     "deep_lift": (lambda: released("deep_lift", "stat"), UnknownNameError, "'state'"),
-    "random": (lambda: released("random", "pam"), UnknownNameError, "Random"),
+    "random": (lambda: released("random", "pam"), UnknownNameError, "No released method is called .random."),
 }
 
 
