@@ -7,8 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from tempograd.explainers import TimeXPP
-from tempograd.explainers.timex.training import reverse_jensen_shannon
-from tempograd_paper.released.timex import ReleasedMaskNetwork
+from tempograd_paper.released.timex import ReleasedMaskNetwork, reverse_jensen_shannon
 
 
 @dataclass(frozen=True)
