@@ -1,6 +1,6 @@
 """TimeX as released, and what TimeX++ shares with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from tempograd._utils import settings
 from tempograd.engine import Block, Chunks, Model, Question, owner, quiet
-from tempograd.errors import UnknownNameError
 from tempograd.explainers import TimeX
 from tempograd.explainers.timex.networks import MaskGenerator, copied
 from tempograd.explainers.timex.timex import MaskNetwork
@@ -98,15 +97,15 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
 
     faults: ClassVar[Mapping[str, str]] = {
         "B3": "attention runs over the 50 series of a test batch instead of over time: company matters",
-        "B10": "gradients are never clipped",
+        "B10": "gradients are never clipped; the paper's runs also learn from the fold's held-out series",
         "7.3": "the model that is learnt from is in training mode, so its answers are noisy",
     }
+    datasets: ClassVar[Sequence[str]] = REAL
 
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return the paper's setting, the same for its six real data sets; synthetic data was not explained."""
-        if dataset not in REAL:
-            raise UnknownNameError(f"published setting of {cls.__name__.removeprefix('Released')}", dataset, REAL)
+        cls._check(dataset)
         return cls(quirks=frozenset(cls.faults))
 
     def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
@@ -146,8 +145,9 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
 class ReleasedTimeX(ReleasedMaskNetwork, TimeX):
     """TimeX as released.
 
-    Attention runs over the series of a test batch (B3), gradients are never clipped (B10), the model that is
-    learnt from has its dropout on (7.3), and the epoch is chosen by Emb and Lab alone (7).
+    Attention runs over the series of a test batch (B3), gradients are clipped before they are there, so never
+    (B10), the model that is learnt from is in training mode (7.3), and the epoch is chosen by Emb and Lab alone
+    (7). Also B10, ``protocols/published.py`` lets it learn from the fold's held-out series, too.
 
     Parameters
     ----------
