@@ -324,7 +324,6 @@ CASES = {
     ),
 }
 OF_TIMEX = {
-    "label": (lambda: tg.TimeX(label="median"), SettingError, "'pairs' or 'means'"),
     "embedding": (lambda: tg.TimeX(embedding=3), SettingError, "name of a layer"),
     "a function": (lambda: tg.TimeX().fit(lambda x: x[:, 0], TRAIN), InputError, r"pass the nn\.Module itself"),
     "no linear layer": (lambda: tg.TimeX().fit(nn.Flatten(), TRAIN), InputError, "name a layer with embedding="),

@@ -9,7 +9,7 @@ from test_timex_losses import FIRST, SECOND, STEPS, kl
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import UnknownNameError
+from tempograd.errors import SettingError, UnknownNameError
 from tempograd.explainers.timex.networks import MaskGenerator
 from tempograd.explainers.timex.training import label_geometry
 from tempograd_paper.released.timex import ReleasedTimeX, across, label_means, reverse_jensen_shannon
@@ -64,6 +64,8 @@ def test_the_released_label_is_used():
         for label in ("pairs", "means")
     )
     assert all(abs(a - b) > 1e-6 for a, b in zip(pairs, means, strict=True))
+    with pytest.raises(SettingError, match="'pairs' or 'means'"):
+        ReleasedTimeX(label="rows")
 
 
 def test_attention_over_the_series_sees_one_step_only():
