@@ -107,7 +107,7 @@ def test_released_synthetic_settings_keep_own_steps_of_the_logit(dataset):
 def test_released_settings_exist_where_the_paper_has_a_run():
     assert ReleasedAugmentedOcclusion.of("pam") == ReleasedAugmentedOcclusion(10, "per_time", "target", quirks=B8)
     assert ReleasedOcclusion.of("state").absolute
-    with pytest.raises(UnknownNameError, match="on .pam., only on mimic3, switch_feature, state"):
+    with pytest.raises(UnknownNameError, match="on 'pam', only on mimic3, switch_feature, state"):
         ReleasedOcclusion.of("pam")
     with pytest.raises(UnknownNameError, match="boiler"):
         ReleasedAugmentedOcclusion.of("boilr")
