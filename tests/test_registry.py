@@ -8,7 +8,7 @@ import torch
 import tempograd as tg
 from tempograd._utils.registry import Registry
 from tempograd.cli import main
-from tempograd.cli.listing import describe
+from tempograd.cli.commands import describe
 from tempograd.data import loading
 
 METHOD = """

@@ -12,7 +12,7 @@ import torch
 from small import plan
 
 from tempograd._utils import progress
-from tempograd._utils.signals import Terminated
+from tempograd._utils.progress import Terminated
 from tempograd.errors import TempogradError
 from tempograd_paper.runner import run_cells, running
 from tempograd_paper.runner.store import Store

@@ -18,7 +18,7 @@ import safetensors
 from safetensors import SafetensorError
 from torch import Tensor
 
-from tempograd._utils.signals import uninterrupted
+from tempograd._utils.progress import uninterrupted
 from tempograd._utils.validation import unexpanded
 from tempograd.errors import DataError, InputError, OutputError, brief, short_path
 

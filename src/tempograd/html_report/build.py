@@ -21,8 +21,7 @@ from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
 from tempograd.views.labels import Explanations, check_classes, labelled
-from tempograd.views.prediction import completed
-from tempograd.views.removal import Removal
+from tempograd.views.prediction import Removal, completed
 from tempograd.views.series import aligned, cells_like, chosen, kept, most
 
 SCRIPTS = (  # one scope, in this order
