@@ -66,16 +66,6 @@ def start(path: Path) -> str:
         return ""
 
 
-def end(path: Path) -> str:
-    """Return the last letters of a file, where Parquet files say what they are."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - START))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def header(path: Path) -> dict[str, Any]:
     """Return the header of a safetensors file, nothing if it is none.
 

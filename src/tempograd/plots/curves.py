@@ -58,6 +58,7 @@ class RemovalRecord:
     series: int
     cpd: tuple[Curve, ...]
     cpp: tuple[Curve, ...]
+    title: str | None = None
 
     @property
     def factor(self) -> float:
@@ -65,7 +66,7 @@ class RemovalRecord:
         return float(stats.quantile(0.95, torch.tensor([float(self.series - 1)])))
 
 
-def removal(
+def removal_record(
     model: Model,
     explanations: Explanations,
     *,
@@ -74,8 +75,8 @@ def removal(
     substitute: Any = "zero",
     chunk: int | None = None,
     title: str | None = None,
-) -> "Picture":
-    """Draw how the prediction moves while cells are removed one by one, for one or more methods.
+) -> RemovalRecord:
+    r"""Show how the prediction moves while cells are removed one by one, for one or more methods.
 
     On the left the cells that a method finds strongest go first, and a good method moves the prediction soon: high
     is good, and the end is the mean CPD. On the right the weakest go first, low is good, and the end is the mean
@@ -93,22 +94,11 @@ def removal(
 
     Returns
     -------
-    matplotlib.figure.Figure
-    """
-    return draw_removal(removal_record(model, explanations, x=x, k=k, substitute=substitute, chunk=chunk), title)
+    matplotlib.figure.Figure or RemovalRecord
+        The picture, or from ``removal_record`` the numbers behind it.
 
-
-def removal_record(
-    model: Model,
-    explanations: Explanations,
-    *,
-    x: Any = None,
-    k: int | float = 0.1,
-    substitute: Any = "zero",
-    chunk: int | None = None,
-) -> RemovalRecord:
-    r"""Compute what :func:`removal` draws; the arguments are the same.
-
+    Notes
+    -----
     After :math:`j` removals a series has changed by :math:`\sum_{k<j} \lVert F(x_k) - F(x_{k+1}) \rVert_1`.
     A series with fewer cells than others stays where it is once all it has to lose is gone.
     """
@@ -121,7 +111,7 @@ def removal_record(
             ).change.cpu()
             curves.append(_curve(label, change))
     steps = len(found[True][0].mean)
-    return RemovalRecord(np.arange(steps), len(change), tuple(found[True]), tuple(found[False]))
+    return RemovalRecord(np.arange(steps), len(change), tuple(found[True]), tuple(found[False]), title)
 
 
 def _curve(label: str, change: Tensor) -> Curve:
@@ -131,7 +121,7 @@ def _curve(label: str, change: Tensor) -> Curve:
     return Curve(label, mean, error)
 
 
-def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
+def draw_removal(record: RemovalRecord) -> "Picture":
     """Draw the record of removal curves."""
     with style.drawing(7.4, 3.3) as picture:
         left, right = picture.subplots(1, 2)
@@ -142,11 +132,12 @@ def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
         left.set_ylabel("total change of the prediction")
         handles, labels = left.get_legend_handles_labels()
         picture.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), handlelength=2.6)
-        text = f"The prediction as cells are removed  ·  mean of {record.series} series with its 95 % interval"
-        if record.series < 2:
-            text = "The prediction as cells are removed  ·  one series"
-        heading(picture, text if title is None else title)
+        about = "one series" if record.series < 2 else f"mean of {record.series} series with its 95 % interval"
+        heading(picture, f"The prediction as cells are removed  ·  {about}", record.title)
         return picture
+
+
+removal = style.drawn(removal_record, draw_removal)
 
 
 def _draw_curves(axes: "Axes", record: RemovalRecord, curves: tuple[Curve, ...]) -> None:
@@ -185,10 +176,11 @@ class ConvergenceRecord:
     courses: dict[str, diagnostics.Curve]
     goals: tuple[float, ...]
     series: int
+    title: str | None = None
 
 
-def convergence(explanations: Explanations, *, title: str | None = None) -> "Picture":
-    """Draw how the estimated error of the scores fell as points were added, for one or more methods or settings.
+def convergence_record(explanations: Explanations, *, title: str | None = None) -> ConvergenceRecord:
+    """Show how the estimated error of the scores fell as points were added, for one or more methods or settings.
 
     Both axes are logarithmic, so that an error that falls with the square root of the points is a straight line.
     The line is the middle series, the band holds nine of ten, and a series that was good enough and got no more
@@ -202,13 +194,9 @@ def convergence(explanations: Explanations, *, title: str | None = None) -> "Pic
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure or ConvergenceRecord
+        The picture, or from ``convergence_record`` the numbers behind it.
     """
-    return draw_convergence(convergence_record(explanations), title)
-
-
-def convergence_record(explanations: Explanations) -> ConvergenceRecord:
-    """Compute what :func:`convergence` draws; the arguments are the same."""
     courses = {}
     for label, explanation in labelled(explanations).items():
         found = diagnostics.curve(explanation)
@@ -219,10 +207,10 @@ def convergence_record(explanations: Explanations) -> ConvergenceRecord:
             )
         courses[label] = found
     goals = sorted({course.goal for course in courses.values()})
-    return ConvergenceRecord(courses, tuple(goals), len(explanation))
+    return ConvergenceRecord(courses, tuple(goals), len(explanation), title)
 
 
-def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Picture":
+def draw_convergence(record: ConvergenceRecord) -> "Picture":
     """Draw the record of errors."""
     with style.drawing(5.6, 3.4) as picture:
         axes = picture.subplots()
@@ -260,8 +248,11 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
             note = "line: the middle series; band: nine of ten"
             picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         about = f"{record.series:,} series" if many else "one series"
-        heading(picture, f"The error as points are added  ·  {about}" if title is None else title)
+        heading(picture, f"The error as points are added  ·  {about}", record.title)
         return picture
+
+
+convergence = style.drawn(convergence_record, draw_convergence)
 
 
 def _round_ticks(axes: "Axes", record: ConvergenceRecord) -> None:
@@ -311,16 +302,17 @@ class CostRecord:
     best: Flags
     cost_label: str
     score_label: str
+    title: str | None = None
 
 
-def cost(
+def cost_record(
     rows: Iterable[tuple[str, float, float, float]],
     *,
     cost_label: str = "seconds per series",
     score_label: str = "mean CPD",
     title: str | None = None,
-) -> "Picture":
-    """Draw methods as points: what they cost to the right, how faithful they are upwards.
+) -> CostRecord:
+    """Show methods as points: what they cost to the right, how faithful they are upwards.
 
     Parameters
     ----------
@@ -332,7 +324,8 @@ def cost(
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure or CostRecord
+        The picture, or from ``cost_record`` the numbers behind it.
 
     Examples
     --------
@@ -340,16 +333,6 @@ def cost(
     >>> record.methods, record.best.tolist()
     (('random', 'timing', 'lime'), [True, True, False])
     """
-    return draw_cost(cost_record(rows, cost_label=cost_label, score_label=score_label), title)
-
-
-def cost_record(
-    rows: Iterable[tuple[str, float, float, float]],
-    *,
-    cost_label: str = "seconds per series",
-    score_label: str = "mean CPD",
-) -> CostRecord:
-    """Sort and check what :func:`cost` draws; the arguments are the same."""
     given = sorted((CostRow(*row) for row in rows), key=lambda row: row.cost)
     if not given:
         raise InputError("There is nothing to draw: pass at least one row (method, cost, mean, error).")
@@ -367,10 +350,11 @@ def cost_record(
         best=means >= np.maximum.accumulate(means),
         cost_label=cost_label,
         score_label=score_label,
+        title=title,
     )
 
 
-def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
+def draw_cost(record: CostRecord) -> "Picture":
     """Draw the record of methods."""
     with style.drawing(6.4, 4.0) as picture:
         axes = picture.subplots()
@@ -392,9 +376,11 @@ def draw_cost(record: CostRecord, title: str | None = None) -> "Picture":
         axes.set_xlabel(record.cost_label)
         axes.set_ylabel(f"{record.score_label} ± standard error")
         axes.grid(color=palette.FAINT, linewidth=0.5)
-        text = "Faithfulness against cost  ·  filled: nothing cheaper is better" if title is None else title
-        heading(picture, text)
+        heading(picture, "Faithfulness against cost  ·  filled: nothing cheaper is better", record.title)
         return picture
+
+
+cost = style.drawn(cost_record, draw_cost)
 
 
 def _label_points(axes: "Axes", record: CostRecord) -> None:
