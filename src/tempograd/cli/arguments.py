@@ -164,6 +164,12 @@ def as_typed(message: str) -> str:
 OUTPUTS = {"out", "archive"}
 
 
+def add_out(parser: Container, default: str) -> None:
+    """Add the file to write, and the leave to overwrite files of others."""
+    parser.add_argument("--out", type=Path, default=Path(default), metavar="FILE", help=f"(default: {default})")
+    add_force(parser)
+
+
 def add_force(parser: Container) -> None:
     """Add the leave to overwrite files of others."""
     parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")

@@ -14,8 +14,8 @@ from tempograd.cli.arguments import (
     Commands,
     add_command,
     add_device,
-    add_force,
     add_json,
+    add_out,
     add_source,
     amount,
     claim,
@@ -100,14 +100,9 @@ def describe(kind: str) -> list[dict[str, Any]]:
     from tempograd.metrics import METRICS
     from tempograd.models import MODELS
 
-    registries: dict[str, Registry[Any]] = {
-        "explainers": EXPLAINERS,
-        "metrics": METRICS,
-        "datasets": DATASETS,
-        "models": MODELS,
-    }
+    registries: tuple[Registry[Any], ...] = (EXPLAINERS, METRICS, DATASETS, MODELS)
     entries = []
-    found = registries[kind].working()
+    found = registries[KINDS.index(kind)].working()
     for name in sorted(found) if kind == "explainers" else found:
         thing = found[name]
         entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
@@ -153,10 +148,7 @@ def add_train(commands: Commands) -> None:
     parser.add_argument(
         "--model", default="gru", metavar="NAME", help="see 'tempograd list models' (default: gru)"
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("model.safetensors"), metavar="FILE", help="(default: model.safetensors)"
-    )
-    add_force(parser)
+    add_out(parser, "model.safetensors")
     add_json(parser)
     group = parser.add_argument_group("training")
     group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
@@ -219,14 +211,7 @@ def add_explain(commands: Commands) -> None:
         "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, or a file of series (see below)"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("explanation.safetensors"),
-        metavar="FILE",
-        help="(default: explanation.safetensors)",
-    )
-    add_force(parser)
+    add_out(parser, "explanation.safetensors")
     add_json(parser, "print the summary as JSON, for programs")
     add_model(parser)
     _add_method(parser.add_argument_group("method"))
@@ -414,9 +399,8 @@ def _decision(found: "ScoreTable", method: str) -> str:
     base, metric = found.methods[0], found.metrics[0]
     gap = _difference(found.cells[method, metric])
     if not (gap.low > 0 or gap.high < 0):
-        return (
-            f"{base} and {method}: these series do not tell them apart by {metric.upper()} (the interval holds 0)."
-        )
+        told = f"these series do not tell them apart by {metric.upper()}"
+        return f"{base} and {method}: {told} (the interval holds 0)."
     wins = (gap.mean > 0) == found.higher_is_better[0]
     better, worse = (method, base) if wins else (base, method)
     return f"{better} is better than {worse} by {metric.upper()}."
@@ -445,14 +429,10 @@ def _plain(
             metric: _finite(found.cells[method, metric].summary) | {"scores": list(map(_number, values.tolist()))}
             for metric, values in scores[method].items()
         }
-    differences = [
-        {
-            "name": method,
-            "minus": base,
-            "metrics": {metric: _finite(_difference(found.cells[method, metric])) for metric in found.metrics},
-        }
-        for method in others
-    ]
+    differences = []
+    for method in others:
+        gaps = {metric: _finite(_difference(found.cells[method, metric])) for metric in found.metrics}
+        differences.append({"name": method, "minus": base, "metrics": gaps})
     return {"ids": ids, "explanations": about, "differences": differences}
 
 
@@ -479,10 +459,7 @@ def add_report(commands: Commands) -> None:
     parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
-    parser.add_argument(
-        "--out", type=Path, default=Path("report.html"), metavar="FILE", help="(default: report.html)"
-    )
-    add_force(parser)
+    add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
     group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")

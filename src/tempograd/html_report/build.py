@@ -93,7 +93,8 @@ def report(
         first = next(iter(named.values()))
     check_classes(first, classes)
     shown = chosen(first, series, most(named))
-    notice = "" if model is None else _notice(model, named)
+    message = None if model is None else warn_of_another_model(model, named)
+    notice = f'<p class="notice">{escape(message)}</p>' if message else ""
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
@@ -154,9 +155,3 @@ def _page(**parts: str) -> str:
 def _read(file: Any) -> str:
     content: str = file.read_text(encoding="utf-8")
     return content
-
-
-def _notice(model: Model, named: dict[str, Explanation]) -> str:
-    """Warn, here and on the page, of explanations of another model."""
-    message = warn_of_another_model(model, named)
-    return f'<p class="notice">{escape(message)}</p>' if message else ""

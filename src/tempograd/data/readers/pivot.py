@@ -445,15 +445,11 @@ def as_numbers(
         return _sorted_labels(texts, sorted(set(texts)), where)
     found = [whole(text) for text in texts]
     if None in found:
-        return _real(texts, fault), None
+        real = np.array(values, np.float64)
+        for place in np.flatnonzero(~np.isfinite(real)).tolist():
+            raise fault(place, f"the label is {one_line(texts[place])}, which is no finite number")
+        return real, None
     return _whole(texts, [integer for integer in found if integer is not None], where, fault)
-
-
-def _real(texts: Sequence[str], fault: Fault) -> NDArray[np.float64]:
-    values = np.array([number(text) for text in texts], np.float64)
-    for code in np.flatnonzero(~np.isfinite(values)):
-        raise fault(int(code), f"the label is {one_line(texts[int(code)])}, which is no finite number")
-    return values
 
 
 def _whole(
