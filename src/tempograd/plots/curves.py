@@ -224,17 +224,10 @@ def draw_convergence(record: ConvergenceRecord) -> "Picture":
                 )
             look |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
             axes.plot(course.points, course.middle, **look)
+        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         for goal in record.goals:
             axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
-            axes.annotate(
-                f"goal {percent(goal)}",
-                (0, goal),
-                (4, 3),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                fontsize=7.5,
-                color=palette.DOWN,
-            )
+            axes.annotate(f"goal {percent(goal)}", (0, goal), (4, 3), fontsize=7.5, color=palette.DOWN, **beside)
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom / 1.25, top * 1.25)
         _round_ticks(axes, record)
@@ -341,17 +334,10 @@ def cost_record(
             raise InputError(
                 f"{row.method} has cost {row.cost} and mean {row.mean}: costs must be above 0 and finite."
             )
-    means = np.array([row.mean for row in given])
-    return CostRecord(
-        methods=tuple(row.method for row in given),
-        cost=np.array([row.cost for row in given]),
-        mean=means,
-        error=np.array([row.error for row in given]),
-        best=means >= np.maximum.accumulate(means),
-        cost_label=cost_label,
-        score_label=score_label,
-        title=title,
-    )
+    methods, *columns = zip(*given, strict=True)
+    costs, means, errors = map(np.array, columns)
+    best = means >= np.maximum.accumulate(means)
+    return CostRecord(methods, costs, means, errors, best, cost_label, score_label, title)
 
 
 def draw_cost(record: CostRecord) -> "Picture":
@@ -387,19 +373,7 @@ def _label_points(axes: "Axes", record: CostRecord) -> None:
     """Name the points in a column at the right, with a thin line to each; names beside them would overlap."""
     low, high = axes.get_ylim()
     heights = spread([(mean - low) / (high - low) for mean in record.mean], 0.048)
+    line = {"arrowstyle": "-", "color": palette.MUTED, "linewidth": 0.5, "linestyle": ":", "relpos": (0, 0.5)}
+    look: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": 7.5, "arrowprops": line}
     for method, cost_, mean, height in zip(record.methods, record.cost, record.mean, heights, strict=True):
-        axes.annotate(
-            labels.method(method),
-            (cost_, mean),
-            (1.03, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=7.5,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": palette.MUTED,
-                "linewidth": 0.5,
-                "linestyle": ":",
-                "relpos": (0, 0.5),
-            },
-        )
+        axes.annotate(labels.method(method), (cost_, mean), (1.03, height), **look)

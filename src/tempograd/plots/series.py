@@ -204,18 +204,11 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no value observed", transform=axes.transAxes, ha="center", va="center")
     if record.truth is not None:
+        thick: dict[str, Any] = {"linewidth": 2.4, "clip_on": False, "solid_capstyle": "butt"}
+        edge = axes.get_xaxis_transform()  # heights as shares of the row
         for start, stop in runs(record.truth[:, d]):
-            _mark(axes, start, stop)
+            axes.plot([start - 0.5, stop - 0.5], [1.05, 1.05], color=palette.TRUTH, transform=edge, **thick)
     axes.set_ylabel(labels.name(record.channels[d]), rotation=0, ha="right", va="center", color=palette.INK)
-
-
-def _mark(axes: "Axes", start: int, stop: int) -> None:
-    """Draw a thick line over some steps, at the upper edge of the row."""
-    across, edge = [start - 0.5, stop - 0.5], [1.05, 1.05]
-    where = axes.get_xaxis_transform()
-    axes.plot(
-        across, edge, color=palette.TRUTH, linewidth=2.4, clip_on=False, solid_capstyle="butt", transform=where
-    )
 
 
 def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
