@@ -167,18 +167,15 @@ def writable(folder: str | Path) -> Path:
     ...
     tempograd.errors.OutputError: ...io.py is no folder that can be written to: File exists.
     """
-    folder = made(folder)
-    try:
-        _try_out(folder)
-    except OSError as error:
-        raise OutputError(f"{short_path(folder)} is no folder that can be written to: {reason(error)}.") from error
-    return folder
+    return made(folder, tried=True)
 
 
-def made(folder: str | Path) -> Path:
-    """Make a folder where there is none and return it."""
+def made(folder: str | Path, *, tried: bool = False) -> Path:
+    """Make a folder where there is none and return it, ``tried`` out if it can be written to."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
+        if tried:
+            _try_out(Path(folder))
     except (OSError, ValueError) as error:
         raise OutputError(f"{short_path(folder)} is no folder that can be written to: {reason(error)}.") from error
     return Path(folder)

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn, Protocol, TextIO
@@ -15,7 +15,6 @@ DELAY = 1.0  # work that ends sooner needs no bar
 PERIOD = 0.1
 
 
-_muted: ContextVar[bool] = ContextVar("muted", default=False)
 _whole: ContextVar["_Part | None"] = ContextVar("whole", default=None)
 _drawn: ContextVar["_Line | None"] = ContextVar("drawn", default=None)
 
@@ -72,14 +71,9 @@ def say(text: str) -> None:
         line.draw(shown)
 
 
-@contextmanager
-def muted() -> Iterator[None]:
+def muted() -> AbstractContextManager[None]:
     """Show no progress of what runs inside the block, which is part of work that shows its own."""
-    token = _muted.set(True)
-    try:
-        yield
-    finally:
-        _muted.reset(token)
+    return part(lambda amount=1, note="": None, 0)
 
 
 class _Line:
@@ -88,7 +82,7 @@ class _Line:
         self.done, self.note, self.text = 0.0, "", ""
         self.start = time.monotonic()
         self.next = self.start + DELAY
-        self.visible = stream.isatty() and not _muted.get()
+        self.visible = stream.isatty()
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         self.done += amount
@@ -135,8 +129,7 @@ class _Stretch:
     def advance(self, amount: float = 1, note: str = "") -> None:  # the whole has its own note
         amount = min(amount * self.unit, self.left)
         self.left -= amount
-        if not _muted.get():
-            self.whole.move(amount)
+        self.whole.move(amount)
 
 
 def render(label: str, done: float, total: float, elapsed: float, note: str = "", cells: int = 24) -> str:

@@ -35,7 +35,6 @@ def add_command(
 
 
 def add_json(parser: Container, what: str = "print JSON, for programs") -> None:
-    """Add the choice between text for people and JSON for programs."""
     parser.add_argument("--json", action="store_true", help=what)
 
 
@@ -46,7 +45,6 @@ def add_source(parser: Container) -> None:
 
 
 def add_device(parser: Container) -> None:
-    """Add where the model computes."""
     parser.add_argument("--device", help="for instance cpu or cuda:0 (default: a GPU if there is one)")
 
 
@@ -171,7 +169,6 @@ def add_out(parser: Container, default: str) -> None:
 
 
 def add_force(parser: Container) -> None:
-    """Add the leave to overwrite files of others."""
     parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
 
 

@@ -377,19 +377,11 @@ def _date(table: Table, time: Text, code: int) -> float:
     except ValueError:
         if number(text) is not None:  # the one that is no number is at fault
             code = next(code for code, other in enumerate(time.texts) if number(other) is None)
-        raise _no_time(table, time, code) from None
+        wrong, dates = time.texts[code], "all dates such as 2026-01-31 or 2026-01-31T12:00"
+        what = "missing" if missing(wrong) else f"{quote(wrong)}: all must be numbers, or {dates}"
+        raise table.fault(time.row(code), f"the time is {what}") from None
     # a local clock would jump twice a year
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _no_time(table: Table, time: Text, code: int) -> DataError:
-    if missing(time.texts[code]):
-        return table.fault(time.row(code), "the time is missing")
-    return table.fault(
-        time.row(code),
-        f"the time is {quote(time.texts[code])}: all must be numbers, or all dates such as 2026-01-31 or "
-        "2026-01-31T12:00",
-    )
 
 
 def read_labels(
