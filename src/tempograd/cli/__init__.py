@@ -116,9 +116,8 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
         close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
         message = f"{message}; did you mean {close[0]}?" if close else message
-        super().error(
-            one_line(message, LONGEST - len(self.prog) - 9)
-        )  # a word of a user's can be as long as a book
+        # a word of a user's can be as long as a book
+        super().error(one_line(message, LONGEST - len(self.prog) - 9))
 
     @property
     def commands(self) -> list[str]:

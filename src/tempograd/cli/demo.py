@@ -82,15 +82,12 @@ class Results:
                 save_model(self.model, self.out / "model.safetensors", force=self.force)
                 finished.explanation.save(self.out / f"{method}.safetensors", force=self.force)
             self.done[method] = finished
-            report(
-                self.report,
-                self.model,
-                self.shown,
-                self.split,
-                scores=self.padded_scores,
-                removals=self.removals,
-                force=self.force,
-            )
+            options: dict[str, Any] = {
+                "scores": self.padded_scores,
+                "removals": self.removals,
+                "force": self.force,
+            }
+            report(self.report, self.model, self.shown, self.split, **options)
             text = self.table
             write_atomically(self.out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
 

@@ -98,18 +98,10 @@ def report(
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
-    content = collect(
-        model,
-        named,
-        x,
-        split,
-        shown,
-        scores,
-        None if raw is None else cells_like(raw, first, "raw"),
-        validation.names(units, x.shape[2], "units"),
-        None if classes is None else tuple(map(str, classes)),
-        removals,
-    )
+    measured = None if raw is None else cells_like(raw, first, "raw")
+    units = validation.names(units, x.shape[2], "units")
+    classes = None if classes is None else tuple(map(str, classes))
+    content = collect(model, named, x, split, shown, scores, measured, units, classes, removals)
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),
