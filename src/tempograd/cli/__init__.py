@@ -63,7 +63,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         with stoppable(), _warnings_in_one_line(), _one_core_left(), _printing(args.run.__module__):
             args.run(args)
     except TempogradError as error:
-        print(f"{parser.prog}: {as_typed(str(error))}", file=sys.stderr)
+        print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         line, code = last_words(error)
