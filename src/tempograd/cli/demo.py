@@ -82,12 +82,8 @@ class Results:
                 save_model(self.model, self.out / "model.safetensors", force=self.force)
                 finished.explanation.save(self.out / f"{method}.safetensors", force=self.force)
             self.done[method] = finished
-            options: dict[str, Any] = {
-                "scores": self.padded_scores,
-                "removals": self.removals,
-                "force": self.force,
-            }
-            report(self.report, self.model, self.shown, self.split, **options)
+            options: dict[str, Any] = {"scores": self.padded_scores, "removals": self.removals}
+            report(self.report, self.model, self.shown, self.split, force=self.force, **options)
             text = self.table
             write_atomically(self.out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
