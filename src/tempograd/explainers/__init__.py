@@ -8,9 +8,7 @@ from tempograd.explainers.masks.contralsp import ContraLSP
 from tempograd.explainers.masks.dynamask import Dynamask
 from tempograd.explainers.masks.extremal_mask import ExtremalMask
 from tempograd.explainers.occlusion import AugmentedOcclusion, Occlusion
-from tempograd.explainers.path_gradient_shap import GradientShap
-from tempograd.explainers.path import IntegratedGradients, MaskingIG
-from tempograd.explainers.path_rand_ig import RandIG
+from tempograd.explainers.path import GradientShap, IntegratedGradients, MaskingIG, RandIG
 from tempograd.explainers.prefix.fit import Fit
 from tempograd.explainers.prefix.winit import WinIT
 from tempograd.explainers.random_scores import Random
