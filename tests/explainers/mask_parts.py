@@ -6,7 +6,7 @@ from torch.nn.functional import normalize
 
 from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.explainers.masks.base import Replacement, Trend
-from tempograd.explainers.masks.contralsp import two_means
+from tempograd.explainers.masks.replacements import two_means
 
 
 def blind(z):

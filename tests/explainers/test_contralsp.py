@@ -13,7 +13,7 @@ from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
 from tempograd.explainers.masks.base import Replacement, Trend, seeded
-from tempograd.explainers.masks.contralsp import _Gates, contrast, two_means
+from tempograd.explainers.masks.replacements import _Gates, contrast, two_means
 
 DOUBLE = torch.float64
 

@@ -4,7 +4,7 @@ from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.deep_lift import DeepLift
 from tempograd.explainers.explain import explain
 from tempograd.explainers.lime import Lime
-from tempograd.explainers.masks.contralsp import ContraLSP
+from tempograd.explainers.masks.replacements import ContraLSP
 from tempograd.explainers.masks.dynamask import Dynamask
 from tempograd.explainers.masks.extremal_mask import ExtremalMask
 from tempograd.explainers.occlusion import AugmentedOcclusion, Occlusion
