@@ -4,9 +4,8 @@ from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.deep_lift import DeepLift
 from tempograd.explainers.explain import explain
 from tempograd.explainers.lime import Lime
-from tempograd.explainers.masks.replacements import ContraLSP
 from tempograd.explainers.masks.dynamask import Dynamask
-from tempograd.explainers.masks.extremal_mask import ExtremalMask
+from tempograd.explainers.masks.replacements import ContraLSP, ExtremalMask
 from tempograd.explainers.occlusion import AugmentedOcclusion, Occlusion
 from tempograd.explainers.path import GradientShap, IntegratedGradients, MaskingIG, RandIG
 from tempograd.explainers.prefix.fit import Fit
