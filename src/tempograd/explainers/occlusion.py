@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -290,9 +291,7 @@ class AugmentedOcclusion(CellReplacement):
             if self.samples > 1:
                 error[block.rows] = (moves.std(-1) / self.samples**0.5).to(error)
 
-        def drawn(block: Block) -> Tensor:
-            return self._drawn(block, pool, question.seed)
-
+        drawn = partial(self._drawn, pool=pool, seed=question.seed)
         self._replace_cells(question, self.samples, drawn, finish, every=self.over == "all")
         if self.samples == 1:
             error.masked_fill_(seen > 0, torch.inf)

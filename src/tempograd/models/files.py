@@ -152,7 +152,11 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Cla
     if header.get("format") != FORMAT:
         raise DataError(f"{named(path)} is not a model saved by tempograd ({FORMAT}).")
     with refusing(f"{named(path)} is damaged: its weights do not fit its configuration."):
-        model = _rebuild(json.loads(header["config"]), weights)
+        config = json.loads(header["config"])
+        sizes = config["channels"], config["classes"]
+        with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+            model = MODELS[config["name"]](*sizes, per_step=config["per_step"], **config["options"])
+        model.load_state_dict(weights, assign=True)
         model.facts = dict(json.loads(header["facts"]))
     return model.to(place).eval()
 
@@ -166,15 +170,6 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         )
     with refusing(f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."):
         return load(path)
-
-
-def _rebuild(config: dict[str, Any], weights: dict[str, Tensor]) -> Classifier:
-    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-        model = MODELS[config["name"]](
-            config["channels"], config["classes"], per_step=config["per_step"], **config["options"]
-        )
-    model.load_state_dict(weights, assign=True)
-    return model
 
 
 # Models kept as programs: files of ``torch.export`` and of TorchScript, which run code and need trust.
@@ -425,7 +420,7 @@ def _made(source: str) -> nn.Module:
         raise InputError(
             f"{named(source)} is no file, and no model in code: write module:callable, as my_net:Net."
         )
-    with _staying(source):
+    try:
         found = _imported(module, source)
         for name in attribute.split("."):
             if not hasattr(found, name):
@@ -434,18 +429,11 @@ def _made(source: str) -> nn.Module:
                 )
             found = getattr(found, name)
         made = found if isinstance(found, nn.Module) else _called(found, source)
+    except SystemExit as error:
+        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
     if not isinstance(made, nn.Module):
         raise ModelError(f"{source} must be or return an nn.Module, got {type(made).__name__}.")
     return made
-
-
-@contextmanager
-def _staying(source: str) -> Iterator[None]:
-    """Say so where code that should give a model ends the program."""
-    try:
-        yield
-    except SystemExit as error:
-        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
 
 
 def _imported(module: str, source: str) -> Any:
@@ -476,7 +464,8 @@ def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
     if not isinstance(source, (str, Path)):
         raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
     path = Path(source)
-    if path.suffix.lower() != ".safetensors" and _unsafe_torch() and not trust:
+    hole = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)  # CVE-2025-32434
+    if path.suffix.lower() != ".safetensors" and hole and not trust:
         raise DataError(
             f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
             "not read: upgrade torch, write the weights with safetensors, or pass trust=True."
@@ -493,11 +482,6 @@ def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
     if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
         raise DataError(none)
     return found
-
-
-def _unsafe_torch() -> bool:
-    """Tell whether ``weights_only=True`` has a hole (CVE-2025-32434)."""
-    return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
 
 
 def _state(path: Path) -> dict[Any, Any]:

@@ -340,11 +340,9 @@ class TransformerClassifier(Classifier):
     def features(self, x: Tensor) -> Tensor:
         code = time_code(x.shape[1], self.positions).to(x)
         steps = self.input_dropout(torch.cat([x, code.expand(len(x), -1, -1)], dim=-1))
-        later = (
-            nn.Transformer.generate_square_subsequent_mask(x.shape[1], x.device, x.dtype)
-            if self.per_step
-            else None
-        )
+        later = None
+        if self.per_step:
+            later = nn.Transformer.generate_square_subsequent_mask(x.shape[1], x.device, x.dtype)
         attended, _ = self.attention(
             steps, steps, steps, need_weights=False, attn_mask=later, is_causal=self.per_step
         )

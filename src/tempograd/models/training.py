@@ -238,7 +238,9 @@ def train(
     generator = torch.Generator().manual_seed(seed)
     train_part, watched = _parts(data, recipe, generator)
     label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
-    with _own_randomness(seed, target), progress(recipe.epochs, label) as advance:
+    gpus = [target] if target.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus), progress(recipe.epochs, label) as advance:
+        seed_generators(seed, target)
         outcome = _fit(network, train_part, watched, recipe, generator, advance)
     if isinstance(network, Classifier):
         origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(recipe)}
@@ -287,14 +289,6 @@ def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[S
     if len(train_part) < 2:
         raise InputError(f"Training needs at least two series, {data.name} leaves {len(train_part)}.")
     return train_part, watched
-
-
-@contextmanager
-def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generators that dropout draws from, and put them back afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        seed_generators(seed, device)
-        yield
 
 
 def seed_generators(seed: int, device: torch.device) -> None:

@@ -43,25 +43,6 @@ def precision(question: Question) -> torch.dtype:
     return torch.promote_types(question.dtype, torch.float32)
 
 
-def distance(clean: Tensor, output: str, steps: Tensor | None) -> Error:
-    r"""Return the distance of raw answers (series, points, …, class) from the clean ones (series, …, class).
-
-    Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the cross-entropy
-    and which is 0 for equal answers; raw outputs by the mean squared difference. Steps are averaged.
-    """
-    clean = both_logits(clean[:, None], output)
-    log_clean = clean.log_softmax(-1)
-    chance = log_clean.exp()
-
-    def apart(answer: Tensor) -> Tensor:
-        answer = both_logits(answer, output)
-        if output == "raw":
-            return over_steps((answer - clean).square().mean(-1), steps)
-        return over_steps((chance * (log_clean - answer.log_softmax(-1))).sum(-1), steps)
-
-    return apart
-
-
 def over_steps(each: Tensor, steps: Tensor | None) -> Tensor:
     """Return the mean of (series, points, …) over the explained steps, or over all there are."""
     if steps is not None:
@@ -79,8 +60,23 @@ class LearntMask(Explainer):
     lr: float
 
     def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Error:
-        """Return what tells how far answers are from the clean ones."""
-        return distance(clean, output, steps)
+        r"""Return the distance of raw answers (series, points, …, class) from the clean ones (series, …, class).
+
+        Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the
+        cross-entropy and which is 0 for equal answers; raw outputs by the mean squared difference. Steps are
+        averaged.
+        """
+        clean = both_logits(clean[:, None], output)
+        log_clean = clean.log_softmax(-1)
+        chance = log_clean.exp()
+
+        def apart(answer: Tensor) -> Tensor:
+            answer = both_logits(answer, output)
+            if output == "raw":
+                return over_steps((answer - clean).square().mean(-1), steps)
+            return over_steps((chance * (log_clean - answer.log_softmax(-1))).sum(-1), steps)
+
+        return apart
 
     def _steps(self, question: Question, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         """Return the problems of each step of an epoch; one without any moves nothing."""
