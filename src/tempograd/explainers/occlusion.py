@@ -215,7 +215,7 @@ class Occlusion(CellReplacement):
     def _put_means(self, question: Question) -> None:
         means: Tensor | None = self.means
         if means is not None:
-            check_training(means, question)
+            check_training(means.shape, question)
             question.baseline = means.to(question.x).expand_as(question.x)  # and the explanation says so
 
     def _signed(self, values: Tensor) -> Attribution:
@@ -277,7 +277,7 @@ class AugmentedOcclusion(CellReplacement):
         return replace(self, rows=validation.series(x, name="the training series"))
 
     def attribute(self, question: Question) -> Attribution:
-        check_training(self.rows, question)
+        check_training(self.rows.shape, question)
         pool: Tensor = self.rows
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(question.device)

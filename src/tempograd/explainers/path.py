@@ -280,7 +280,7 @@ class GradientShap(Explainer):
 
     def attribute(self, question: Question) -> Attribution:
         if self.pool is not None:
-            check_training(self.pool, question)
+            check_training(self.pool.shape, question)
         elif not self.noise and self._examined:
             warn(
                 f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, train), or pass "

@@ -74,14 +74,10 @@ class Generator(nn.Module):
         return surprise.mean()
 
     def candidates(self, x: Tensor, past: Tensor, at: slice, ids: Tensor, seed: int, samples: int) -> Tensor:
-        r"""Draw each step of ``at`` given its past and one of its own values.
+        r"""Draw each step of ``at`` given its past and a value of its own, (series, steps, kept, sample, channel).
 
         One joint draw :math:`\tilde x = m + A u + \sqrt\nu v` serves every kept channel :math:`i` by Matheron's
         rule, :math:`\tilde x + C_{\cdot i} C_{ii}^{-1} (x_i - \tilde x_i)` with :math:`C = A A^\top + \nu I`.
-
-        Returns
-        -------
-        Tensor of shape (series, steps, kept channel, sample, channel)
         """
         steps = torch.arange(at.start, at.stop, device=x.device)
         series, count, channels = len(x), len(steps), self.channels
