@@ -244,8 +244,7 @@ class Run:
         block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
         mean: ControlledMean | WeightedMean = WeightedMean(errors=self.plan.random)
         if paths.controlled:
-            precision = torch.promote_types(self.question.dtype, torch.float32)
-            mean = ControlledMean(paths.scale.to(precision), self.question.model)
+            mean = ControlledMean(paths.scale.to(self.question.precision), self.question.model)
         rows: slice | Tensor = block.rows
         passes, before = 0, None
         for stage, points in enumerate(self.plan.stages):
@@ -285,7 +284,7 @@ class Run:
         self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
     ) -> Block:
         """Add the points of a stage, and return the block, its target now known."""
-        precision = torch.promote_types(self.question.dtype, torch.float32)
+        precision = self.question.precision
         for piece in pieces(self.plan.stages[stage], max(1, self._room(block))):
             at = paths.at(piece)
             start = paths.start if stage == 0 and piece.start == 0 else None

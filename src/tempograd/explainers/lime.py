@@ -295,10 +295,7 @@ class Lime(Explainer):
         """Masks of each series, (series,)."""
         if self.samples is not None:
             return torch.full((len(question.x),), self.samples)
-        observed = torch.full((len(question.x),), question.x[0].numel())
-        if question.mask is not None:
-            observed = question.mask.flatten(1).sum(1).cpu()
-        return (2 * observed).clamp(LEAST, MOST)
+        return (2 * question.observed_cells).clamp(LEAST, MOST)
 
     def _masks(self, question: Question, block: Block, piece: slice) -> Tensor:
         """Return which cells are kept, (series, samples, time, channel); unobserved ones always are."""

@@ -38,7 +38,6 @@ class CellReplacement(Explainer):
         """
         question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(question)
-        precision = torch.promote_types(question.dtype, torch.float32)
 
         def work(rows: slice, size: int) -> None:
             question.verify_once()
@@ -50,9 +49,9 @@ class CellReplacement(Explainer):
                     "The model returned NaN or infinity when one value of a series was replaced: replace by "
                     "values within the range of the data."
                 )
-            finish(block, falls.to(precision))
+            finish(block, falls.to(question.precision))
 
-        cells = question.x.shape[2] if own else _most_observed(question)
+        cells = question.x.shape[2] if own else max(1, int(question.observed_cells.max()))
         chunks = question.chunks if own else wider(question.chunks, question.model)
         chunks.run(len(question.x), cells * draws + 1, work, f"explain with {self.name}")
 
@@ -88,12 +87,6 @@ class CellReplacement(Explainer):
                 falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
         falls = falls.view(series, time, channels, draws, -1)
         return falls.where(block.observed[..., None, None], 0)
-
-
-def _most_observed(question: Question) -> int:
-    if question.mask is None:
-        return question.x[0].numel()
-    return max(1, int(question.mask.sum((1, 2)).max()))
 
 
 def _in_whole_series(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:

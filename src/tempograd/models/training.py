@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from torch.nn import functional
 from tempograd._utils import settings, validation
 from tempograd._utils.progress import Advance, progress
 from tempograd.data.base import Dataset, Split
-from tempograd.engine.model import find_device
+from tempograd.engine.model import find_device, place
 from tempograd.engine.outputs import numbers_of
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.models.networks import Classifier, build
@@ -97,14 +96,6 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def place(model: nn.Module) -> tuple[torch.device, torch.dtype]:
-    """Return the device and the floating-point type that a model expects its input in."""
-    for tensor in chain(model.parameters(), model.buffers()):
-        if tensor.is_floating_point():
-            return tensor.device, tensor.dtype
-    return torch.device("cpu"), torch.get_default_dtype()
-
-
 @torch.no_grad()
 def accuracy(model: nn.Module, split: Split) -> float:
     """Share of right predictions: over the series, or over all steps where every step has a label.
@@ -161,7 +152,7 @@ def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tenso
         raise InputError("There is no series to predict: the split is empty.")
     if split.y.is_floating_point():
         raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
-    device, dtype = place(model)
+    device, dtype = place(model, split.x)
     for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
         z = x.to(device, dtype)
         yield one_per_class(numbers_of(model(z), z), y), y.to(device)
@@ -274,7 +265,7 @@ def _target(device: str | torch.device | None, module: nn.Module | None) -> torc
     if device is not None:
         return find_device(device)
     if module is not None:
-        return place(module)[0]
+        return place(module, torch.empty(0))[0]
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -326,7 +317,7 @@ def _fit(
     advance: Advance,
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
-    device, _ = place(network)
+    device, _ = place(network, train_part.x)
     train_part, watched = _near(train_part, device), None if watched is None else _near(watched, device)
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
@@ -369,7 +360,7 @@ def _run_epoch(
     note: str,
 ) -> int:
     """Take one optimiser step per batch and return how many there were."""
-    device, dtype = place(network)
+    device, dtype = place(network, split.x)
     network.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))

@@ -38,11 +38,6 @@ class Problem(NamedTuple):
 Groups = Sequence[Sequence[Problem]]
 
 
-def precision(question: Question) -> torch.dtype:
-    """Return the precision of masks: that of the model, but no less than single."""
-    return torch.promote_types(question.dtype, torch.float32)
-
-
 def over_steps(each: Tensor, steps: Tensor | None) -> Tensor:
     """Return the mean of (series, points, …) over the explained steps, or over all there are."""
     if steps is not None:
@@ -124,14 +119,14 @@ class LearntMask(Explainer):
                 "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
                 "pass steps=None or a list of steps."
             )
-        apart = self._distance(answer.to(precision(question)), question.output, block.steps)
+        apart = self._distance(answer.to(question.precision), question.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
             answers = question.raw_answers(z.to(question.dtype))
             if torch.is_grad_enabled() and "differentiable" not in question.shortcuts:
                 require_path(answers, z)
                 question.shortcuts["differentiable"] = True
-            return apart(answers.to(precision(question)))
+            return apart(answers.to(question.precision))
 
         return Piece(block, error)
 

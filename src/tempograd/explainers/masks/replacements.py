@@ -18,7 +18,7 @@ from tempograd._utils.rng import Purpose, keys, normal, split
 from tempograd.engine import Question
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.base import LearntMask, Piece, Problem, precision
+from tempograd.explainers.masks.base import LearntMask, Piece, Problem
 
 # A small network that learns what to put in the place of a value, shared by all series it is trained on.
 
@@ -71,7 +71,7 @@ def seeded(question: Question, make: Callable[[], list[nn.Module]]) -> nn.Module
     """Make networks whose first weights depend on the seed alone, on the model's device."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(question.seed & 0x7FFFFFFFFFFFFFFF)
-        return nn.ModuleList(make()).to(question.device, precision(question))
+        return nn.ModuleList(make()).to(question.device, question.precision)
 
 
 class _Part:
@@ -82,7 +82,7 @@ class _Part:
     def __init__(self, settings: LearntMask, question: Question, piece: Piece, networks: nn.ModuleList) -> None:
         self.settings = settings  # type: ignore[assignment]  # that of the subclass
         self.piece, self.networks, self.replacement = piece, networks, networks[0]
-        block, dtype = piece.block, precision(question)
+        block, dtype = piece.block, question.precision
         self.x, self.observed = block.x.to(dtype), block.observed
         lengths = question.lengths[block.rows]
         self.lengths = None if bool((lengths == question.x.shape[1]).all()) else lengths.clamp(min=1)
