@@ -87,8 +87,9 @@ def case(
         block = question.settled(question.block(slice(0, len(x))))
         clean = question.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        laws = {length: explainer._law(length, question) for length in sorted(set(question.lengths.tolist()))}
-        law = Law.table(laws, question.x, question.device, torch.float32).of(block.lengths.repeat(repeats))
+        law = Law.table(explainer.laws(question), question.x, question.device, torch.float32).of(
+            block.lengths.repeat(repeats)
+        )
         stream = torch.cat([keys(seed, block.ids, Purpose.SEGMENTS) for seed in seeds], 1)
         wide = {
             name: part.repeat(repeats, *[1] * (part.ndim - 1))

@@ -136,7 +136,7 @@ def _chosen(rng: random.Random, method: str) -> tuple[dict[str, Any], bool]:
         chosen.setdefault("max_points", 32)
     if rng.random() < 0.05:
         return chosen | {rng.choice(("pionts", "model", "x", "self", "", "lr2", "a b")): 1}, True
-    if rng.random() < 0.5:
+    if not names or rng.random() < 0.5:
         return chosen, False
     odd = rng.choice(names)
     chosen[odd] = rng.choice(NEVER)

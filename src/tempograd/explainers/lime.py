@@ -250,7 +250,7 @@ class Lime(Explainer):
     -----
     With one output per step and ``steps="own"`` each step has its own regression on all cells, and its own cells'
     coefficients are kept. Masks are drawn per cell, so longer series see the same masks in their first steps.
-    The regressions are solved to the end (see :func:`lasso`); where cells are tied, as with far fewer masks than
+    The regressions are solved to the end (see ``lasso``); where cells are tied, as with far fewer masks than
     cells, the solution is one of several.
 
     References

@@ -205,7 +205,7 @@ def channel_axis(axes: "Axes", channels: Sequence[str]) -> None:
     axes.set_yticks(range(len(channels)), [labels.name(label, 18) for label in channels], fontsize=size)
 
 
-# Explanations methods side by side on one series, each with its own scale.
+# Several methods side by side on one series, each with its own scale.
 
 COLUMNS = 3
 

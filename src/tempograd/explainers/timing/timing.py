@@ -144,14 +144,7 @@ class Timing(Explainer):
 
     def paths(self, question: Question) -> Callable[[Block, int], Path]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
-        _, longest, channels = question.x.shape
-        laws = {}
-        for length in sorted(set(question.lengths.tolist())):
-            watched = None
-            if question.mask is not None:  # what was never observed need not be estimated
-                here = question.mask[question.lengths == length]
-                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
-            laws[length] = self.law(length, channels, longest, watched)
+        laws = self.laws(question)
         if self._examined:
             warn_of_rare_cells(list(laws.values()), self.plan.points)
         table = Law.table(laws, question.x, question.device, question.dtype)
@@ -169,6 +162,18 @@ class Timing(Explainer):
             return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
         return small
+
+    def laws(self, question: Question) -> dict[int, Segments]:
+        """Complete the setting for every length of the series in question."""
+        _, longest, channels = question.x.shape
+        laws = {}
+        for length in sorted(set(question.lengths.tolist())):
+            watched = None
+            if question.mask is not None:  # what was never observed need not be estimated
+                here = question.mask[question.lengths == length]
+                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
+            laws[length] = self.law(length, channels, longest, watched)
+        return laws
 
     def law(self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None) -> Segments:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
