@@ -233,7 +233,7 @@ def removal_curve(
     Parameters
     ----------
     model, explanation, x, k, substitute, chunk
-        See :func:`evaluate`.
+        See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
     descending : bool

@@ -148,7 +148,14 @@ def save_model(
 def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
     """Read a model written by :func:`save_model`, in evaluation mode, its weights equal to the last bit."""
     place, path = find_device(device), Path(path)
-    header, weights = _read(path)
+    begin(path)
+    if path.suffix.lower() in PICKLES:
+        raise DataError(
+            f"{named(path)} may run code when it is opened, so it is not read: give the model as code, "
+            "module:callable, and its state_dict as weights."
+        )
+    with refusing(f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."):
+        header, weights = load(path)
     if header.get("format") != FORMAT:
         raise DataError(f"{named(path)} is not a model saved by tempograd ({FORMAT}).")
     with refusing(f"{named(path)} is damaged: its weights do not fit its configuration."):
@@ -159,17 +166,6 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Cla
         model.load_state_dict(weights, assign=True)
         model.facts = dict(json.loads(header["facts"]))
     return model.to(place).eval()
-
-
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    begin(path)
-    if path.suffix.lower() in PICKLES:
-        raise DataError(
-            f"{named(path)} may run code when it is opened, so it is not read: give the model as code, "
-            "module:callable, and its state_dict as weights."
-        )
-    with refusing(f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."):
-        return load(path)
 
 
 # Models kept as programs: files of ``torch.export`` and of TorchScript, which run code and need trust.
