@@ -11,7 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd._utils.rng import Purpose, keys, normal, per_point
-from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
+from tempograd.errors import InputError, ModelError, TempogradWarning
 
 DOUBLE = torch.float64
 
@@ -89,12 +89,11 @@ def literal(explainer, model, x, seed, ids):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("recipe", ["validated", "plain"])
-def test_remembered_states_and_plain_runs_give_the_literal_loops(recipe):
+def test_remembered_states_and_plain_runs_give_the_literal_loops():
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
-    explainer = tg.Fit(samples=2, epochs=3, recipe=recipe).fit(model, series(30, 6, 3, seed=1), seed=2)
-    assert explainer.generator.noise == (1e-4 if recipe == "validated" else 1e-5)
-    assert isinstance(explainer.generator.latent[-1], nn.Tanh) == (recipe == "plain")
+    explainer = tg.Fit(samples=2, epochs=3).fit(model, series(30, 6, 3, seed=1), seed=2)
+    assert explainer.generator.noise == 1e-4
+    assert not isinstance(explainer.generator.latent[-1], nn.Tanh)
     expected = literal(explainer, model, x, 7, (4, 9))
     assert expected.abs().max() > 0.001
     call = {"seed": 7, "ids": [4, 9]}
@@ -160,7 +159,6 @@ CASES = {
     "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "fit needs predictions"),
     "samples": (lambda: tg.Fit(samples=0), InputError, "samples must be at least 1"),
     "hidden": (lambda: tg.Fit(hidden=0), InputError, "hidden must be at least 1"),
-    "recipe": (lambda: tg.Fit(recipe="fast"), SettingError, "'validated' or 'plain'"),
     "one step": (lambda: tg.Fit().fit(GRU, X[:, :1]), InputError, "two steps or more"),
     "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "Too few series to train the .* of fit: got 2"),
     "scale": (lambda: tg.Fit().fit(GRU, X * 1e30), InputError, "loss became"),

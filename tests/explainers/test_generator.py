@@ -77,8 +77,8 @@ def test_the_right_generator_is_surprised_by_the_entropy():
 
 def test_the_generator_learns_what_follows_from_the_past():
     x = linear_process(400, 8)
-    task = lambda network: nearest_past(network, random_step=False)  # noqa: E731
-    generator = learn(lambda: Generator(2, 6), task, nn.Linear(2, 2), x[:300], Plan(15, 50, rate=5e-3), 0, "g")
+    plan = Plan(15, 50, rate=5e-3)
+    generator = learn(lambda: Generator(2, 6), nearest_past, nn.Linear(2, 2), x[:300], plan, 0, "g")
     values, past = x[300:, 3:].flatten(0, 1), generator.past(x[300:])[:, 3:].flatten(0, 1)
     noise = torch.randn(len(past), generator.latents, generator=torch.Generator().manual_seed(0))
     mean = generator.moments(past, noise)[0]
@@ -130,7 +130,7 @@ def test_held_out_series_are_not_learnt_from():
     seen, held = [], []
 
     def task(network):
-        inner = nearest_past(network, random_step=False)
+        inner = nearest_past(network)
 
         def losses(x, rng):
             seen.append(x[:, 0, 0])

@@ -138,7 +138,7 @@ def _small(rng: random.Random, count: int = 6) -> Dataset:
 ODD_TRAINING: dict[str, tuple[Any, ...]] = {
     "model": ("grue", None, 5, nn.Linear, "", ["gru"], len),
     "seed": ("a", 1.5, None, 2**70, [1]),
-    "recipe": (Recipe(1, 1e-3, 0.0, 4, shuffle=False, patience=None, random_prefix=False), "none", 5, None),
+    "recipe": (Recipe(1, 1e-3, 0.0, 4, shuffle=False, patience=None), "none", 5, None),
     "device": ("cpu", "cuda:99", "nowhere", 5, "", "meta"),
     "options": ({}, {"hidden": 2}, {"hiden": 2}, 5, {"hidden": -1}, {"hidden": "a"}, {"hidden": 10**12}, {1: 2}),
     "epochs": (0, -1, 1.5, "a", None, True, [1]),

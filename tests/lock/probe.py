@@ -121,10 +121,18 @@ def kept(explanation):
     return {name: getattr(explanation, here) for name, here in found.items()}
 
 
-def reset(explainer, **settings):
-    """Return the explainer with other hyper-parameters, by the names that they have in this tree."""
-    mine = {field.name for field in fields(explainer)}
-    return replace(explainer, **{called(mine, HYPER_PARAMETERS.get(k, (k,))): v for k, v in settings.items()})
+def reset(method, **settings):
+    """Return a method with other hyper-parameters, by the names that they have in this tree.
+
+    What only the released code ever set is by now a hyper-parameter of the released class alone.
+    """
+    kinds = [tg.EXPLAINERS[method]] + ([paper().kind_of(method)] if hasattr(paper(), "kind_of") else [])
+    for kind in kinds:
+        mine = {field.name for field in fields(kind)}
+        here = {called(mine, HYPER_PARAMETERS.get(name, (name,))): value for name, value in settings.items()}
+        if None not in here:
+            return kind(**here)
+    raise AttributeError(f"{method} has not all of {', '.join(settings)}: add the new names to HYPER_PARAMETERS.")
 
 
 # What is explained ---------------------------------------------------------------------------------------------
@@ -289,7 +297,7 @@ def settings_of(method):
     """Return every setting of a method that is tried, by name; None where there is none."""
     plain = tg.EXPLAINERS[method]()
     found = {"default": plain} | {dataset: released(method, dataset) for dataset in DATASETS}
-    found |= {f"with_{name}": reset(plain, **changes) for name, changes in OTHERS.get(method, {}).items()}
+    found |= {f"with_{name}": reset(method, **changes) for name, changes in OTHERS.get(method, {}).items()}
     return {name: None if explainer is None else reduced(explainer) for name, explainer in found.items()}
 
 

@@ -17,8 +17,7 @@ from tempograd.models.training import DEFAULT, mean_loss, predictions
 
 SMALL = {"hidden": 6, "dropout": 0.0}
 # in order, to the last epoch
-PLAIN = Recipe(100, 1e-4, 1e-3, 32, shuffle=False, patience=None, random_prefix=False)
-PREFIX = replace(PLAIN, random_prefix=True)
+PLAIN = Recipe(100, 1e-4, 1e-3, 32, shuffle=False, patience=None)
 
 
 def toy(series=66, time=5, per_step=False, validation=None, seed=0):
@@ -63,26 +62,9 @@ def test_a_plain_recipe_is_adam_over_the_series_in_order():
     torch.testing.assert_close(weights(trained), weights(expected), rtol=1e-4, atol=1e-6)
 
 
-def test_random_prefixes_learn_one_random_step_per_batch_from_its_prefix():
-    data = toy(series=32, time=4, per_step=True)
-    candidates = []
-    for t in range(4):
-        model = build("gru", 2, 2, per_step=False, seed=0, **SMALL).train()  # reads the last state alone
-        step = lambda model, t=t: negative_log_likelihood(model(data.train.x[:, : t + 1]), data.train.y[:, t])  # noqa: E731
-        candidates.append(weights(adam_by_hand(model, [step])))
-    drawn = set()
-    for seed in range(40):
-        start = build("gru", 2, 2, per_step=True, seed=0, **SMALL)
-        result = weights(train(start, data, seed=seed, recipe=PREFIX, epochs=1))
-        matches = [t for t, candidate in enumerate(candidates) if torch.allclose(result, candidate, atol=1e-6)]
-        assert len(matches) == 1
-        drawn.update(matches)
-    assert drawn == {0, 1, 2, 3}
-
-
 def test_facts_tell_the_recipe():
-    model = train("gru", toy(per_step=True), recipe=PREFIX, epochs=3, options=SMALL)
-    assert model.facts["recipe"] == asdict(replace(PREFIX, epochs=3))
+    model = train("gru", toy(per_step=True), recipe=PLAIN, epochs=3, options=SMALL)
+    assert model.facts["recipe"] == asdict(replace(PLAIN, epochs=3))
     assert (model.facts["epochs"], model.facts["kept_epoch"]) == (3, 3)
 
 
@@ -155,7 +137,7 @@ def test_the_seed_decides_order_and_dropout_not_only_the_initial_weights():
     assert not torch.equal(*dropped)
 
 
-@pytest.mark.parametrize("recipe", [DEFAULT, PREFIX], ids=["default", "prefix"])
+@pytest.mark.parametrize("recipe", [DEFAULT, PLAIN], ids=["default", "plain"])
 def test_global_generators_are_neither_used_nor_changed(recipe):
     results = []
     for noise in (0, 1):
@@ -234,8 +216,6 @@ def test_refuses_what_cannot_be_trained():
         train("gru", toy(), learning_rate=0.0)
     with pytest.raises(InputError, match="at least two series, toy leaves 1"):
         train("gru", toy(series=2))
-    with pytest.raises(InputError, match="random_prefix needs a label for every step"):
-        train("gru", toy(), recipe=PREFIX, options=SMALL)
     with pytest.raises(InputError, match="toy has per_step=True, the model has per_step=False"):
         train(build("gru", 2, 2), toy(per_step=True))
     with pytest.raises(InputError, match="options are for models given by name"):

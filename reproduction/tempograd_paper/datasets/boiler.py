@@ -47,7 +47,7 @@ def load_boiler(*, root: Path | None = None, variant: str | None = None, fold: i
           positive are spread evenly. No window bridges a gap: its rows follow each other by 15 minutes.
         * ``"windows_random"``: the same windows, but they are scattered one by one, so that nearly every test
           window shares rows with training windows.
-        * ``"published"`` is section 4.6 of the protocol: T = 36 pseudo-steps, which are six blocks of six. Block
+        * ``"published"`` does what the released code does: T = 36 pseudo-steps, which are six blocks of six. Block
           :math:`l` holds the last :math:`l` rows, followed by zeros: 15 of 36 steps are padding, and the time axis
           runs through the same rows six times. Gaps are bridged, windows scattered one by one. Padding takes part
           in the standardisation, is no zero after it, and counts as observed.

@@ -43,7 +43,7 @@ def load_epilepsy(*, root: Path | None = None, variant: str | None = None, fold:
         * ``"by_recording"`` (the default) keeps the 23 chunks of a recording together, and standardises all values
           with one mean and one standard deviation, those of the training series.
         * ``"random"`` is like it, but scatters the chunks: the model has seen the recordings that it is tested on.
-        * ``"published"`` is section 4.7 of the protocol: chunks scattered as in ``"random"``; then, with
+        * ``"published"`` does what the released code does: chunks scattered as in ``"random"``; then, with
           :math:`\mu_t` and :math:`\sigma_t` over the *positive* training values of each step,
 
           .. math:: x'_t = \begin{cases} (x_t - \mu_t) / \sigma_t & x_t > 0 \\ 0 & x_t \le 0, \end{cases}

@@ -262,7 +262,7 @@ def load_mimic3(*, root: Path | None = None, variant: str | None = None, fold: i
           with a fixed seed among those who died in the ICU, later in the hospital, and not. A value measured on
           the full hour belongs to the hour that starts.
         * ``"hospital_death"``: the same stays and split; death before leaving the hospital.
-        * ``"published"``: what the released code does (section 4.4 of the protocol). Label: death in the ICU,
+        * ``"published"``: what the released code does. Label: death in the ICU,
           which the paper calls in-hospital mortality. The first 80 % of the stays train, so that a patient may be
           on both sides. A value measured exactly n hours after the first vital sign is dropped, the first vital
           sign itself among them; on the demo that is one vital sign in three. A stay is dropped where a vital sign

@@ -49,7 +49,7 @@ def load_pam(*, root: Path | None = None, variant: str | None = None, fold: int 
         ``PAM/pam_labels_splits.npz``, whose labels must then agree.
     variant : {"all_values", "published"}, optional
         ``"all_values"`` (the default) standardises and nothing else. ``"published"`` does what the paper's
-        released code does (protocol, section 4.5): it first standardises each channel with mean and deviation
+        released code does: it first standardises each channel with mean and deviation
         (divisor :math:`n`) of its *positive* training values and sets every value :math:`\le 0` to 0, as if it
         had not been measured, although acceleration has two directions; then it standardises as above.
     fold : int, optional

@@ -1,8 +1,8 @@
 """The published protocol: the released code's settings and measures, faults included where they make the number.
 
 Models are trained by the published recipe; masks of missing values are ignored, as the released models and metrics
-do; CPD and CPP are means over the classes; AUP and AUR are pooled over all series. Each fault has its key in the
-documentation of the explainer that shows it.
+do; CPD and CPP are means over the classes; AUP and AUR are pooled over all series. Each fault has a key, which the
+``faults`` of the released class that shows it put into words.
 """
 
 import torch

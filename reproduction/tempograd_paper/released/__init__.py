@@ -52,7 +52,7 @@ def kind_of(method: str) -> type[Explainer]:
 
 
 def faults(method: str) -> Mapping[str, str]:
-    """Return the faults that a method can repeat, in words, by their keys in the protocol."""
+    """Return the faults that a method can repeat, in words, by their keys (``docs/faults.md``)."""
     return RELEASED[method].faults if method in RELEASED else {}
 
 

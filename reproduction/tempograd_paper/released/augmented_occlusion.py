@@ -6,18 +6,22 @@ from typing import ClassVar, Self
 
 from tempograd.explainers import AugmentedOcclusion
 from tempograd_paper.labels import SYNTHETIC
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, check_dataset
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT
 from tempograd_paper.released.occlusion import PREFIXES, JudgedByPrefixes
 
 
 @dataclass(frozen=True)
 class ReleasedAugmentedOcclusion(JudgedByPrefixes, AugmentedOcclusion):
-    """Augmented feature occlusion as released: of prefixes on real data (B8), of own steps elsewhere (A6, B7)."""
+    """Augmented feature occlusion as released.
+
+    On real data a value is judged by the class predicted from the series up to its step, though there is one
+    label (B8); on synthetic data by the raw output (A6) of its own step (B7).
+    """
 
     faults: ClassVar[Mapping[str, str]] = RAW_OUTPUT | OWN_STEPS | PREFIXES
 
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return 10 draws from the same step of the training series."""
-        check_dataset("augmented occlusion", dataset)
+        cls._check(dataset)
         return cls(quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"}))

@@ -1,6 +1,9 @@
-"""What every released method shares: faults of the released code by their keys in the protocol, in words."""
+"""What every released method shares: the faults of the released code, in words, by keys.
 
-from collections.abc import Iterable, Mapping
+``docs/faults.md`` has all keys in one table, with the methods that show them.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -8,12 +11,33 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Question, one_logit
-from tempograd.errors import InputError, SettingError, UnknownNameError, brief
+from tempograd.errors import InputError, SettingError, UnknownNameError, brief, listed
 from tempograd.explainers import Explainer
 from tempograd_paper.labels import REAL, SYNTHETIC
 
 RAW_OUTPUT = {"A6": "the raw output is explained, whatever output= says"}
 OWN_STEPS = {"B7": "of one output per step only each value's effect on its own step is kept"}
+
+
+class NoRunError(UnknownNameError):
+    """A data set of the paper on which it did not run a method."""
+
+    def __init__(self, method: str, dataset: str, known: Sequence[str]) -> None:
+        text = f"The paper has no run of {method} on '{dataset}', only on {listed(known)}."
+        super(UnknownNameError, self).__init__(text)
+
+
+class Keys(frozenset[str]):
+    """Keys of faults, which are shown in the same order in every process.
+
+    Examples
+    --------
+    >>> Keys({"B8", "A6", "B7"}), Keys()
+    (frozenset({'A6', 'B7', 'B8'}), frozenset())
+    """
+
+    def __repr__(self) -> str:
+        return f"frozenset({{{', '.join(map(repr, sorted(self)))}}})" if self else "frozenset()"
 
 
 @dataclass(frozen=True)
@@ -30,7 +54,10 @@ class Released(Explainer):
     """
 
     faults: ClassVar[Mapping[str, str]] = {}
-    """What the released code does differently, in words, by its key in the protocol."""
+    """What the released code does differently, in words, by its key in ``docs/faults.md``."""
+
+    datasets: ClassVar[Sequence[str]] = REAL + SYNTHETIC
+    """The data sets that the paper has a run of the method on."""
 
     quirks: frozenset[str] = field(default=frozenset(), kw_only=True)
 
@@ -40,13 +67,22 @@ class Released(Explainer):
         for key in self.quirks:
             if not isinstance(key, str) or key not in self.faults:
                 raise UnknownNameError(f"quirk of {type(self).__name__}", key, self.faults)
-        object.__setattr__(self, "quirks", frozenset(self.quirks))
+        object.__setattr__(self, "quirks", Keys(self.quirks))
         super().__post_init__()
 
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return the paper's setting for a data set, with the faults that made its numbers."""
-        raise UnknownNameError(f"published setting of {cls.__name__}", dataset, ())
+        raise NotImplementedError
+
+    @classmethod
+    def _check(cls, dataset: str) -> None:
+        """Refuse data that the paper has no run of the method on."""
+        if dataset in cls.datasets:
+            return
+        if dataset in REAL + SYNTHETIC:
+            raise NoRunError(cls().name, dataset, cls.datasets)
+        raise UnknownNameError(f"data set that the paper ran {cls().name} on", dataset, cls.datasets)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -84,9 +120,3 @@ class Released(Explainer):
                 "can be asked for: leave target out."
             )
         return target + 1
-
-
-def check_dataset(method: str, dataset: str, known: Iterable[str] = REAL + SYNTHETIC) -> None:
-    """Refuse data that the paper has no run of a method on."""
-    if dataset not in known:
-        raise UnknownNameError(f"published setting of {method}", dataset, known)

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Question, pieces
-from tempograd.errors import UnknownNameError
 from tempograd.explainers import Dynamask
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import Groups
 from tempograd.explainers.masks.dynamask import Keep
-from tempograd_paper.labels import REAL, SYNTHETIC
+from tempograd_paper.labels import REAL
 from tempograd_paper.released.masks import HARD_LABELS, LAST_STEP, RAW, ReleasedMask, mean_losses, still
 
 BATCH = 100  # series per step
@@ -60,12 +59,11 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return the paper's setting for a data set, with the faults that made its numbers."""
+        cls._check(dataset)
         quirks, plain = {"B5", "0.3.5", "4.2"}, cls(lr=1e-3, tolerance=None)
         if dataset in REAL:
             quirks |= {"0.3.6", "4.3"}
             return replace(plain, growth=1e4, time_weight=0.0, deletion=True, quirks=frozenset(quirks))
-        if dataset not in SYNTHETIC:
-            raise UnknownNameError("published setting of Dynamask", dataset, REAL + SYNTHETIC)
         plain = replace(plain, perturbation="blur", width=1.0, time_weight=1.0, quirks=frozenset(quirks | {"A6"}))
         if dataset == "state":
             return replace(plain, areas=(0.25, 0.3), quirks=plain.quirks | {"B6"})

@@ -12,12 +12,16 @@ from tempograd._utils.rng import FAR, below, uniform
 from tempograd.engine import Block, Question
 from tempograd.explainers import GradientShap
 from tempograd_paper.labels import SYNTHETIC
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released
 
 
 @dataclass(frozen=True)
 class ReleasedGradientShap(Released, GradientShap):
     """GradientSHAP as released: a series depends on its company.
+
+    Baselines are drawn from the batch itself and as many copies of the call's baseline, and positions on the path
+    are uniform draws (9). On synthetic data the raw output is explained (A6), and only each value's effect on its
+    own step (B7).
 
     Parameters
     ----------
@@ -36,7 +40,7 @@ class ReleasedGradientShap(Released, GradientShap):
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return 50 draws with noise of 1e-4, in batches of 10, of 50 for State, all of Switch-Feature at once."""
-        check_dataset("GradientSHAP", dataset)
+        cls._check(dataset)
         batch = {"state": 50, "switch_feature": None}.get(dataset, 10)
         return cls(50, 1e-4, batch=batch, quirks=frozenset(cls.faults if dataset in SYNTHETIC else {"9"}))
 

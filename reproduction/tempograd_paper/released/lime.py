@@ -10,12 +10,17 @@ from torch import Tensor
 from tempograd.engine import Block, Question, at_every_step, default_class, pick
 from tempograd.explainers import Lime
 from tempograd_paper.labels import SYNTHETIC
-from tempograd_paper.released.base import RAW_OUTPUT, Released, check_dataset
+from tempograd_paper.released.base import RAW_OUTPUT, Released
 
 
 @dataclass(frozen=True)
 class ReleasedLime(Released, Lime):
-    """LIME as released: on every prefix, of the class predicted at its end, of which the last step is kept."""
+    """LIME as released.
+
+    Every prefix of a series is explained by itself, for the class predicted at its end, and only the scores of its
+    last step are kept: where there is one output per step (B7), and on real data although there is one label (B8).
+    On synthetic data the raw output is explained (A6).
+    """
 
     faults: ClassVar[Mapping[str, str]] = {
         **RAW_OUTPUT,
@@ -26,7 +31,7 @@ class ReleasedLime(Released, Lime):
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return 25 masks, an absolute penalty of 0.01, distances between series."""
-        check_dataset("LIME", dataset)
+        cls._check(dataset)
         quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"})
         return cls(25, 0.01, relative=False, distance="series", quirks=quirks)
 

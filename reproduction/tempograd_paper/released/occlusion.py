@@ -1,6 +1,6 @@
 """Feature occlusion as released."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -12,7 +12,7 @@ from tempograd.explainers import Occlusion
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.occlusion import CellReplacement
 from tempograd_paper.labels import SYNTHETIC
-from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released, check_dataset
+from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released
 
 PREFIXES = {
     "B8": "a value is judged by the class predicted from the series up to its step, though there is one label"
@@ -37,7 +37,13 @@ class JudgedByPrefixes(Released, CellReplacement):
 
 @dataclass(frozen=True)
 class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
-    """Feature occlusion as released: magnitudes, values replaced by training means, so fit it first."""
+    """Feature occlusion as released: magnitudes, values replaced by training means, so fit it first.
+
+    On MIMIC-III no class was asked for, so that every series has one map for each of C outputs, and of all these
+    maps in a row the first N are taken for those of the N series (B1); a value is judged by the prediction from
+    the series up to its step, though there is one label (B8). On synthetic data the raw output is explained (A6),
+    and only each value's effect on its own step (B7).
+    """
 
     faults: ClassVar[Mapping[str, str]] = {
         **RAW_OUTPUT,
@@ -45,11 +51,12 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
         **OWN_STEPS,
         **PREFIXES,
     }
+    datasets: ClassVar[Sequence[str]] = ("mimic3", *SYNTHETIC)
 
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return magnitudes: with B1 and B8 on MIMIC-III, with A6 and B7 on synthetic data."""
-        check_dataset("occlusion", dataset, ("mimic3", *SYNTHETIC))
+        cls._check(dataset)
         return cls(absolute=True, quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"}))
 
     def attribute(self, question: Question) -> Attribution:

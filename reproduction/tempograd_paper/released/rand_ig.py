@@ -1,6 +1,6 @@
 """RandIG as released."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tempograd.errors import SettingError
 from tempograd.explainers import RandIG
-from tempograd_paper.released.base import Released, check_dataset
+from tempograd_paper.released.base import Released
 from tempograd_paper.released.timing import left_ends
 
 
@@ -20,11 +20,12 @@ class ReleasedRandIG(Released, RandIG):
         "A7": "left end-points of the path instead of midpoints",
         "A11": "p is the probability that a cell is held, and not that it moves",
     }
+    datasets: ClassVar[Sequence[str]] = ("mimic3",)
 
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return the best row of the paper's ablation (MIMIC-III): "p = 0.7" in the released reading (A11)."""
-        check_dataset("RandIG", dataset, ["mimic3"])
+        cls._check(dataset)
         return cls(50, 0.7, quirks=frozenset(cls.faults))
 
     def __post_init__(self) -> None:

@@ -7,17 +7,17 @@ from typing import ClassVar
 from torch import Tensor
 
 from tempograd.explainers import TimeXPP
-from tempograd.explainers.timex.training import reverse_jensen_shannon
-from tempograd_paper.released.timex import ReleasedMaskNetwork
+from tempograd_paper.released.timex import ReleasedMaskNetwork, reverse_jensen_shannon
 
 
 @dataclass(frozen=True)
 class ReleasedTimeXPP(ReleasedMaskNetwork, TimeXPP):
     """TimeX++ as released.
 
-    Attention runs over the series of a test batch (B3), gradients are never clipped (B10), the model that is
-    learnt from has its dropout on (7.3), JS has its divergences reversed, and the epoch is chosen by the loss of
-    its last training batch (8).
+    Attention runs over the series of a test batch (B3), gradients are clipped before they are there, so never
+    (B10), the model that is learnt from is in training mode (7.3), JS has its divergences reversed, and the epoch
+    is chosen by the loss of its last training batch (8). Also B10, ``protocols/published.py`` lets it learn from
+    the fold's held-out series, too.
     """
 
     faults: ClassVar[Mapping[str, str]] = {

@@ -14,7 +14,7 @@ from tempograd.explainers import Timing
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.timing.segments import Law, paint, placing_words, sample_segments
 from tempograd_paper.labels import SYNTHETIC
-from tempograd_paper.released.base import RAW_OUTPUT, Released, check_dataset
+from tempograd_paper.released.base import RAW_OUTPUT, Released
 
 EPSILON = torch.finfo(torch.float16).eps
 SEGMENTS = {  # segments, min_length, max_length
@@ -32,11 +32,20 @@ SEGMENTS = {  # segments, min_length, max_length
 
 @dataclass(frozen=True)
 class ReleasedTiming(Released, Timing):
-    """TIMING as released: see :attr:`faults`. They need masks that are drawn independently, ``anchored=0``."""
+    """TIMING as released.
+
+    A segment never has the last of its possible starts, so the last step is almost never held (A3). A segment
+    shorter than the longest of the whole draw also holds step 0 of its channel (A4); here one that is shorter than
+    ``max_length``, which the longest of thousands has. 9.77e-4 is added to the count of points where a cell is
+    free (A5), and the path has left end-points (A7). On synthetic data the raw output is explained (A6), and
+    magnitudes are summed over the explanations of all prefixes of a series (1.4).
+
+    The faults need masks that are drawn independently, ``anchored=0``.
+    """
 
     faults: ClassVar[Mapping[str, str]] = {
-        "A3": "starts of segments end one step early, so the last step is almost never held",
-        "A4": "a segment shorter than max_length also holds step 0 of its channel",
+        "A3": "a segment never has the last of its possible starts, so the last step is almost never held",
+        "A4": "a segment shorter than the longest of the draw (max_length) also holds step 0 of its channel",
         "A5": "9.77e-4 is added to the count of free points",
         **RAW_OUTPUT,
         "A7": "left end-points of the path instead of midpoints",
@@ -49,7 +58,7 @@ class ReleasedTiming(Released, Timing):
 
         On real data A6 and 1.4 are off.
         """
-        check_dataset("TIMING", dataset, SEGMENTS)
+        cls._check(dataset)
         quirks = frozenset(cls.faults if dataset in SYNTHETIC else {"A3", "A4", "A5", "A7"})
         return cls(50, *SEGMENTS[dataset], anchored=0.0, controls=False, quirks=quirks)
 

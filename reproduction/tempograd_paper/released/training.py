@@ -1,23 +1,50 @@
 """The training of the released code: no shuffling, no stopping, the weights of the last epoch."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from tempograd._utils import validation
 from tempograd.data import Dataset
-from tempograd.models import Recipe, train
+from tempograd.errors import InputError
+from tempograd.models import Classifier, Recipe, train
+from tempograd.models.training import cross_entropy
 
-RECIPE = Recipe(
-    epochs=100,
-    learning_rate=1e-4,
-    weight_decay=1e-3,
-    batch_size=32,
-    shuffle=False,
-    patience=None,
-    random_prefix=False,
+
+@dataclass(frozen=True)
+class ReleasedRecipe(Recipe):
+    """Settings of one training, one more than the library has.
+
+    Parameters
+    ----------
+    random_prefix : bool, default=False
+        For labels per step only: each batch is cut at one random step, whose label alone counts. Otherwise
+        all steps count at once.
+    """
+
+    random_prefix: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validation.flag(self.random_prefix, "random_prefix")
+
+    def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
+        if not self.random_prefix:
+            return super()._loss(network, x, y, generator)
+        if y.ndim == 1:
+            raise InputError("random_prefix needs a label for every step; this data has one per series.")
+        stop = int(torch.randint(x.shape[1], (), generator=generator))
+        prefix = x[:, : stop + 1]
+        logits = network.last(prefix) if isinstance(network, Classifier) else network(prefix)[:, -1]
+        return cross_entropy(logits, y[:, stop])
+
+
+RECIPE = ReleasedRecipe(
+    epochs=100, learning_rate=1e-4, weight_decay=1e-3, batch_size=32, shuffle=False, patience=None
 )
-PER_STEP = replace(RECIPE, epochs=50, random_prefix=True)  # one random prefix of each batch, its last label
+PER_STEP = replace(RECIPE, epochs=50, random_prefix=True)
 
 
 def train_as_released(model: str | nn.Module, data: Dataset, **options: Any) -> nn.Module:

@@ -1,20 +1,25 @@
 """WinIT as released."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
-from tempograd.errors import UnknownNameError
 from tempograd.explainers import WinIT
 from tempograd_paper.released.fit import Scrambled
 
 
 @dataclass(frozen=True)
 class ReleasedWinIT(Scrambled, WinIT):
-    """WinIT as released: marginal replacements, and scores that are reshaped, not transposed (B2)."""
+    """WinIT as released.
+
+    Scores are reshaped, not transposed, into steps and channels (B2). Values are drawn from all training values of
+    their channel, ``sampler="marginal"``: the released code also trains the generator, and never uses it.
+    """
+
+    datasets: ClassVar[Sequence[str]] = ("mimic3",)
 
     @classmethod
     def of(cls, dataset: str) -> Self:
         """Return the paper's setting for MIMIC-III, the only data that it has WinIT on, with its fault."""
-        if dataset != "mimic3":
-            raise UnknownNameError("published setting of WinIT", dataset, ("mimic3",))
+        cls._check(dataset)
         return cls(sampler="marginal", quirks=frozenset(cls.faults))

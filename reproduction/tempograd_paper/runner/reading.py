@@ -18,7 +18,7 @@ from tempograd.metrics import METRICS
 from tempograd.metrics.base import RANKS
 from tempograd.metrics.localisation import Localisation
 from tempograd.models import MODELS
-from tempograd.models.training import DEFAULT, Recipe, adjusted
+from tempograd.models.training import DEFAULT, adjusted
 from tempograd_paper.cell import Measure, Pairs
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
 from tempograd_paper.protocols.settings import configured, settable
@@ -305,11 +305,12 @@ def _series(entry: Entry, protocol: str) -> int | None:
 
 
 def _training(entry: Entry, protocol: str) -> Pairs:
-    types = {field.name: field.type for field in fields(Recipe)}
+    recipe = RECIPE if protocol == "published" else DEFAULT
+    types = {field.name: field.type for field in fields(recipe)}
     inner = entry.table("training setting", types)
     settings = {name: inner[name].typed(types[name]) for name in sorted(inner)}
     try:
-        adjusted(RECIPE if protocol == "published" else DEFAULT, settings)
+        adjusted(recipe, settings)
     except TempogradError as error:
         raise entry.blamed(inner, error) from error
     return tuple(settings.items())

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import Recurrent, series
+from test_fit import literal
 from test_generator import Known
 from torch import nn
 
-from tempograd.errors import UnknownNameError
-from tempograd_paper.released.fit import ReleasedFit
+from tempograd.errors import SettingError, UnknownNameError
+from tempograd_paper.released.fit import ReleasedFit, random_step
 from tempograd_paper.released.winit import ReleasedWinIT
 
 DOUBLE = torch.float64
@@ -29,6 +30,33 @@ def test_the_released_layout_scrambles_steps_and_channels(kind):
             place = t * 3 + d
             assert torch.equal(wrong[:, t, d], clean[:, place % 5, place // 5])
     assert not torch.equal(wrong, clean)
+
+
+@torch.no_grad()
+def test_the_plain_generator_gives_the_literal_loops():
+    model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
+    explainer = ReleasedFit(samples=2, epochs=3, recipe="plain").fit(model, series(30, 6, 3, seed=1), seed=2)
+    assert explainer.generator.noise == 1e-5
+    assert isinstance(explainer.generator.latent[-1], nn.Tanh)
+    expected = literal(explainer, model, x, 7, (4, 9))
+    assert expected.abs().max() > 0.001
+    found = explainer(model, x, seed=7, ids=[4, 9]).values
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_plain_generator_learns_one_late_step_of_each_batch_and_keeps_the_last_weights():
+    class Spy:
+        def surprise_at(self, t, x, rng):
+            return torch.tensor(t)
+
+    rng, losses = torch.Generator().manual_seed(0), random_step(Spy())
+    for time, late in ((7, {4, 5, 6}), (3, {2})):
+        drawn = [[int(t) for t in losses(series(2, time, 3), rng)] for _ in range(60)]
+        assert {t for (t,) in drawn} == late
+    assert ReleasedFit(recipe="plain")._plan().held_out == 0
+    assert ReleasedFit()._plan().held_out == 0.1
+    with pytest.raises(SettingError, match="'validated' or 'plain'"):
+        ReleasedFit(recipe="fast")
 
 
 def test_settings_of_fit():

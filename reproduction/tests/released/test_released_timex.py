@@ -5,12 +5,14 @@ import copy
 import pytest
 import torch
 from conftest import Recurrent, series, smooth
+from test_timex_losses import FIRST, SECOND, STEPS, kl
 from torch import nn
 
 import tempograd as tg
 from tempograd.errors import UnknownNameError
 from tempograd.explainers.timex.networks import MaskGenerator
-from tempograd_paper.released.timex import ReleasedTimeX, across
+from tempograd.explainers.timex.training import label_geometry
+from tempograd_paper.released.timex import ReleasedTimeX, across, label_means, reverse_jensen_shannon
 from tempograd_paper.released.timexpp import ReleasedTimeXPP
 
 TRAIN = series(24, 9, 3, seed=50)
@@ -26,6 +28,42 @@ def generator():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return MaskGenerator(9, 3).double().eval()
+
+
+def reverse(p, q):
+    m = (p + q) / 2
+    return (kl(m, p) + kl(m, q)) / 2 / len(p)
+
+
+def test_reversed_divergences_against_the_definition():
+    found = reverse_jensen_shannon(FIRST, SECOND)
+    assert found.tolist() == pytest.approx([reverse(p, q) for p, q in zip(FIRST, SECOND, strict=True)])
+    assert (found > 1e-4).all()
+    assert reverse_jensen_shannon(FIRST, FIRST).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_label_means_go_over_all_pairs(per_step):
+    p, q = STEPS if per_step else (FIRST[:, None], SECOND[:, None])
+    pairs = [(i, j, t) for i in range(len(p)) for j in range(i + 1, len(p)) for t in range(p.shape[1])]
+    first, second = (sum(reverse(z[i, t], z[j, t]) for i, j, t in pairs) / len(pairs) for z in (p, q))
+    given = (p, q) if per_step else (FIRST, SECOND)
+    assert float(label_means(*given)) == pytest.approx((first - second) ** 2)
+    assert float(label_means(given[0], given[0])) == 0
+    assert float(label_means(given[0][:1], given[1][:1])) == 0
+
+
+def test_the_means_can_agree_where_the_pairs_do_not():
+    assert float(label_means(FIRST, FIRST.flip(0))) < 1e-25
+    assert float(label_geometry(FIRST, FIRST.flip(0))) > 1e-5
+
+
+def test_the_released_label_is_used():
+    pairs, means = (
+        quick(ReleasedTimeX, epochs=2, learning_rate=0.05, label=label).fit(smooth(9, 3), TRAIN).network.losses
+        for label in ("pairs", "means")
+    )
+    assert all(abs(a - b) > 1e-6 for a, b in zip(pairs, means, strict=True))
 
 
 def test_attention_over_the_series_sees_one_step_only():
@@ -109,8 +147,9 @@ def test_settings_are_those_of_the_real_data():
 def test_without_faults_it_is_the_method_of_the_library(kind):
     model, plain = smooth(9, 3), {ReleasedTimeX: tg.TimeX, ReleasedTimeXPP: tg.TimeXPP}[kind]
     found, expected = (quick(each).fit(model, TRAIN)(model, X) for each in (kind, plain))
+    own = {"quirks": []} | ({"label": "pairs"} if kind is ReleasedTimeX else {})
     assert torch.equal(found.values, expected.values)
-    assert (found.method, found.parameters) == (expected.method, expected.parameters | {"quirks": []})
+    assert (found.method, found.parameters) == (expected.method, expected.parameters | own)
 
 
 @BOTH

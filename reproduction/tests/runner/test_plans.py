@@ -651,7 +651,7 @@ def test_explainers_of_both_protocols():
     assert changed == dataclasses.replace(paper, points=7, quirks=frozenset({"A3"}))
     assert configured("timing", "mimic3", "fair", (("points", 7),)) == tg.Timing(points=7)
     assert configured("random", "mimic3", "published") == tg.EXPLAINERS["random"]()
-    with pytest.raises(UnknownNameError, match=r"No published setting of WinIT is called 'wafer'"):
+    with pytest.raises(UnknownNameError, match=r"^The paper has no run of winit on 'wafer', only on mimic3\.$"):
         configured("winit", "wafer", "published")
 
 

@@ -176,7 +176,7 @@ METHODS: dict[str, Setting] = {
     "extremal_mask": Setting(7.5, {"epochs": 50, "lr": 0.06}),
     "contralsp": Setting(7.5, {"epochs": 50, "lr": 0.06}),
 }
-HIDDEN = 64  # a third of the paper's size: nearly as accurate on these series, and fast on a CPU
+HIDDEN = 64  # a third of the default size: nearly as accurate on these series, and fast on a CPU
 TRAINING = {"epochs": 8, "learning_rate": 0.01}  # as accurate as the default recipe here, in half the time
 TRAINING_COST, PICTURES_COST = 10.0, 3.0  # like those of the methods
 LEARNT_FROM = 200  # training series for methods that learn from them

@@ -116,7 +116,7 @@ class Accuracy(Faithfulness):
     Parameters
     ----------
     threshold : float, optional
-        Ask for :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, as the paper does with 0.5.
+        Ask for :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5.
     """
 
     higher_is_better: ClassVar[bool] = False

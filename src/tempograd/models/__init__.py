@@ -1,4 +1,4 @@
-"""Classifiers to explain: the three of the paper, their training, and their files."""
+"""Classifiers to explain: three architectures, their training, and their files."""
 
 from tempograd.engine.model import find_device
 from tempograd.models.files import load_classifier, load_model, save_model

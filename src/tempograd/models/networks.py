@@ -112,7 +112,7 @@ def build(
     seed : int, default=0
         For the initial weights; the global random state is neither used nor changed.
     **options
-        The model's own sizes, by default those of the paper.
+        The model's own sizes, such as ``hidden``.
 
     Examples
     --------

@@ -38,9 +38,6 @@ class Recipe:
     patience : int or None, default=5
         Epochs without a notably lower validation loss before the training ends and the best weights come
         back; None trains to the last epoch and keeps its weights.
-    random_prefix : bool, default=False
-        For labels per step only: each batch is cut at one random step, whose label alone counts. Otherwise
-        all steps count at once.
     minimum_steps : int, default=0
         Optimiser steps before patience may end the training: a small data set takes few of them per epoch.
     """
@@ -51,11 +48,14 @@ class Recipe:
     batch_size: int = settings.whole(32, least=2)
     shuffle: bool = settings.flag(True)
     patience: int | None = settings.whole(5, optional=True)
-    random_prefix: bool = settings.flag(False)
     minimum_steps: int = settings.whole(0, least=0)
 
     def __post_init__(self) -> None:
         settings.check(self)
+
+    def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
+        """Return what a step on a batch lowers; other losses may draw from the generator."""
+        return cross_entropy(network(x), y)
 
 
 DEFAULT = Recipe(minimum_steps=200)
@@ -71,7 +71,7 @@ def adjusted(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """
     if not isinstance(recipe, Recipe):
         raise InputError(f"recipe must be a Recipe, got {brief(recipe)}.")
-    known = [field.name for field in fields(Recipe)]
+    known = [field.name for field in fields(recipe)]
     for name in changes:
         if name not in known:
             raise UnknownNameError("training setting", name, known)
@@ -368,7 +368,7 @@ def _run_epoch(
     for batch in parts:
         here = batch.to(split.x.device)
         x, y = split.x[here].to(device, dtype), split.y[here].to(device)
-        loss = _prefix_loss(network, x, y, generator) if recipe.random_prefix else cross_entropy(network(x), y)
+        loss = recipe._loss(network, x, y, generator)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
         optimiser.step()
@@ -387,13 +387,3 @@ def batches(order: Tensor, size: int) -> list[Tensor]:
     if len(parts) > 1 and len(parts[-1]) == 1:
         parts[-2:] = [torch.cat(parts[-2:])]
     return parts
-
-
-def _prefix_loss(network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
-    """Loss of the label at one random step, predicted from the steps up to it."""
-    if y.ndim == 1:
-        raise InputError("random_prefix needs a label for every step; this data has one per series.")
-    stop = int(torch.randint(x.shape[1], (), generator=generator))
-    prefix = x[:, : stop + 1]
-    logits = network.last(prefix) if isinstance(network, Classifier) else network(prefix)[:, -1]
-    return cross_entropy(logits, y[:, stop])

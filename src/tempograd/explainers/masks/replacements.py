@@ -274,8 +274,7 @@ class ContraLSP(LearntMask):
         Step of Adam, for gates and networks.
     contrastive : {"none", "triplet"}
         Whether replacements are also drawn together within each of two groups of them and kept apart from the
-        other group, as the authors describe it. Their code computes that term without a gradient, so that it
-        has no effect: "none".
+        other group, as the paper describes it.
 
     Notes
     -----

@@ -37,17 +37,17 @@ CHECKED = 10  # steps at which held-out series are looked at
 class Generator(nn.Module):
     """The joint distribution of the channels at a step, given the steps before.
 
-    ``noise`` is a variance added to every channel; ``bounded`` holds the latents' mean and spread in (-1, 1).
+    ``noise`` is a variance added to every channel.
     """
 
-    def __init__(self, channels: int, hidden: int, noise: float = 1e-4, *, bounded: bool = False) -> None:
+    def __init__(self, channels: int, hidden: int, noise: float = 1e-4) -> None:
         super().__init__()
         self.channels, self.noise, self.latents = channels, noise, LATENT
         self.gru = nn.GRU(channels, hidden, batch_first=True)
         for name, weight in self.gru.named_parameters():
             if name.startswith("weight"):
                 nn.init.normal_(weight, std=0.02)
-        self.latent = nn.Sequential(_tanh(hidden), nn.Linear(MIDDLE, 2 * LATENT), *[nn.Tanh()] * bounded)
+        self.latent = nn.Sequential(_tanh(hidden), nn.Linear(MIDDLE, 2 * LATENT))
         self.mean = nn.Sequential(_tanh(LATENT), nn.Linear(MIDDLE, channels))
         self.factor = nn.Sequential(_tanh(LATENT), nn.Linear(MIDDLE, channels * channels), nn.ReLU())
 
@@ -72,6 +72,11 @@ class Generator(nn.Module):
         volume = root.diagonal(dim1=-2, dim2=-1).log() + 0.5 * math.log(2 * math.pi)
         surprise: Tensor = (0.5 * away.square() + volume).sum(-1)
         return surprise.mean()
+
+    def surprise_at(self, t: int, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the mean negative log-density of step t of some series."""
+        noise = torch.randn(len(x), self.latents, generator=rng).to(x)
+        return self.surprise(x[:, t], self.gru(x[:, :t])[0][:, -1], noise)
 
     def candidates(self, x: Tensor, past: Tensor, at: slice, ids: Tensor, seed: int, samples: int) -> Tensor:
         r"""Draw each step of ``at`` given its past and a value of its own, (series, steps, kept, sample, channel).
@@ -98,20 +103,12 @@ class Generator(nn.Module):
         return found.view(series, count, samples, channels, channels).transpose(2, 3)
 
 
-def nearest_past(generator: Generator, *, random_step: bool) -> Task:
-    """Learn the density of single steps, at three log-spaced steps of every batch or at one random step."""
-
-    def surprise(x: Tensor, t: int, rng: torch.Generator) -> Tensor:
-        noise = torch.randn(len(x), generator.latents, generator=rng).to(x)
-        return generator.surprise(x[:, t], generator.gru(x[:, :t])[0][:, -1], noise)
+def nearest_past(generator: Generator) -> Task:
+    """Learn the density of single steps, at three log-spaced steps of every batch."""
 
     def losses(x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
-        time = x.shape[1]
-        if random_step:
-            yield surprise(x, int(torch.randint(min(4, time - 1), time, (), generator=rng)), rng)
-            return
-        for t in log_spaced(time, 3):
-            yield surprise(x, t, rng)
+        for t in log_spaced(x.shape[1], 3):
+            yield generator.surprise_at(t, x, rng)
 
     def check(x: Tensor, rng: torch.Generator) -> Tensor:
         at = log_spaced(x.shape[1], CHECKED)
@@ -147,7 +144,6 @@ def _noise(seed: int, ids: Tensor, purpose: int, samples: int, steps: Tensor, wi
     return normal(streams, counter)
 
 
-RECIPES = ("validated", "plain")
 WIDEST = 8192  # hidden units of the generator
 
 
@@ -176,14 +172,11 @@ class Fit(PrefixExplainer):
     patience : int or None, default=30
         Stop after so many epochs without a better one; None never does.
     batch_size : int, default=100
-    recipe : {"validated", "plain"}
-        How the generator learns. ``"validated"``: at three log-spaced steps of every batch, and the weights with
-        the lowest loss on a tenth of the series are kept. ``"plain"``: at one random step of every batch, and
-        the last weights are kept.
 
     Notes
     -----
-    :meth:`fit` learns the generator from training series and does not look at the model. Explained series may
+    :meth:`fit` learns the generator from training series, at three log-spaced steps of every batch, and does not
+    look at the model; the weights with the lowest loss on a tenth of the series are kept. Explained series may
     be longer or shorter than those. With one channel there is nothing to draw:
     :math:`\Delta_t = \mathrm{KL}(p_t \| p_{t-1})`.
 
@@ -213,18 +206,15 @@ class Fit(PrefixExplainer):
     epochs: int = settings.whole(300)
     patience: int | None = settings.whole(30, optional=True)
     batch_size: int = settings.whole(100, least=2)
-    recipe: str = settings.choice("validated", RECIPES)
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = self._training_series(model, x)
-        channels, plain = series.shape[2], self.recipe == "plain"
-        hidden, noise = self.hidden or 3 * channels, 1e-5 if plain else 1e-4
-        plan = Plan(self.epochs, self.batch_size, held_out=0 if plain else 0.1, patience=self.patience)
+        channels, plan = series.shape[2], self._plan()
         generator = learn(
-            lambda: Generator(channels, hidden, noise, bounded=plain),
-            lambda network: nearest_past(network, random_step=plain),
+            lambda: self._generator(channels),
+            self._task,
             model,
             series,
             plan._replace(epochs=0) if channels == 1 else plan,  # nothing is ever drawn from it
@@ -232,6 +222,17 @@ class Fit(PrefixExplainer):
             f"train the generator of {self.name}",
         )
         return replace(self, generator=generator)
+
+    def _plan(self) -> Plan:
+        return Plan(self.epochs, self.batch_size, patience=self.patience)
+
+    def _generator(self, channels: int) -> Generator:
+        """Return a generator that has not learnt yet."""
+        return Generator(channels, self.hidden or 3 * channels)
+
+    def _task(self, generator: Generator) -> Task:
+        """Return what the generator learns."""
+        return nearest_past(generator)
 
     def attribute(self, question: Question) -> Attribution:
         channels = question.x.shape[2]

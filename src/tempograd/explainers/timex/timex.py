@@ -41,8 +41,7 @@ from tempograd.explainers.timex.training import (
 from tempograd.models.training import seed_generators
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
-WIDEST = 200  # hidden size of the head; the embeddings of the authors' models have 200 numbers
-LABELS = ("pairs", "means")
+WIDEST = 200  # hidden size of the head
 
 
 @dataclass(frozen=True)
@@ -198,9 +197,7 @@ class TimeX(MaskNetwork):
     sparsity, connection : float, default=2, 4
         Weights of GSAT and Connect; the paper's 2 · 1 and 2 · 2.
     label_weight : float, default=1
-        Weight of Lab.
-    label : {"pairs", "means"}
-        Lab as in the paper, pair by pair, or as released, the squared difference of two means.
+        Weight of Lab, which compares the divergences between two series' predictions, pair by pair.
     scaled : bool, default=True
         Whether Emb is divided by the variance of the cosines.
     embedding : str, optional
@@ -233,7 +230,6 @@ class TimeX(MaskNetwork):
     needs_module: ClassVar[bool] = True
 
     label_weight: float = settings.number(1.0)
-    label: str = settings.choice("pairs", LABELS)
     scaled: bool = settings.flag(True)
     embedding: str | None = settings.text(None, "the name of a layer")
 
@@ -253,9 +249,13 @@ class TimeX(MaskNetwork):
             found = surrogate(masked)[1]
             loss = geometry(cast("Tensor", batch.embedding), one_vector(found), scaled=self.scaled)
             predicted = probabilities(head(found))
-            return loss + self.label_weight * label_geometry(batch.prediction, predicted, self.label)
+            return loss + self.label_weight * self._label_loss(batch.prediction, predicted)
 
         return Objective(generator, nn.ModuleList([generator, surrogate.module, head]), fidelity)
+
+    def _label_loss(self, p: Tensor, q: Tensor) -> Tensor:
+        """Return how far predictions q are from the distances between predictions p, Lab."""
+        return label_geometry(p, q)
 
 
 class _Head(nn.Module):

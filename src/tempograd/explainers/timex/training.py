@@ -40,7 +40,7 @@ def gsat(p: Tensor, prior: float) -> Tensor:
 def connect(p: Tensor) -> Tensor:
     r"""Jumps of the mask between neighbouring steps, :math:`\lVert p_{t+1} - p_t \rVert_F / \text{their number}`.
 
-    One norm of the whole batch, as the released weights expect it; 0 for a single step.
+    One norm of the whole batch; 0 for a single step.
 
     Examples
     --------
@@ -67,37 +67,22 @@ def geometry(a: Tensor, b: Tensor, *, scaled: bool = True) -> Tensor:
 
 def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
     r"""Jensen–Shannon divergence of two predictions over the last axis, half of KL(P‖m) + KL(Q‖m)."""
-    p, q, m = _mixed(p, q)
+    p, q = p.clamp(min=TINY), q.clamp(min=TINY)
+    m = (p + q) / 2
     return (p * (p / m).log() + q * (q / m).log()).sum(-1) / 2
 
 
-def reverse_jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
-    r"""Half of KL(m‖P) + KL(m‖Q), with the mean over the last axis in place of the sum."""
-    p, q, m = _mixed(p, q)
-    return (m * (m.log() - (p.log() + q.log()) / 2)).mean(-1)
-
-
-def _mixed(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    p, q = p.clamp(min=TINY), q.clamp(min=TINY)
-    return p, q, (p + q) / 2
-
-
-def label_geometry(p: Tensor, q: Tensor, rule: str) -> Tensor:
+def label_geometry(p: Tensor, q: Tensor) -> Tensor:
     r"""How far predictions q are from the pairwise distances of p, "Lab"; 0 if they are equal.
 
-    With :math:`\mathrm{JS}_{ij}` the divergence between the predictions for series i < j: ``"pairs"``, the
-    paper's :math:`\mathrm{mean}_{ij} (\mathrm{JS}_{ij}(P) - \mathrm{JS}_{ij}(Q))^2`, or ``"means"``, the
-    authors' code's :math:`(\mathrm{mean}_{ij} \mathrm{JS}_{ij}(P) - \mathrm{mean}_{ij} \mathrm{JS}_{ij}(Q))^2`
-    with reversed divergences. A single series has no pairs and costs nothing.
+    With :math:`\mathrm{JS}_{ij}` the divergence between the predictions for series i < j,
+    :math:`\mathrm{mean}_{ij} (\mathrm{JS}_{ij}(P) - \mathrm{JS}_{ij}(Q))^2`. A single series has no pairs and
+    costs nothing.
     """
     if len(p) < 2:
         return (p - q).sum() * 0
     i, j = torch.triu_indices(len(p), len(p), offset=1, device=p.device)
-    apart = reverse_jensen_shannon if rule == "means" else jensen_shannon
-    first, second = (apart(z[i], z[j]) for z in (p, q))
-    if rule == "means":
-        return (first.mean() - second.mean()).square()
-    return (first - second).square().mean()
+    return (jensen_shannon(p[i], p[j]) - jensen_shannon(q[i], q[j])).square().mean()
 
 
 def gaussian_kl(mean1: Tensor, log_var1: Tensor, mean2: Tensor, log_var2: Tensor) -> Tensor:
