@@ -9,7 +9,7 @@ up to.
 import torch
 
 import tempograd as tg
-from tempograd_paper import figures
+from tempograd_paper import figures  # pip install ./reproduction
 
 torch.manual_seed(0)
 model = torch.nn.GRU(2, 16, batch_first=True)

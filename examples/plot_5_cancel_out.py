@@ -7,7 +7,7 @@ opposite signs and all of them are removed at once.
 """
 
 import tempograd as tg
-from tempograd_paper import figures
+from tempograd_paper import figures  # pip install ./reproduction
 
 figures.cancel_out()
 

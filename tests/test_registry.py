@@ -8,7 +8,7 @@ import torch
 import tempograd as tg
 from tempograd._utils.registry import Registry
 from tempograd.cli import main
-from tempograd.cli.listing import describe
+from tempograd.cli.commands import describe
 from tempograd.data import loading
 
 METHOD = """
@@ -173,7 +173,7 @@ def test_the_paper_is_named_where_its_data_sets_are_missing(monkeypatch):
         tg.load_dataset("wafer")
     assert str(error.value) == (
         "No dataset is called 'wafer'. Known names: state, switch_feature. The paper's data sets come with "
-        "tempograd-paper, in the folder reproduction of tempograd's repository."
+        "tempograd-paper: pip install ./reproduction in a clone of tempograd."
     )
 
 

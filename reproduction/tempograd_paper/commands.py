@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 
 from tempograd.cli import make_parser as make
 from tempograd.cli import run_command
-from tempograd.cli.arguments import Commands, add_command, add_device, add_json, command, device, names
-from tempograd.cli.outputs import add_force, claim, inputs
+from tempograd.cli.arguments import (
+    Commands,
+    add_command,
+    add_device,
+    add_force,
+    add_json,
+    claim,
+    command,
+    device,
+    inputs,
+    names,
+)
 from tempograd_paper.labels import PROGRAM
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tempograd._utils.joints import join as _join
+from tempograd._utils.registry import join as _join
 from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded

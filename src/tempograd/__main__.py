@@ -2,7 +2,7 @@
 
 import sys
 
-from tempograd._utils.signals import leave_at_once
+from tempograd._utils.progress import leave_at_once
 
 
 def main() -> int:

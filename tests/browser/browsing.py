@@ -1,6 +1,6 @@
 """A real Chromium that opens a report from disk, with the network off, and notes all that it complains about.
 
-A pytest plugin, named in ``tests/conftest.py``. Playwright is imported late, so that
+A pytest plugin, named in ``conftest.py``. Playwright is imported late, so that
 ``make test``, which deselects these tests, collects them without it.
 """
 

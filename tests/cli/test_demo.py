@@ -15,7 +15,7 @@ import pytest
 
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
 from tempograd._utils.formatting import with_error
-from tempograd._utils.signals import uninterrupted
+from tempograd._utils.progress import uninterrupted
 from tempograd.cli import demo, main
 from tempograd.explainers import EXPLAINERS
 from tempograd.models import accuracy

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempograd._utils.signals import Terminated, stoppable, uninterrupted
+from tempograd._utils.progress import Terminated, stoppable, uninterrupted
 from tempograd.cli import main
 
 ROOT = Path(__file__).parents[2]

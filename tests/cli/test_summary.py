@@ -16,8 +16,7 @@ from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
-from tempograd.views.convergence import sign_certain
-from tempograd.views.summary import change
+from tempograd.views.summary import change, sign_certain
 
 CODE = """
 import torch

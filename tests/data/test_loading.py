@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tempograd.data import DATASETS, Dataset, Split, load_dataset
-from tempograd.data.files import locate, open_text
+from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, UnknownNameError, short_path
 
@@ -67,36 +67,6 @@ def test_the_first_variant_is_the_default_and_others_are_refused():
     assert choose_variant("spied", "odd", ("plain", "odd")) == "odd"
     with pytest.raises(UnknownNameError, match=r"No variant of spied is called 'add'\. Did you mean 'odd'\?"):
         choose_variant("spied", "add", ("plain", "odd"))
-
-
-def test_without_a_folder_the_sentence_says_how_to_give_one():
-    with pytest.raises(DataError) as caught:
-        locate(None, "Moon", ["moon/a.csv", "b.csv"], "the observatory")
-    assert str(caught.value) == (
-        "Moon is read from files, and no folder was given: pass root= (--root) or set TEMPOGRAD_DATA to the "
-        "folder that holds moon/a.csv. Get it from the observatory."
-    )
-
-
-def test_the_first_place_that_exists_is_taken(tmp_path):
-    names = ["moon/a.csv", "b.csv", "c.csv"]
-    (tmp_path / "c.csv").touch()
-    assert locate(tmp_path, "Moon", names, "the observatory") == tmp_path / "c.csv"
-    (tmp_path / "b.csv").touch()
-    assert locate(tmp_path, "Moon", names, "the observatory") == tmp_path / "b.csv"
-
-
-@pytest.mark.parametrize(
-    ("names", "others"),
-    [(["a"], ""), (["a", "b"], " (b would do as well)"), (["a", "b", "c"], " (b, c would do as well)")],
-)
-def test_a_missing_file_is_told_where_to_go(tmp_path, names, others):
-    with pytest.raises(DataError) as caught:
-        locate(tmp_path, "Moon", names, "the observatory")
-    place = tmp_path / "a"
-    assert (
-        str(caught.value) == f"Moon is not in {tmp_path}: put it at {place}{others}. Get it from the observatory."
-    )
 
 
 TEXT = "Zürich,1\nGenève,2\n"

@@ -5,8 +5,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from tempograd._utils.rng import Purpose, keys, normal, split
-from tempograd.explainers.masks.base import Replacement, Trend
-from tempograd.explainers.masks.contralsp import two_means
+from tempograd.explainers.masks.replacements import Replacement, Trend, two_means
 
 
 def blind(z):

@@ -12,8 +12,7 @@ from torch.nn.functional import normalize
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
-from tempograd.explainers.masks.base import Replacement, Trend, seeded
-from tempograd.explainers.masks.contralsp import _Gates, contrast, two_means
+from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
 
 DOUBLE = torch.float64
 
@@ -21,7 +20,7 @@ DOUBLE = torch.float64
 def gates(settings, model=blind, x=None, seed=0):
     x = series(4, 6, 3, dtype=DOUBLE) if x is None else x
     question = Question.ask(model, x, output="raw", seed=seed)
-    networks = seeded(question, DOUBLE, lambda: nn.ModuleList([Replacement(3), Trend(x.shape[1], 3)]))
+    networks = seeded(question, lambda: [Replacement(3), Trend(x.shape[1], 3)])
     return _Gates(settings, question, settings._read(question, slice(0, len(x))), networks)
 
 
@@ -44,7 +43,7 @@ def test_trends_are_one_small_network_per_channel():
 
 def test_at_first_a_mask_is_the_sigmoid_of_the_trend(monkeypatch):
     part = gates(ContraLSP())
-    torch.testing.assert_close(part.mask(part.mu + 0.5, part.trend()), part.trend().sigmoid())
+    torch.testing.assert_close(part.mask(part.learnt + 0.5, part.trend()), part.trend().sigmoid())
     flat(monkeypatch)
     for sigma, chance in ((0.5, 0.8413447), (0.8, 0.5 + 0.5 * math.erf(0.5 / 0.8 / 2**0.5)), (1e-9, 1.0)):
         loss = gates(ContraLSP(1.0, 0.0, sigma)).loss(0)
@@ -54,8 +53,8 @@ def test_at_first_a_mask_is_the_sigmoid_of_the_trend(monkeypatch):
 def test_without_noise_only_open_gates_count(monkeypatch):
     flat(monkeypatch)
     part = gates(ContraLSP(1.0, 0.0, 1e-9))
-    part.mu.data = series(4, 6, 3, seed=3, dtype=DOUBLE)
-    share = (part.mu.detach() + 0.5 > 0).double().mean((1, 2)).sum()
+    part.learnt.data = series(4, 6, 3, seed=3, dtype=DOUBLE)
+    share = (part.learnt.detach() + 0.5 > 0).double().mean((1, 2)).sum()
     torch.testing.assert_close(part.loss(0).detach(), share)
 
 

@@ -11,7 +11,7 @@ from torch.nn.functional import kl_div
 from tempograd.engine import Block
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers import Dynamask
-from tempograd.explainers.masks.base import PERTURBATIONS, distance, perturbation
+from tempograd.explainers.masks.base import PERTURBATIONS, perturbation
 from tempograd.explainers.masks.dynamask import area_term, time_term
 
 DOUBLE = torch.float64
@@ -190,7 +190,7 @@ def test_distances_are_textbook_divergences():
     clean, answer = series(4, 5, 3, dtype=DOUBLE), series(4, 5, 3, seed=1, dtype=DOUBLE)
 
     def found(clean, answer, output, steps=None):
-        return distance(clean, output, steps)(answer[:, None])[:, 0]
+        return Dynamask()._distance(clean, output, steps)(answer[:, None])[:, 0]
 
     each = kl_div(answer.log_softmax(-1), clean.softmax(-1), reduction="none").sum(-1)
     torch.testing.assert_close(found(clean, answer, "probability"), each.mean(1))
@@ -206,7 +206,7 @@ def test_distances_are_textbook_divergences():
 def test_certain_predictions_have_a_gradient():
     """The probability of the lost class is 0 in single precision, and its logarithm must still have a slope."""
     clean, answer = torch.tensor([[800.0, 0.0]]), torch.tensor([[[0.0, 800.0]]], requires_grad=True)
-    wrong = distance(clean, "probability", None)(answer)
+    wrong = Dynamask()._distance(clean, "probability", None)(answer)
     wrong.sum().backward()
     assert wrong.tolist() == [[800.0]]
     assert answer.grad.tolist() == [[[-1.0, 1.0]]]

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
-from tempograd.explainers.masks.base import Replacement, seeded
+from tempograd.explainers.masks.replacements import Replacement, _Masks, seeded
 
 DOUBLE = torch.float64
 
@@ -24,16 +24,15 @@ def test_the_first_gradient_of_a_mask():
     """lambda_1 sign(m) / (T D) plus the slope of the error times (x - r)."""
     model, x = smooth(6, 3), series(4, 6, 3, dtype=DOUBLE)
     question = Question.ask(model, x, seed=2)
-    network = seeded(question, DOUBLE, lambda: Replacement(3))
-    mask = torch.full_like(x, 0.5, requires_grad=True)
+    networks = seeded(question, lambda: [Replacement(3)])
     explainer = ExtremalMask(0.7, 0.3)
-    problem = explainer._problem(question, explainer._read(question, slice(0, 4)), mask, network)
-    problem.loss(0).backward()
+    part = _Masks(explainer, question, explainer._read(question, slice(0, 4)), networks)
+    part.loss(0).backward()
     gru, head = first_network(2, 3)
     moved = head(normalize(gru(x)[0], dim=-1)).detach()
     z = (0.5 * x + 0.5 * moved).requires_grad_()
     (-(model(x).softmax(-1).detach() * model(z).log_softmax(-1)).sum()).backward()
-    torch.testing.assert_close(mask.grad, 0.7 / 18 + z.grad * (x - moved))
+    torch.testing.assert_close(part.learnt.grad, 0.7 / 18 + z.grad * (x - moved))
 
 
 ALL, THREES = [slice(0, 7)], [slice(0, 3), slice(3, 6), slice(6, 7)]
@@ -103,7 +102,7 @@ def test_the_way_back_in_time_does_not_start_in_the_padding():
 def test_the_seed_of_the_network_leaves_other_generators_alone():
     question = Question.ask(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
     before = torch.get_rng_state()
-    one, two = (seeded(question, DOUBLE, lambda: Replacement(2)) for _ in range(2))
+    (one,), (two,) = (seeded(question, lambda: [Replacement(2)]) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(one.head.weight, two.head.weight)
 

@@ -301,7 +301,7 @@ CASES = {
     "other length": (
         lambda kind: quick(kind).fit(smooth(9, 3), TRAIN)(smooth(6, 3), X[:, :6]),
         InputError,
-        r"fitted to series of shape \(9, 3\), x has \(6, 3\)",
+        r"training series have shape \(9, 3\), x has \(6, 3\)",
     ),
     "other channels": (
         lambda kind: quick(kind).fit(smooth(9, 3), TRAIN)(smooth(9, 2), X[..., :2]),

@@ -69,7 +69,7 @@ def test_flags_of_saving(flag, tmp_path):
         ({"epochs": [1]}, "epochs must be an integer"),
         ({"batch_size": True}, "batch_size must be an integer, got True"),
         ({"learning_rate": "a"}, "learning_rate must be a number, got 'a'"),
-        ({"learning_rate": float("nan")}, "learning_rate must be positive"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number above 0, got nan"),
         ({"shuffle": 1}, "shuffle must be True or False, got 1"),
     ],
 )

@@ -10,7 +10,7 @@ from tempograd.errors import InputError
 from tempograd.explainers import explain
 from tempograd.html_report.content import Pack, bits, coded, quantised
 from tempograd.metrics import evaluate
-from tempograd.views import channels, labels, prediction, removal
+from tempograd.views import channels, labels, prediction
 from tempograd.views import series as views
 
 
@@ -79,7 +79,7 @@ def test_order_of_an_unsigned_method_has_its_lowest_scores_last(explanations, ma
 
 def test_outputs_after_removal_are_those_of_a_plain_loop(flat, explanations, masked_split):
     observed, counts = masked_split.mask.numpy(), np.array([0, 1, 5, 60])
-    found = removal.removal(flat, explanations[1], masked_split.x, observed, counts)
+    found = prediction.removal(flat, explanations[1], masked_split.x, observed, counts)
     order = views.order(explanations[1], observed)
     for series in range(5):
         for state, count in enumerate(counts):
@@ -96,7 +96,7 @@ def test_outputs_after_removal_are_those_of_a_plain_loop(flat, explanations, mas
 def test_removed_cells_take_the_value_of_the_explanations_own_baseline(flat, masked_split):
     explanation = explain(flat, masked_split.x, "integrated_gradients", baseline=torch.full((20, 3), 0.7))
     every = np.ones((5, 20, 3), dtype=bool)
-    found = removal.removal(flat, explanation, masked_split.x, every, np.array([0, 60]))
+    found = prediction.removal(flat, explanation, masked_split.x, every, np.array([0, 60]))
     expected = flat(torch.full((1, 20, 3), 0.7)).softmax(-1).detach()[0]
     np.testing.assert_allclose(found.outputs[:, 1], expected.expand(5, 3), rtol=1e-5)
 
@@ -104,7 +104,7 @@ def test_removed_cells_take_the_value_of_the_explanations_own_baseline(flat, mas
 def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
     """With zeros as baseline, the changes along the slider are what CPD adds up."""
     counts = np.arange(6)
-    found = removal.removal(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
+    found = prediction.removal(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
     change = np.abs(np.diff(found.outputs, axis=1)).sum((1, 2))
     scores = evaluate(flat, explanations[1], metrics=["cpd"], k=5)
     np.testing.assert_allclose(change, scores["cpd"].numpy(), rtol=1e-4)
@@ -113,7 +113,7 @@ def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
 def test_outputs_per_step_are_averaged_over_the_explained_steps():
     x = random_series(2)
     explanation = explain(Running(), x, "integrated_gradients", steps=[4, 5])
-    found = removal.removal(Running(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
+    found = prediction.removal(Running(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
     answer = Running()(x).softmax(-1)
     np.testing.assert_allclose(found.outputs[:, 0], answer[:, 4:6].mean(1), rtol=1e-5)
     picked = answer[:, 4:6].gather(-1, explanation.target[:, 4:6, None]).mean((1, 2))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tempograd.data import Dataset, Split
-from tempograd.errors import InputError, ModelError, UnknownNameError
+from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.models import Recipe, accuracy, build, train
 from tempograd.models import training as training_file
 from tempograd.models.training import DEFAULT, mean_loss, predictions
@@ -212,7 +212,7 @@ def test_refuses_what_cannot_be_trained():
         train("gru", toy(), options={"width": 3})
     with pytest.raises(InputError, match="batch_size must be at least 2, got 1"):
         train("gru", toy(), batch_size=1)
-    with pytest.raises(InputError, match="learning_rate must be positive"):
+    with pytest.raises(SettingError, match=r"learning_rate must be a finite number above 0, got 0\.0"):
         train("gru", toy(), learning_rate=0.0)
     with pytest.raises(InputError, match="at least two series, toy leaves 1"):
         train("gru", toy(series=2))

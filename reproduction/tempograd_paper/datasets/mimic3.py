@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from tempograd._utils.io import scratch, writable, write_atomically
 from tempograd.data.base import Dataset, Split
-from tempograd.data.files import locate, open_text
+from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, OutputError
+from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.queries import connect, read_parquet, run_script, show_csv, write_parquet
 
 # The tables of MIMIC-III: where they lie, and the two small ones that are made of them once and kept.

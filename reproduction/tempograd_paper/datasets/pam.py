@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.data.base import FOLDS, Dataset, Split
-from tempograd.data.files import locate
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, InputError, one_line, short_path
+from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.restricted_pickle import read_npy
 
 CLASSES = 8

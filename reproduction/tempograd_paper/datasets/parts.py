@@ -1,6 +1,8 @@
-"""Data sets that bring training, validation and test series of their own for every fold."""
+"""What data sets of files share: where the files are, and series of their own for every fold."""
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +11,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.data.base import FOLDS, SEED, Dataset, Split, check_fold
-from tempograd.errors import DataError, InputError
+from tempograd.errors import DataError, InputError, short_path
 
 TRAIN, VALIDATION, TEST = range(3)
 HANDS = FOLDS**2
 Parts = NDArray[np.int8]
 Real = NDArray[np.floating[Any]]
+
+
+def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -> Path:
+    """Return the first of ``names``, paths below the data root with the usual place first, that exists.
+
+    Where none does, the message tells what the data set is called and where users "Get it from".
+    """
+    if root is None:
+        raise DataError(
+            f"{dataset} is read from files, and no folder was given: pass root= (--root) or set TEMPOGRAD_DATA to "
+            f"the folder that holds {names[0]}. Get it from {source}."
+        )
+    for name in names:
+        if (root / name).exists():
+            return root / name
+    others = f" ({', '.join(names[1:])} would do as well)" if len(names) > 1 else ""
+    place = short_path(root, 120)
+    raise DataError(f"{dataset} is not in {place}: put it at {place}/{names[0]}{others}. Get it from {source}.")
 
 
 def stratified_parts(strata: NDArray[np.int64], fold: int | None, *, validation: float, seed: int = SEED) -> Parts:

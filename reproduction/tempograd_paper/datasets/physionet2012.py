@@ -15,9 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.data.base import Dataset, Split
-from tempograd.data.files import locate, open_text
+from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, one_line, quote, short_path
+from tempograd_paper.datasets.parts import locate
 
 # The text files of the PhysioNet 2012 challenge, out of a folder or an archive, as columns of numbers.
 

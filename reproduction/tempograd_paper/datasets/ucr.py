@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.data.base import Dataset, Split
-from tempograd.data.files import locate
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
+from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.text_tables import Floats, Rows, numbers, read_rows
 
 VARIANTS = ("published",)

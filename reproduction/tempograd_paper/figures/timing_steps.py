@@ -225,7 +225,7 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
         for axes in grid[1, 1:]:
             time_axis(axes, record.times, None)
         text = f"How TIMING explains  ·  series {labels.name(str(record.id))}, {labels.name(record.channel)}"
-        heading(picture, text if title is None else title)
+        heading(picture, text, title)
         return picture
 
 

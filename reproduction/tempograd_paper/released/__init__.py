@@ -72,7 +72,8 @@ def released(method: str, dataset: str) -> Explainer:
 class _Callable(ModuleType):
     """A module that can be called: ``tempograd_paper.released(…)`` is right whatever was imported first."""
 
-    __call__ = staticmethod(released)
+    def __call__(self, method: str, dataset: str) -> Explainer:
+        return released(method, dataset)
 
 
 sys.modules[__name__].__class__ = _Callable

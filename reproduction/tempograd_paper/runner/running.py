@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd._utils.io import writable
-from tempograd._utils.progress import muted, progress
-from tempograd._utils.signals import STOPS
+from tempograd._utils.progress import STOPS, muted, progress
 from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
 from tempograd_paper.cell import Cell
 from tempograd_paper.runner.execute import run_cell, train_model

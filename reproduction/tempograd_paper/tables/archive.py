@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd._utils.io import Kind, check_output, end, start, writable, write_atomically
+from tempograd._utils.io import START, Kind, check_output, start, writable, write_atomically
 from tempograd.errors import LONGEST, DataError, MissingExtraError, short_path
 from tempograd.metrics import summarise
 from tempograd.models.files import exists
@@ -117,7 +117,7 @@ def _parts(record: Record) -> Iterator[Scores]:
 CELLS, SCORES = "cells.json", "scores.parquet"
 ARCHIVE = {
     CELLS: Kind("archive", lambda path: start(path).startswith('[\n {\n  "key": "')),
-    SCORES: Kind("archive", lambda path: all(name in end(path) for name in (*COLUMNS, "DuckDB", "PAR1"))),
+    SCORES: Kind("archive", lambda path: all(name in _end(path) for name in (*COLUMNS, "DuckDB", "PAR1"))),
 }
 
 
@@ -215,3 +215,13 @@ def _record(cell: Cell, facts: dict[str, Any], scores: Mapping[str, Scores], fol
     ids = next(part.ids for part in scores.values() if not part.pooled)
     named = {measure.name: torch.from_numpy(scores[measure.name].values) for measure in cell.measures}
     return Record(cell, torch.from_numpy(ids), named, facts)
+
+
+def _end(path: Path) -> str:
+    """Return the last letters of a file, where Parquet files say what they are."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - START))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

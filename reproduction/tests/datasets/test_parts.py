@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tempograd.errors import DataError, InputError
-from tempograd_paper.datasets.parts import TEST, TRAIN, VALIDATION, stratified_parts
+from tempograd_paper.datasets.parts import TEST, TRAIN, VALIDATION, locate, stratified_parts
 
 
 def test_parts_of_whole_decks_have_their_shares_in_every_stratum():
@@ -74,3 +74,33 @@ def test_parts_refuse_what_they_cannot_do():
             stratified_parts(np.zeros(50), 0, validation=share)
     with pytest.raises(DataError, match="at least 25 groups of series, got 24: fetch the whole file"):
         stratified_parts(np.zeros(24), 0, validation=0.2)
+
+
+def test_without_a_folder_the_sentence_says_how_to_give_one():
+    with pytest.raises(DataError) as caught:
+        locate(None, "Moon", ["moon/a.csv", "b.csv"], "the observatory")
+    assert str(caught.value) == (
+        "Moon is read from files, and no folder was given: pass root= (--root) or set TEMPOGRAD_DATA to the "
+        "folder that holds moon/a.csv. Get it from the observatory."
+    )
+
+
+def test_the_first_place_that_exists_is_taken(tmp_path):
+    names = ["moon/a.csv", "b.csv", "c.csv"]
+    (tmp_path / "c.csv").touch()
+    assert locate(tmp_path, "Moon", names, "the observatory") == tmp_path / "c.csv"
+    (tmp_path / "b.csv").touch()
+    assert locate(tmp_path, "Moon", names, "the observatory") == tmp_path / "b.csv"
+
+
+@pytest.mark.parametrize(
+    ("names", "others"),
+    [(["a"], ""), (["a", "b"], " (b would do as well)"), (["a", "b", "c"], " (b, c would do as well)")],
+)
+def test_a_missing_file_is_told_where_to_go(tmp_path, names, others):
+    with pytest.raises(DataError) as caught:
+        locate(tmp_path, "Moon", names, "the observatory")
+    place = tmp_path / "a"
+    assert (
+        str(caught.value) == f"Moon is not in {tmp_path}: put it at {place}{others}. Get it from the observatory."
+    )

@@ -300,12 +300,7 @@ MISTAKES = [
     ("epochs = 2", "epochs = 2.5", 29, "epochs must be an integer, got 2.5."),
     ("epochs = 2", "epochs = 0", 29, "epochs must be at least 1, got 0."),
     ("epochs = 2", "shuffle = 1", 29, "shuffle must be true or false, got 1."),
-    (
-        "learning_rate = 1",
-        "learning_rate = -1",
-        30,
-        "learning_rate must be positive and weight_decay not negative",
-    ),
+    ("learning_rate = 1", "learning_rate = -1", 30, "learning_rate must be a finite number above 0, got -1"),
     ("learning_rate = 1", "learning_rate = inf", 30, "learning_rate must be a finite number, got Infinity."),
     ("learning_rate = 1", "learning_rate = true", 30, "learning_rate must be a number, got true."),
     ("learning_rate = 1", "learning_rate = '1'", 30, 'learning_rate must be a number, got "1".'),

@@ -18,7 +18,7 @@ import safetensors
 from safetensors import SafetensorError
 from torch import Tensor
 
-from tempograd._utils.signals import uninterrupted
+from tempograd._utils.progress import uninterrupted
 from tempograd._utils.validation import unexpanded
 from tempograd.errors import DataError, InputError, OutputError, brief, short_path
 
@@ -62,16 +62,6 @@ def start(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return file.read(START).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def end(path: Path) -> str:
-    """Return the last letters of a file, where Parquet files say what they are."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - START))
-            return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -177,18 +167,15 @@ def writable(folder: str | Path) -> Path:
     ...
     tempograd.errors.OutputError: ...io.py is no folder that can be written to: File exists.
     """
-    folder = made(folder)
-    try:
-        _try_out(folder)
-    except OSError as error:
-        raise OutputError(f"{short_path(folder)} is no folder that can be written to: {reason(error)}.") from error
-    return folder
+    return made(folder, tried=True)
 
 
-def made(folder: str | Path) -> Path:
-    """Make a folder where there is none and return it."""
+def made(folder: str | Path, *, tried: bool = False) -> Path:
+    """Make a folder where there is none and return it, ``tried`` out if it can be written to."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
+        if tried:
+            _try_out(Path(folder))
     except (OSError, ValueError) as error:
         raise OutputError(f"{short_path(folder)} is no folder that can be written to: {reason(error)}.") from error
     return Path(folder)

@@ -1,8 +1,9 @@
-"""One table of names per kind of thing, which other packages extend through their entry points."""
+"""Names for what other rooms and packages bring: registries, and functions of upper rooms."""
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tempograd.errors import TempogradError, UnknownNameError, one_line, quote, warn
 
@@ -116,3 +117,21 @@ def _is(thing: object, point: EntryPoint) -> bool:
 
 def _package(point: EntryPoint) -> str:
     return one_line(point.dist.name if point.dist else point.module)
+
+
+# What lower rooms call of upper ones, such as the drawing of an explanation.
+# The package joins them by name (``tempograd/__init__.py``); they are loaded when they are called, not before.
+
+_PLACES: dict[str, str] = {}
+
+
+def join(**places: str) -> None:
+    """Say where functions are, each as ``module.function``."""
+    _PLACES.update(places)
+
+
+def joined(name: str) -> Callable[..., Any]:
+    """Return a function of an upper room."""
+    module, _, function = _PLACES[name].rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found

@@ -12,15 +12,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from tempograd._utils.progress import last_words, stoppable
 from tempograd._utils.registry import Registry
-from tempograd._utils.signals import last_words, stoppable
 from tempograd.cli.arguments import as_typed
+from tempograd.cli.commands import add_evaluate, add_explain, add_list, add_report, add_train
 from tempograd.cli.demo import add_demo
-from tempograd.cli.evaluate import add_evaluate
-from tempograd.cli.explain import add_explain
-from tempograd.cli.listing import add_list
-from tempograd.cli.report import add_report
-from tempograd.cli.train import add_train
 from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, one_line
 from tempograd.version import __version__
 
@@ -120,9 +116,8 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
         close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
         message = f"{message}; did you mean {close[0]}?" if close else message
-        super().error(
-            one_line(message, LONGEST - len(self.prog) - 9)
-        )  # a word of a user's can be as long as a book
+        # a word of a user's can be as long as a book
+        super().error(one_line(message, LONGEST - len(self.prog) - 9))
 
     @property
     def commands(self) -> list[str]:

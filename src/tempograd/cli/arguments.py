@@ -1,13 +1,17 @@
-"""Arguments that several commands share, and values they are made of."""
+"""Arguments that several commands share, values they are made of, and where a command may write."""
 
 import argparse
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tempograd.errors import brief
+
+if TYPE_CHECKING:
+    from tempograd._utils.io import Kind
+
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 Container = Any  # nor its groups of arguments
@@ -31,7 +35,6 @@ def add_command(
 
 
 def add_json(parser: Container, what: str = "print JSON, for programs") -> None:
-    """Add the choice between text for people and JSON for programs."""
     parser.add_argument("--json", action="store_true", help=what)
 
 
@@ -42,7 +45,6 @@ def add_source(parser: Container) -> None:
 
 
 def add_device(parser: Container) -> None:
-    """Add where the model computes."""
     parser.add_argument("--device", help="for instance cpu or cuda:0 (default: a GPU if there is one)")
 
 
@@ -153,3 +155,44 @@ def as_typed(message: str) -> str:
     for argument, option in WORDS.items():
         message = message.replace(argument, option)
     return message
+
+
+# Where a command writes: known to be possible before the work starts, and never one of its inputs.
+
+OUTPUTS = {"out", "archive"}
+
+
+def add_out(parser: Container, default: str) -> None:
+    """Add the file to write, and the leave to overwrite files of others."""
+    parser.add_argument("--out", type=Path, default=Path(default), metavar="FILE", help=f"(default: {default})")
+    add_force(parser)
+
+
+def add_force(parser: Container) -> None:
+    parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
+
+
+def claim(args: argparse.Namespace, kind: "Kind") -> None:
+    """Make sure that ``--out`` can be written, that it is no input, and nobody else's file without ``--force``."""
+    from tempograd._utils.io import check_output
+
+    check_output(args.out, kind, inputs=inputs(args), force=args.force)
+
+
+def inputs(args: argparse.Namespace) -> Iterator[Path]:
+    """Yield every file that an argument may mean: what a command reads is among them, whatever it is called."""
+    for name, value in vars(args).items():
+        for part in value if isinstance(value, (list, tuple)) else [value]:
+            if name not in OUTPUTS and isinstance(part, (str, Path)):
+                yield Path(part)
+                yield from _code(str(part))
+                if Path(part).is_dir():  # of results, whose files a command may read
+                    yield from Path(part).iterdir()
+
+
+def _code(text: str) -> Iterator[Path]:
+    """Yield the files that ``module:callable`` may be imported from."""
+    module, colon, _ = text.partition(":")
+    path = Path(*module.split("."))
+    if colon and path.name:  # ".." has none
+        yield from (path.with_name(f"{path.name}.py"), path / "__init__.py")

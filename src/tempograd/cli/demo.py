@@ -11,10 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tempograd._utils.formatting import table
-from tempograd._utils.progress import Advance, part, progress, say
-from tempograd._utils.signals import uninterrupted
-from tempograd.cli.arguments import Commands, add_command, add_device, device, names
-from tempograd.cli.outputs import add_force
+from tempograd._utils.progress import Advance, part, progress, say, uninterrupted
+from tempograd.cli.arguments import Commands, add_command, add_device, add_force, device, names
 from tempograd.errors import InputError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from tempograd.data import Dataset, Split
     from tempograd.explanation import Explanation
     from tempograd.models import Classifier
-    from tempograd.views.removal import Removal
+    from tempograd.views.prediction import Removal
 
 
 # What the demo has finished so far: explanations, scores, and the files that hold them.
@@ -84,15 +82,8 @@ class Results:
                 save_model(self.model, self.out / "model.safetensors", force=self.force)
                 finished.explanation.save(self.out / f"{method}.safetensors", force=self.force)
             self.done[method] = finished
-            report(
-                self.report,
-                self.model,
-                self.shown,
-                self.split,
-                scores=self.padded_scores,
-                removals=self.removals,
-                force=self.force,
-            )
+            options: dict[str, Any] = {"scores": self.padded_scores, "removals": self.removals}
+            report(self.report, self.model, self.shown, self.split, force=self.force, **options)
             text = self.table
             write_atomically(self.out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
@@ -115,7 +106,7 @@ class Results:
     @property
     def table(self) -> str:
         """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
-        from tempograd.cli.evaluate import score_rows
+        from tempograd.cli.commands import score_rows
         from tempograd.views.comparison import score_table
 
         found = score_table(self.padded_scores)

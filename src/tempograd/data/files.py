@@ -1,9 +1,9 @@
-"""Finding and opening the files of a data set, within the memory that there is."""
+"""Opening files of series, within the memory that there is."""
 
 import gzip
 import stat
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,24 +13,6 @@ from tempograd.errors import DataError, TempogradError, short_path
 
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file of one endless line has not
-
-
-def locate(root: Path | None, dataset: str, names: Sequence[str], source: str) -> Path:
-    """Return the first of ``names``, paths below the data root with the usual place first, that exists.
-
-    Where none does, the message tells what the data set is called and where users "Get it from".
-    """
-    if root is None:
-        raise DataError(
-            f"{dataset} is read from files, and no folder was given: pass root= (--root) or set TEMPOGRAD_DATA to "
-            f"the folder that holds {names[0]}. Get it from {source}."
-        )
-    for name in names:
-        if (root / name).exists():
-            return root / name
-    others = f" ({', '.join(names[1:])} would do as well)" if len(names) > 1 else ""
-    place = short_path(root, 120)
-    raise DataError(f"{dataset} is not in {place}: put it at {place}/{names[0]}{others}. Get it from {source}.")
 
 
 @contextmanager

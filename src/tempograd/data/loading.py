@@ -12,7 +12,7 @@ from tempograd.data.base import Dataset
 from tempograd.errors import DataError, UnknownNameError, short_path
 
 ROOT_VARIABLE = "TEMPOGRAD_DATA"
-MORE = "The paper's data sets come with tempograd-paper, in the folder reproduction of tempograd's repository."
+MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
 
 
 class Reader(Protocol):

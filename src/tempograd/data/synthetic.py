@@ -64,7 +64,7 @@ def load_switch_feature(
         * label. Released: :math:`\beta = 3`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by :func:`~tempograd.data.fold_indices`.
+        0 … 4: cut the training series by ``tempograd.data.fold_indices``.
 
     Notes
     -----
@@ -169,7 +169,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
         * label. Released: :math:`\beta = 2`. Paper: :math:`\beta = 1`.
 
     fold : int, optional
-        0 … 4: cut the training series by :func:`~tempograd.data.fold_indices`.
+        0 … 4: cut the training series by ``tempograd.data.fold_indices``.
 
     Notes
     -----

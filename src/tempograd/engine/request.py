@@ -142,6 +142,18 @@ class Question:
         return replace(self, target=None, steps=None, _findings=Findings(), landing=Landing(), **changes)
 
     @property
+    def precision(self) -> torch.dtype:
+        """Return the precision to compute scores in: that of the model, but no less than single."""
+        return torch.promote_types(self.dtype, torch.float32)
+
+    @property
+    def observed_cells(self) -> Tensor:
+        """Return how many cells of each series were observed, (series,)."""
+        if self.mask is None:
+            return torch.full((len(self.x),), self.x[0].numel())
+        return self.mask.flatten(1).sum(1).cpu()
+
+    @property
     def chunks(self) -> Chunks:
         """Return a fresh plan for how much goes through the model at once."""
         module = owner(self.model)

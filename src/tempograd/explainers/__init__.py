@@ -4,13 +4,10 @@ from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.deep_lift import DeepLift
 from tempograd.explainers.explain import explain
 from tempograd.explainers.lime import Lime
-from tempograd.explainers.masks.contralsp import ContraLSP
 from tempograd.explainers.masks.dynamask import Dynamask
-from tempograd.explainers.masks.extremal_mask import ExtremalMask
+from tempograd.explainers.masks.replacements import ContraLSP, ExtremalMask
 from tempograd.explainers.occlusion import AugmentedOcclusion, Occlusion
-from tempograd.explainers.path.gradient_shap import GradientShap
-from tempograd.explainers.path.integrated_gradients import IntegratedGradients, MaskingIG
-from tempograd.explainers.path.rand_ig import RandIG
+from tempograd.explainers.path import GradientShap, IntegratedGradients, MaskingIG, RandIG
 from tempograd.explainers.prefix.fit import Fit
 from tempograd.explainers.prefix.winit import WinIT
 from tempograd.explainers.random_scores import Random

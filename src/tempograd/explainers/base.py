@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -425,12 +425,13 @@ class Explainer(ABC):
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
 
-def check_training(rows: Tensor, question: Question) -> None:
-    """Refuse training series that are not like the explained ones."""
-    if rows.shape[-2:] != question.x.shape[1:]:
+def check_training(shape: Sequence[int], question: Question) -> None:
+    """Refuse training series whose shape, the last two of these numbers, is not that of the explained ones."""
+    fitted, explained = tuple(shape[-2:]), tuple(question.x.shape[1:])
+    if fitted != explained:
         raise InputError(
-            f"The training series have shape {tuple(rows.shape[-2:])}, x has {tuple(question.x.shape[1:])}: "
-            "fit with series of the same length and channels."
+            f"The training series have shape {fitted}, x has {explained}: fit with series of the same length and "
+            "channels."
         )
 
 

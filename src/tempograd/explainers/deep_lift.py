@@ -14,7 +14,7 @@ from tempograd.engine.outputs import raw
 from tempograd.errors import MissingExtraError, ModelError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.path.integrated_gradients import nodes
+from tempograd.explainers.path import nodes
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
 TOO_FAR = 0.05  # share of the change of the prediction that may be left over without a word

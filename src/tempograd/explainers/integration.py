@@ -32,22 +32,13 @@ TOP = 0.1  # share of the observed cells whose ranking matters
 class Plan:
     """The points of a run: drawn stage by stage, with a look at the error after each.
 
-    Attributes
-    ----------
-    stages : tuple of int
-        Points of each stage.
-    random : bool
-        Whether the points are draws; only then errors and counts are kept.
-    tolerance : float, optional
-        Stop with a series as soon as it is good enough; by default all stages run.
-    until : {"error", "top"}
-        Whether the estimated relative error is to come below the tolerance, or the share of the top tenth of the
-        cells that changed since the last look.
+    A series is good enough as soon as its estimated relative error is below the tolerance or, until "top", the
+    share of the top tenth of the cells that changed since the last look.
     """
 
-    stages: tuple[int, ...]
-    random: bool = True
-    tolerance: float | None = None
+    stages: tuple[int, ...]  # points of each
+    random: bool = True  # whether the points are draws; only then errors and counts are kept
+    tolerance: float | None = None  # None: all stages run
     until: str = "error"
 
     @property
@@ -151,18 +142,7 @@ class Attribution(NamedTuple):
 
 
 def integrate(question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str) -> Attribution:
-    """Average the gradient over each series' path.
-
-    Parameters
-    ----------
-    question : Question
-    plan : Plan
-        Path points per series; each costs one pass of the model.
-    path : function
-        Makes the paths of a block of series in a stage of the plan.
-    label : str
-        Shown with the progress.
-    """
+    """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the plan."""
     whole = Whole(question, plan)
     ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
     chunks, total, per_series = question.chunks, len(question.x), plan.together
@@ -264,8 +244,7 @@ class Run:
         block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
         mean: ControlledMean | WeightedMean = WeightedMean(errors=self.plan.random)
         if paths.controlled:
-            precision = torch.promote_types(self.question.dtype, torch.float32)
-            mean = ControlledMean(paths.scale.to(precision), self.question.model)
+            mean = ControlledMean(paths.scale.to(self.question.precision), self.question.model)
         rows: slice | Tensor = block.rows
         passes, before = 0, None
         for stage, points in enumerate(self.plan.stages):
@@ -305,7 +284,7 @@ class Run:
         self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
     ) -> Block:
         """Add the points of a stage, and return the block, its target now known."""
-        precision = torch.promote_types(self.question.dtype, torch.float32)
+        precision = self.question.precision
         for piece in pieces(self.plan.stages[stage], max(1, self._room(block))):
             at = paths.at(piece)
             start = paths.start if stage == 0 and piece.start == 0 else None

@@ -55,17 +55,9 @@ class Fit(NamedTuple):
 def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool) -> Tensor:
     """Return the coefficients, (series, cells, questions), in float64.
 
-    Parameters
-    ----------
-    z : Tensor of shape (series, samples, cells)
-    y : Tensor of shape (series, samples, questions)
-        Each question has its own coefficients; all share the samples.
-    weight : Tensor of shape (series, samples)
-        Not negative; only ratios matter.
-    alpha : float
-        Penalty, above 0.
-    relative : bool
-        Whether ``alpha`` is a share of the smallest penalty at which all coefficients are 0.
+    All questions share the samples ``z``, (series, samples, cells); ``y``, (series, samples, questions), holds
+    their scores. Only ratios of the weights, (series, samples), matter. With ``relative`` the penalty ``alpha``,
+    above 0, is a share of the smallest one at which all coefficients are 0.
 
     Examples
     --------
@@ -258,7 +250,7 @@ class Lime(Explainer):
     -----
     With one output per step and ``steps="own"`` each step has its own regression on all cells, and its own cells'
     coefficients are kept. Masks are drawn per cell, so longer series see the same masks in their first steps.
-    The regressions are solved to the end (see :func:`lasso`); where cells are tied, as with far fewer masks than
+    The regressions are solved to the end (see ``lasso``); where cells are tied, as with far fewer masks than
     cells, the solution is one of several.
 
     References
@@ -303,10 +295,7 @@ class Lime(Explainer):
         """Masks of each series, (series,)."""
         if self.samples is not None:
             return torch.full((len(question.x),), self.samples)
-        observed = torch.full((len(question.x),), question.x[0].numel())
-        if question.mask is not None:
-            observed = question.mask.flatten(1).sum(1).cpu()
-        return (2 * observed).clamp(LEAST, MOST)
+        return (2 * question.observed_cells).clamp(LEAST, MOST)
 
     def _masks(self, question: Question, block: Block, piece: slice) -> Tensor:
         """Return which cells are kept, (series, samples, time, channel); unobserved ones always are."""

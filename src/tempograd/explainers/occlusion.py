@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -37,7 +38,6 @@ class CellReplacement(Explainer):
         """
         question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(question)
-        precision = torch.promote_types(question.dtype, torch.float32)
 
         def work(rows: slice, size: int) -> None:
             question.verify_once()
@@ -49,9 +49,9 @@ class CellReplacement(Explainer):
                     "The model returned NaN or infinity when one value of a series was replaced: replace by "
                     "values within the range of the data."
                 )
-            finish(block, falls.to(precision))
+            finish(block, falls.to(question.precision))
 
-        cells = question.x.shape[2] if own else _most_observed(question)
+        cells = question.x.shape[2] if own else max(1, int(question.observed_cells.max()))
         chunks = question.chunks if own else wider(question.chunks, question.model)
         chunks.run(len(question.x), cells * draws + 1, work, f"explain with {self.name}")
 
@@ -87,12 +87,6 @@ class CellReplacement(Explainer):
                 falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
         falls = falls.view(series, time, channels, draws, -1)
         return falls.where(block.observed[..., None, None], 0)
-
-
-def _most_observed(question: Question) -> int:
-    if question.mask is None:
-        return question.x[0].numel()
-    return max(1, int(question.mask.sum((1, 2)).max()))
 
 
 def _in_whole_series(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
@@ -214,7 +208,7 @@ class Occlusion(CellReplacement):
     def _put_means(self, question: Question) -> None:
         means: Tensor | None = self.means
         if means is not None:
-            check_training(means, question)
+            check_training(means.shape, question)
             question.baseline = means.to(question.x).expand_as(question.x)  # and the explanation says so
 
     def _signed(self, values: Tensor) -> Attribution:
@@ -276,7 +270,7 @@ class AugmentedOcclusion(CellReplacement):
         return replace(self, rows=validation.series(x, name="the training series"))
 
     def attribute(self, question: Question) -> Attribution:
-        check_training(self.rows, question)
+        check_training(self.rows.shape, question)
         pool: Tensor = self.rows
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(question.device)
@@ -290,9 +284,7 @@ class AugmentedOcclusion(CellReplacement):
             if self.samples > 1:
                 error[block.rows] = (moves.std(-1) / self.samples**0.5).to(error)
 
-        def drawn(block: Block) -> Tensor:
-            return self._drawn(block, pool, question.seed)
-
+        drawn = partial(self._drawn, pool=pool, seed=question.seed)
         self._replace_cells(question, self.samples, drawn, finish, every=self.over == "all")
         if self.samples == 1:
             error.masked_fill_(seen > 0, torch.inf)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import stats, validation
-from tempograd._utils.joints import joined
+from tempograd._utils.registry import joined
 from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn

@@ -21,8 +21,7 @@ from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
 from tempograd.views.labels import Explanations, check_classes, labelled
-from tempograd.views.prediction import completed
-from tempograd.views.removal import Removal
+from tempograd.views.prediction import Removal, completed
 from tempograd.views.series import aligned, cells_like, chosen, kept, most
 
 SCRIPTS = (  # one scope, in this order
@@ -94,22 +93,15 @@ def report(
         first = next(iter(named.values()))
     check_classes(first, classes)
     shown = chosen(first, series, most(named))
-    notice = "" if model is None else _notice(model, named)
+    message = None if model is None else warn_of_another_model(model, named)
+    notice = f'<p class="notice">{escape(message)}</p>' if message else ""
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
-    content = collect(
-        model,
-        named,
-        x,
-        split,
-        shown,
-        scores,
-        None if raw is None else cells_like(raw, first, "raw"),
-        validation.names(units, x.shape[2], "units"),
-        None if classes is None else tuple(map(str, classes)),
-        removals,
-    )
+    measured = None if raw is None else cells_like(raw, first, "raw")
+    units = validation.names(units, x.shape[2], "units")
+    classes = None if classes is None else tuple(map(str, classes))
+    content = collect(model, named, x, split, shown, scores, measured, units, classes, removals)
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),
@@ -155,9 +147,3 @@ def _page(**parts: str) -> str:
 def _read(file: Any) -> str:
     content: str = file.read_text(encoding="utf-8")
     return content
-
-
-def _notice(model: Model, named: dict[str, Explanation]) -> str:
-    """Warn, here and on the page, of explanations of another model."""
-    message = warn_of_another_model(model, named)
-    return f'<p class="notice">{escape(message)}</p>' if message else ""

@@ -24,11 +24,19 @@ from tempograd.typing import Model
 from tempograd.views import series
 from tempograd.views.channels import Group, groups
 from tempograd.views.comparison import MetricScores
-from tempograd.views.convergence import Certainty
 from tempograd.views.labels import channel_names, tells_class
-from tempograd.views.prediction import POSITIVE, StepOutputs, Verdict, step_outputs, verdict
-from tempograd.views.removal import Removal, removal, removal_counts
+from tempograd.views.prediction import (
+    POSITIVE,
+    Removal,
+    StepOutputs,
+    Verdict,
+    removal,
+    removal_counts,
+    step_outputs,
+    verdict,
+)
 from tempograd.views.series import Flags, Floats, Map, Whole, plain
+from tempograd.views.summary import Certainty
 
 STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767

@@ -38,47 +38,36 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
 
 def legend(content: Content) -> str:
     """Explain colours and marks, but only those that occur."""
-    keys = []
+    first, keys = content.first, {}
     if any(drawn.signed for drawn in content.maps):
-        keys.append(
-            (
-                "signed",
-                "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
-                f"pushed it down. Both are compared with {_baseline(content.first)} in its place. "
-                f"A score is a change of the explained {_unit(content.first)}{_summed(content)}.",
-            )
+        zero = "the baseline" if bool(first.baseline.any()) else "zero, as the model reads it,"
+        summed = content.steps and not isinstance(first.steps, str)
+        keys["signed"] = (
+            "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
+            f"pushed it down. Both are compared with {zero} in its place. A score is a change of the explained "
+            f"{_unit(first)}{', added up over the explained steps' if summed else ''}."
         )
     if any(not drawn.signed for drawn in content.maps):
-        keys.append(("size", "<b>Purple</b>: a method that gives size without direction."))
+        keys["size"] = "<b>Purple</b>: a method that gives size without direction."
     if any(drawn.half is not None for drawn in content.maps):
-        keys.append(
-            (
-                "pale",
-                "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
-                "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
-                "model is steep it is too narrow.",
-            )
+        keys["pale"] = (
+            "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
+            "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
+            "model is steep it is too narrow."
         )
     if not content.observed.all():
-        keys.append(("missing", "<b>Grey</b>: not observed, so neither explained nor removed."))
+        keys["missing"] = "<b>Grey</b>: not observed, so neither explained nor removed."
     if content.truth is not None:
-        keys.append(("truth", "<b>Black marks</b>: the values that truly decided the label."))
+        keys["truth"] = "<b>Black marks</b>: the values that truly decided the label."
     if content.removals is not None:
-        keys.append(("gone", "<b>Crosses</b>: values that the slider has replaced by the baseline."))
-    items = "".join(
-        f'<li><span class="key {kind}" aria-hidden="true"></span><span>{said}</span></li>' for kind, said in keys
-    )
+        keys["gone"] = "<b>Crosses</b>: values that the slider has replaced by the baseline."
+    mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
+    items = "".join(mark.format(kind, said) for kind, said in keys.items())
     return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>'
 
 
 def _unit(first: Explanation) -> str:
     return "probability" if first.output == "probability" else "output"
-
-
-def _summed(content: Content) -> str:
-    return (
-        ", added up over the explained steps" if content.steps and not isinstance(content.first.steps, str) else ""
-    )
 
 
 def _question(content: Content) -> str:
@@ -120,12 +109,6 @@ def _followed(content: Content) -> str:
     if len(kinds) != 1 or content.first.output != "probability":
         return ""
     return f"of {escape(content.classes[kinds.pop()])}"
-
-
-def _baseline(first: Explanation) -> str:
-    if bool((first.baseline == 0).all()):
-        return "zero, as the model reads it,"
-    return "the baseline"
 
 
 def score_section(table: ScoreTable | None) -> str:

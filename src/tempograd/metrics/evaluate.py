@@ -232,21 +232,12 @@ def removal_curve(
 
     Parameters
     ----------
-    model : nn.Module or callable
-        The model that was explained.
-    explanation : Explanation
-    x : Tensor or array of shape (series, time, channel), optional
-        The explained series, by default those kept with the explanation.
-    k : int or float
-        How many cells: a count, or a share of the observed cells of each series.
-    substitute : {"zero", "average"} or Tensor that broadcasts to ``x``
-        What takes the place of a removed cell.
+    model, explanation, x, k, substitute, chunk
+        See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
     descending : bool
         Whether the most important cells go first.
-    chunk : int, optional
-        Sequences per pass of the model; found automatically by default.
 
     Examples
     --------

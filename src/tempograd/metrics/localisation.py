@@ -97,11 +97,6 @@ def scaled(score: Tensor, observed: Tensor, *, pooled: bool = False) -> Tensor:
     return torch.where(observed & (span > 0), (score - low) / unit, 0)
 
 
-def trapezoid(height: Tensor, position: Tensor) -> Tensor:
-    """Area under ``height`` along ``position``, by the trapezoid rule in each row."""
-    return torch.trapezoid(height, position, dim=1)
-
-
 CELLS = 2**21  # sorted at once, so that memory does not grow with the number of series
 
 
@@ -148,7 +143,7 @@ class AreaUnderPrecision(Area):
     """
 
     def score(self, table: Thresholds) -> Tensor:
-        return _defined(trapezoid(table.precision.flip(1), table.score.flip(1)), table)
+        return _defined(torch.trapezoid(table.precision.flip(1), table.score.flip(1)), table)
 
 
 @METRICS.register("aur")
@@ -160,7 +155,7 @@ class AreaUnderRecall(Area):
     """
 
     def score(self, table: Thresholds) -> Tensor:
-        return _defined(trapezoid(table.recall.flip(1), table.score.flip(1)), table)
+        return _defined(torch.trapezoid(table.recall.flip(1), table.score.flip(1)), table)
 
 
 @METRICS.register("auroc")
@@ -174,7 +169,7 @@ class AreaUnderROC(Area):
     def score(self, table: Thresholds) -> Tensor:
         misses = table.above - table.hits
         rate = torch.nn.functional.pad(misses / misses[:, -1:], (1, 0))
-        return _defined(trapezoid(torch.nn.functional.pad(table.recall, (1, 0)), rate), table)
+        return _defined(torch.trapezoid(torch.nn.functional.pad(table.recall, (1, 0)), rate), table)
 
 
 @METRICS.register("auprc")

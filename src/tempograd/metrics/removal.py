@@ -25,6 +25,7 @@ from tempograd.engine import (
     place,
     wider,
 )
+from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explanation import Explanation
 
@@ -80,11 +81,7 @@ class Reading:
 
     def require_probability(self, metric: str) -> None:
         """Refuse a raw output that is no probability."""
-        if self.output != "raw":
-            return
-        clean = self.raw[:, 0]
-        sums = (clean.sum(-1) - 1).abs() < 1e-4
-        if self.raw.shape[-1] == 1 or not bool(((clean >= 0).all(-1) & sums).all()):
+        if self.output == "raw" and not is_probability(self.raw[:, 0]):
             raise InputError(
                 f"{metric} needs probabilities, and the raw output the explanation is about is none: "
                 "explain with output='probability', or a model whose rows are non-negative and sum to 1."
@@ -123,19 +120,9 @@ class Subject:
         if chunk is not None:
             validation.whole(chunk, "chunk", 1)
         mask = None if explanation.mask is None else explanation.mask.to(x.device)
-        cells = x[0].numel()
-        device, dtype = place(model, x)
-        return cls(
-            model=model,
-            explanation=explanation,
-            x=x,
-            mask=mask,
-            substitute=validation.fill(substitute, x, mask, "substitute"),
-            observed=torch.full((len(x),), cells) if mask is None else mask.flatten(1).sum(1).cpu(),
-            device=device,
-            dtype=dtype,
-            chunk=chunk,
-        )
+        substitute = validation.fill(substitute, x, mask, "substitute")
+        observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
+        return cls(model, explanation, x, mask, substitute, observed, *place(model, x), chunk)
 
     def cells_observed(self, rows: slice) -> Tensor:
         """Which cells can be removed, (series, time · channel)."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from tempograd._utils.io import MODEL, load, write_atomically
 from tempograd.engine.model import find_device
-from tempograd.errors import DataError, InputError, ModelError, TempogradError, one_line, short_path, warn
+from tempograd.errors import DataError, InputError, ModelError, one_line, short_path, warn
 from tempograd.models.networks import MODELS, Classifier
 
 # Before a model's file is opened: whether it is one, whether it is whole, and whether it is trusted.
@@ -69,32 +69,34 @@ def require_trust(path: Path, kind: str, why: str, *, trust: bool) -> None:
 
 
 @contextmanager
+def refusing(message: str) -> Iterator[None]:
+    """Say one sentence of a file that cannot be read: torch, zipfile and safetensors raise many kinds."""
+    try:
+        yield
+    except (DataError, ModelError):  # says already what is wrong
+        raise
+    except Exception as error:
+        raise DataError(message) from error
+
+
+@contextmanager
 def archive(path: Path, otherwise: str) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive to look at its parts; ``otherwise`` is said of what is none."""
     if begin(path) != ARCHIVE:
         raise DataError(otherwise)
-    try:
-        with zipfile.ZipFile(path) as found:
-            yield found
-    except TempogradError:
-        raise
-    except Exception as error:  # zipfile raises many kinds for damaged headers
-        raise DataError(otherwise) from error
+    with refusing(otherwise), zipfile.ZipFile(path) as found:
+        yield found
 
 
 def require_whole(parts: zipfile.ZipFile, path: Path) -> None:
     """Compare the parts of an archive with their checksums, which torch does not do."""
+    said = f"{named(path)} is damaged: a part of it does not match its checksum; fetch or write it again."
     for part in parts.infolist():
         if part.CRC == 0:  # not kept: torch.serialization.set_crc32_options(False)
             continue
-        try:
-            with parts.open(part) as file:
-                while file.read(PIECE):
-                    pass
-        except Exception as error:  # zipfile and zlib raise many kinds
-            raise DataError(
-                f"{named(path)} is damaged: a part of it does not match its checksum; fetch or write it again."
-            ) from error
+        with refusing(said), parts.open(part) as file:
+            while file.read(PIECE):
+                pass
 
 
 # Keeping a trained model: one safetensors file with its weights, its configuration and its history.
@@ -146,40 +148,24 @@ def save_model(
 def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
     """Read a model written by :func:`save_model`, in evaluation mode, its weights equal to the last bit."""
     place, path = find_device(device), Path(path)
-    weights, header = _read(path)
-    if header.get("format") != FORMAT:
-        raise DataError(f"{named(path)} is not a model saved by tempograd ({FORMAT}).")
-    try:
-        model = _rebuild(json.loads(header["config"]), weights)
-        model.facts = dict(json.loads(header["facts"]))
-    except Exception as error:  # a damaged configuration can make a model, torch or json raise anything
-        raise DataError(f"{named(path)} is damaged: its weights do not fit its configuration.") from error
-    return model.to(place).eval()
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     begin(path)
     if path.suffix.lower() in PICKLES:
         raise DataError(
             f"{named(path)} may run code when it is opened, so it is not read: give the model as code, "
             "module:callable, and its state_dict as weights."
         )
-    try:
+    with refusing(f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."):
         header, weights = load(path)
-        return weights, header
-    except Exception as error:  # safetensors and torch raise many kinds for damaged headers
-        raise DataError(
-            f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."
-        ) from error
-
-
-def _rebuild(config: dict[str, Any], weights: dict[str, Tensor]) -> Classifier:
-    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-        model = MODELS[config["name"]](
-            config["channels"], config["classes"], per_step=config["per_step"], **config["options"]
-        )
-    model.load_state_dict(weights, assign=True)
-    return model
+    if header.get("format") != FORMAT:
+        raise DataError(f"{named(path)} is not a model saved by tempograd ({FORMAT}).")
+    with refusing(f"{named(path)} is damaged: its weights do not fit its configuration."):
+        config = json.loads(header["config"])
+        sizes = config["channels"], config["classes"]
+        with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+            model = MODELS[config["name"]](*sizes, per_step=config["per_step"], **config["options"])
+        model.load_state_dict(weights, assign=True)
+        model.facts = dict(json.loads(header["facts"]))
+    return model.to(place).eval()
 
 
 # Models kept as programs: files of ``torch.export`` and of TorchScript, which run code and need trust.
@@ -223,19 +209,15 @@ def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module
             path, "a program of torch.export", "which can run any code as soon as it is opened", trust=trust
         )
         require_whole(parts, path)
-    try:
-        with _weights_only(), _silent():
-            program = torch.export.load(path)
-            _refuse_training(path, program)
-            batch = _batch(path, program)
-            model: nn.Module = _on_device(program, device).module()
-    except TempogradError:
-        raise
-    except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
-        raise DataError(
-            f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or "
-            "holds more than tensors; export the model again with torch.export.save."
-        ) from error
+    unreadable = (
+        f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or "
+        "holds more than tensors; export the model again with torch.export.save."
+    )
+    with refusing(unreadable), _weights_only(), _silent():
+        program = torch.export.load(path)
+        _refuse_training(path, program)
+        batch = _batch(path, program)
+        model: nn.Module = _on_device(program, device).module()
     if batch is None:
         return model
     warn(
@@ -258,12 +240,9 @@ def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module
             )
         require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
         require_whole(parts, path)
-    try:
-        with _silent():
-            model = torch.jit.load(path, map_location=device)  # type: ignore[no-untyped-call]
-            return model.eval()  # type: ignore[no-any-return]  # torch.jit has no types
-    except Exception as error:  # torch raises many kinds, also where its own message is no text
-        raise DataError(f"{named(path)} is damaged, or not a TorchScript file that torch can read.") from error
+    with refusing(f"{named(path)} is damaged, or not a TorchScript file that torch can read."), _silent():
+        model = torch.jit.load(path, map_location=device)  # type: ignore[no-untyped-call]
+        return model.eval()  # type: ignore[no-any-return]  # torch.jit has no types
 
 
 @contextmanager
@@ -437,7 +416,7 @@ def _made(source: str) -> nn.Module:
         raise InputError(
             f"{named(source)} is no file, and no model in code: write module:callable, as my_net:Net."
         )
-    with _staying(source):
+    try:
         found = _imported(module, source)
         for name in attribute.split("."):
             if not hasattr(found, name):
@@ -446,18 +425,11 @@ def _made(source: str) -> nn.Module:
                 )
             found = getattr(found, name)
         made = found if isinstance(found, nn.Module) else _called(found, source)
+    except SystemExit as error:
+        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
     if not isinstance(made, nn.Module):
         raise ModelError(f"{source} must be or return an nn.Module, got {type(made).__name__}.")
     return made
-
-
-@contextmanager
-def _staying(source: str) -> Iterator[None]:
-    """Say so where code that should give a model ends the program."""
-    try:
-        yield
-    except SystemExit as error:
-        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
 
 
 def _imported(module: str, source: str) -> Any:
@@ -488,26 +460,24 @@ def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
     if not isinstance(source, (str, Path)):
         raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
     path = Path(source)
-    if path.suffix.lower() != ".safetensors" and _unsafe_torch() and not trust:
+    hole = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)  # CVE-2025-32434
+    if path.suffix.lower() != ".safetensors" and hole and not trust:
         raise DataError(
             f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
             "not read: upgrade torch, write the weights with safetensors, or pass trust=True."
         )
+    none = (
+        f"{named(path)} holds no weights that can be read without running code: write them with "
+        "torch.save(model.state_dict(), …) or safetensors."
+    )
     if begin(path) == ARCHIVE:
-        with archive(path, _no_weights(path)) as parts:
+        with archive(path, none) as parts:
             require_whole(parts, path)
-    try:
+    with refusing(none):
         found = _state(path)
-    except Exception as error:  # torch raises many kinds for a file that it cannot read or that holds objects
-        raise DataError(_no_weights(path)) from error
     if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
-        raise DataError(_no_weights(path))
+        raise DataError(none)
     return found
-
-
-def _unsafe_torch() -> bool:
-    """Tell whether ``weights_only=True`` has a hole (CVE-2025-32434)."""
-    return tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
 
 
 def _state(path: Path) -> dict[Any, Any]:
@@ -520,10 +490,3 @@ def _state(path: Path) -> dict[Any, Any]:
         if isinstance(found.get(name), Mapping):
             found = dict(found[name])
     return found
-
-
-def _no_weights(path: Path) -> str:
-    return (
-        f"{named(path)} holds no weights that can be read without running code: write them with "
-        "torch.save(model.state_dict(), …) or safetensors."
-    )

@@ -21,7 +21,7 @@ class Classifier(nn.Module, ABC):
     """Maps series (N, T, D) to logits: (N, C), or (N, T, C) with ``per_step=True``.
 
     Subclasses turn a series into one vector per step (:meth:`features`), and one such vector into logits
-    (:meth:`head`). With ``per_step=True`` the vector of step t depends on the steps up to t alone, and the
+    (``readout``). With ``per_step=True`` the vector of step t depends on the steps up to t alone, and the
     head is applied to every step; otherwise :meth:`pool` makes one vector per series.
 
     Parameters
@@ -45,6 +45,7 @@ class Classifier(nn.Module, ABC):
 
     name: ClassVar[str]
     facts: dict[str, Any]
+    readout: nn.Module
 
     def __init__(self, channels: int, classes: int, per_step: bool, options: dict[str, Any]) -> None:
         super().__init__()
@@ -63,13 +64,14 @@ class Classifier(nn.Module, ABC):
     def features(self, x: Tensor) -> Tensor:
         """One vector per step, (N, T, F); the series of a model without ``per_step`` may come out shorter."""
 
-    @abstractmethod
     def pool(self, features: Tensor) -> Tensor:
-        """One vector per series, (N, F)."""
+        """One vector per series, (N, F): by default the mean over the steps."""
+        return features.mean(dim=1)
 
-    @abstractmethod
     def head(self, features: Tensor) -> Tensor:
         """Logits (M, C) of vectors (M, F)."""
+        logits: Tensor = self.readout(features)
+        return logits
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the series ``x`` (N, T, D)."""
@@ -205,10 +207,6 @@ class GRUClassifier(Classifier):
     def pool(self, features: Tensor) -> Tensor:
         return features[:, -1]
 
-    def head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.readout(features)
-        return logits
-
 
 # A convolutional classifier: local shapes, wherever they occur.
 
@@ -254,13 +252,6 @@ class CNNClassifier(Classifier):
             if not self.per_step:
                 series = functional.max_pool1d(series, 2)
         return series.transpose(1, 2)
-
-    def pool(self, features: Tensor) -> Tensor:
-        return features.mean(dim=1)
-
-    def head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.readout(features)
-        return logits
 
 
 # A transformer classifier: every step looks at every other.
@@ -349,24 +340,15 @@ class TransformerClassifier(Classifier):
     def features(self, x: Tensor) -> Tensor:
         code = time_code(x.shape[1], self.positions).to(x)
         steps = self.input_dropout(torch.cat([x, code.expand(len(x), -1, -1)], dim=-1))
-        later = (
-            nn.Transformer.generate_square_subsequent_mask(x.shape[1], x.device, x.dtype)
-            if self.per_step
-            else None
-        )
+        later = None
+        if self.per_step:
+            later = nn.Transformer.generate_square_subsequent_mask(x.shape[1], x.device, x.dtype)
         attended, _ = self.attention(
             steps, steps, steps, need_weights=False, attn_mask=later, is_causal=self.per_step
         )
         hidden = self.attention_norm(attended)
         outputs: Tensor = self.output_norm(hidden + self.feedforward(hidden))
         return outputs
-
-    def pool(self, features: Tensor) -> Tensor:
-        return features.mean(dim=1)
-
-    def head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.readout(features)
-        return logits
 
 
 def time_code(steps: int, positions: int) -> Tensor:

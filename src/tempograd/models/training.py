@@ -4,17 +4,16 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd._utils import validation
+from tempograd._utils import settings, validation
 from tempograd._utils.progress import Advance, progress
 from tempograd.data.base import Dataset, Split
-from tempograd.engine.model import find_device
+from tempograd.engine.model import find_device, place
 from tempograd.engine.outputs import numbers_of
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.models.networks import Classifier, build
@@ -28,56 +27,38 @@ class Recipe:
 
     Parameters
     ----------
-    epochs : int
+    epochs : int, default=200
         Passes over the training series, at most.
-    learning_rate, weight_decay : float
+    learning_rate, weight_decay : float, default=2e-3, 0
         Of Adam; the decay is added to the gradient (L2).
-    batch_size : int
+    batch_size : int, default=32
         Series per step, at least two because batch normalisation needs them.
-    shuffle : bool
+    shuffle : bool, default=True
         Whether every epoch sees the series in a new order.
-    patience : int or None
+    patience : int or None, default=5
         Epochs without a notably lower validation loss before the training ends and the best weights come
         back; None trains to the last epoch and keeps its weights.
     minimum_steps : int, default=0
         Optimiser steps before patience may end the training: a small data set takes few of them per epoch.
     """
 
-    epochs: int
-    learning_rate: float
-    weight_decay: float
-    batch_size: int
-    shuffle: bool
-    patience: int | None
-    minimum_steps: int = 0
+    epochs: int = settings.whole(200)
+    learning_rate: float = settings.positive(2e-3)
+    weight_decay: float = settings.number(0.0)
+    batch_size: int = settings.whole(32, least=2)
+    shuffle: bool = settings.flag(True)
+    patience: int | None = settings.whole(5, optional=True)
+    minimum_steps: int = settings.whole(0, least=0)
 
     def __post_init__(self) -> None:
-        least = {"epochs": 1, "batch_size": 2, "minimum_steps": 0} | (
-            {} if self.patience is None else {"patience": 1}
-        )
-        for name, bound in least.items():
-            validation.whole(getattr(self, name), name, bound)
-        validation.flag(self.shuffle, "shuffle")
-        rate, decay = (validation.real(getattr(self, name), name) for name in ("learning_rate", "weight_decay"))
-        if not (0 < rate < math.inf and 0 <= decay < math.inf):
-            raise InputError(
-                f"learning_rate must be positive and weight_decay not negative, got {rate} and {decay}."
-            )
+        settings.check(self)
 
     def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """Return what a step on a batch lowers; other losses may draw from the generator."""
         return cross_entropy(network(x), y)
 
 
-DEFAULT = Recipe(
-    epochs=200,
-    learning_rate=2e-3,
-    weight_decay=0.0,
-    batch_size=32,
-    shuffle=True,
-    patience=5,
-    minimum_steps=200,
-)
+DEFAULT = Recipe(minimum_steps=200)
 
 
 def adjusted(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -113,14 +94,6 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-
-
-def place(model: nn.Module) -> tuple[torch.device, torch.dtype]:
-    """Return the device and the floating-point type that a model expects its input in."""
-    for tensor in chain(model.parameters(), model.buffers()):
-        if tensor.is_floating_point():
-            return tensor.device, tensor.dtype
-    return torch.device("cpu"), torch.get_default_dtype()
 
 
 @torch.no_grad()
@@ -179,7 +152,7 @@ def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tenso
         raise InputError("There is no series to predict: the split is empty.")
     if split.y.is_floating_point():
         raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
-    device, dtype = place(model)
+    device, dtype = place(model, split.x)
     for x, y in zip(torch.split(split.x, BATCH), torch.split(split.y, BATCH), strict=True):
         z = x.to(device, dtype)
         yield one_per_class(numbers_of(model(z), z), y), y.to(device)
@@ -249,17 +222,19 @@ def train(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
             "your own, and explain it with output='raw'."
         )
-    settings = adjusted(recipe, overrides)
+    recipe = adjusted(recipe, overrides)
     network = _network(model, data, seed, options)
     target = _target(device, None if isinstance(model, str) else model)
     network.to(target)
     generator = torch.Generator().manual_seed(seed)
-    train_part, watched = _parts(data, settings, generator)
+    train_part, watched = _parts(data, recipe, generator)
     label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
-    with _own_randomness(seed, target), progress(settings.epochs, label) as advance:
-        outcome = _fit(network, train_part, watched, settings, generator, advance)
+    gpus = [target] if target.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus), progress(recipe.epochs, label) as advance:
+        seed_generators(seed, target)
+        outcome = _fit(network, train_part, watched, recipe, generator, advance)
     if isinstance(network, Classifier):
-        origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(settings)}
+        origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(recipe)}
         network.facts = origin | outcome
     return network.eval()
 
@@ -290,7 +265,7 @@ def _target(device: str | torch.device | None, module: nn.Module | None) -> torc
     if device is not None:
         return find_device(device)
     if module is not None:
-        return place(module)[0]
+        return place(module, torch.empty(0))[0]
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -300,21 +275,11 @@ def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[S
     if watched is None and recipe.patience is not None:
         order = torch.randperm(len(train_part), generator=generator)
         held_out = max(1, len(train_part) // 5)
-        watched, train_part = (
-            train_part.take(order[:held_out]),
-            train_part.take(order[held_out:].sort().values),
-        )
+        watched = train_part.take(order[:held_out])
+        train_part = train_part.take(order[held_out:].sort().values)
     if len(train_part) < 2:
         raise InputError(f"Training needs at least two series, {data.name} leaves {len(train_part)}.")
     return train_part, watched
-
-
-@contextmanager
-def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the generators that dropout draws from, and put them back afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        seed_generators(seed, device)
-        yield
 
 
 def seed_generators(seed: int, device: torch.device) -> None:
@@ -352,7 +317,7 @@ def _fit(
     advance: Advance,
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
-    device, _ = place(network)
+    device, _ = place(network, train_part.x)
     train_part, watched = _near(train_part, device), None if watched is None else _near(watched, device)
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
@@ -395,7 +360,7 @@ def _run_epoch(
     note: str,
 ) -> int:
     """Take one optimiser step per batch and return how many there were."""
-    device, dtype = place(network)
+    device, dtype = place(network, split.x)
     network.train()
     total = torch.zeros((), dtype=torch.float64, device=device)
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))

@@ -14,13 +14,17 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 =================  ==============================================================================
 """
 
-from tempograd.plots.cost import CostRecord, CostRow, cost, cost_record, draw_cost
 from tempograd.plots.curves import (
     ConvergenceRecord,
+    CostRecord,
+    CostRow,
     RemovalRecord,
     convergence,
     convergence_record,
+    cost,
+    cost_record,
     draw_convergence,
+    draw_cost,
     draw_removal,
     removal,
     removal_record,

@@ -1,7 +1,8 @@
-"""Curves: the prediction as cells are removed, and the error of the scores as points are added."""
+"""Curves: the prediction as cells are removed, the error as points are added, and faithfulness against cost."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,12 +15,12 @@ from tempograd.errors import InputError, one_line
 from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style
-from tempograd.plots.parts import heading, value_ticks
+from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
 from tempograd.typing import Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import mean_and_error
 from tempograd.views.labels import Explanations, labelled
-from tempograd.views.series import Floats
+from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +58,7 @@ class RemovalRecord:
     series: int
     cpd: tuple[Curve, ...]
     cpp: tuple[Curve, ...]
+    title: str | None = None
 
     @property
     def factor(self) -> float:
@@ -64,7 +66,7 @@ class RemovalRecord:
         return float(stats.quantile(0.95, torch.tensor([float(self.series - 1)])))
 
 
-def removal(
+def removal_record(
     model: Model,
     explanations: Explanations,
     *,
@@ -73,8 +75,8 @@ def removal(
     substitute: Any = "zero",
     chunk: int | None = None,
     title: str | None = None,
-) -> "Picture":
-    """Draw how the prediction moves while cells are removed one by one, for one or more methods.
+) -> RemovalRecord:
+    r"""Show how the prediction moves while cells are removed one by one, for one or more methods.
 
     On the left the cells that a method finds strongest go first, and a good method moves the prediction soon: high
     is good, and the end is the mean CPD. On the right the weakest go first, low is good, and the end is the mean
@@ -92,22 +94,11 @@ def removal(
 
     Returns
     -------
-    matplotlib.figure.Figure
-    """
-    return draw_removal(removal_record(model, explanations, x=x, k=k, substitute=substitute, chunk=chunk), title)
+    matplotlib.figure.Figure or RemovalRecord
+        The picture, or from ``removal_record`` the numbers behind it.
 
-
-def removal_record(
-    model: Model,
-    explanations: Explanations,
-    *,
-    x: Any = None,
-    k: int | float = 0.1,
-    substitute: Any = "zero",
-    chunk: int | None = None,
-) -> RemovalRecord:
-    r"""Compute what :func:`removal` draws; the arguments are the same.
-
+    Notes
+    -----
     After :math:`j` removals a series has changed by :math:`\sum_{k<j} \lVert F(x_k) - F(x_{k+1}) \rVert_1`.
     A series with fewer cells than others stays where it is once all it has to lose is gone.
     """
@@ -120,7 +111,7 @@ def removal_record(
             ).change.cpu()
             curves.append(_curve(label, change))
     steps = len(found[True][0].mean)
-    return RemovalRecord(np.arange(steps), len(change), tuple(found[True]), tuple(found[False]))
+    return RemovalRecord(np.arange(steps), len(change), tuple(found[True]), tuple(found[False]), title)
 
 
 def _curve(label: str, change: Tensor) -> Curve:
@@ -130,7 +121,7 @@ def _curve(label: str, change: Tensor) -> Curve:
     return Curve(label, mean, error)
 
 
-def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
+def draw_removal(record: RemovalRecord) -> "Picture":
     """Draw the record of removal curves."""
     with style.drawing(7.4, 3.3) as picture:
         left, right = picture.subplots(1, 2)
@@ -141,11 +132,12 @@ def draw_removal(record: RemovalRecord, title: str | None = None) -> "Picture":
         left.set_ylabel("total change of the prediction")
         handles, labels = left.get_legend_handles_labels()
         picture.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), handlelength=2.6)
-        text = f"The prediction as cells are removed  ·  mean of {record.series} series with its 95 % interval"
-        if record.series < 2:
-            text = "The prediction as cells are removed  ·  one series"
-        heading(picture, text if title is None else title)
+        about = "one series" if record.series < 2 else f"mean of {record.series} series with its 95 % interval"
+        heading(picture, f"The prediction as cells are removed  ·  {about}", record.title)
         return picture
+
+
+removal = style.drawn(removal_record, draw_removal)
 
 
 def _draw_curves(axes: "Axes", record: RemovalRecord, curves: tuple[Curve, ...]) -> None:
@@ -184,10 +176,11 @@ class ConvergenceRecord:
     courses: dict[str, diagnostics.Curve]
     goals: tuple[float, ...]
     series: int
+    title: str | None = None
 
 
-def convergence(explanations: Explanations, *, title: str | None = None) -> "Picture":
-    """Draw how the estimated error of the scores fell as points were added, for one or more methods or settings.
+def convergence_record(explanations: Explanations, *, title: str | None = None) -> ConvergenceRecord:
+    """Show how the estimated error of the scores fell as points were added, for one or more methods or settings.
 
     Both axes are logarithmic, so that an error that falls with the square root of the points is a straight line.
     The line is the middle series, the band holds nine of ten, and a series that was good enough and got no more
@@ -201,13 +194,9 @@ def convergence(explanations: Explanations, *, title: str | None = None) -> "Pic
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure or ConvergenceRecord
+        The picture, or from ``convergence_record`` the numbers behind it.
     """
-    return draw_convergence(convergence_record(explanations), title)
-
-
-def convergence_record(explanations: Explanations) -> ConvergenceRecord:
-    """Compute what :func:`convergence` draws; the arguments are the same."""
     courses = {}
     for label, explanation in labelled(explanations).items():
         found = diagnostics.curve(explanation)
@@ -218,10 +207,10 @@ def convergence_record(explanations: Explanations) -> ConvergenceRecord:
             )
         courses[label] = found
     goals = sorted({course.goal for course in courses.values()})
-    return ConvergenceRecord(courses, tuple(goals), len(explanation))
+    return ConvergenceRecord(courses, tuple(goals), len(explanation), title)
 
 
-def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Picture":
+def draw_convergence(record: ConvergenceRecord) -> "Picture":
     """Draw the record of errors."""
     with style.drawing(5.6, 3.4) as picture:
         axes = picture.subplots()
@@ -235,17 +224,10 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
                 )
             look |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
             axes.plot(course.points, course.middle, **look)
+        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         for goal in record.goals:
             axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
-            axes.annotate(
-                f"goal {percent(goal)}",
-                (0, goal),
-                (4, 3),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                fontsize=7.5,
-                color=palette.DOWN,
-            )
+            axes.annotate(f"goal {percent(goal)}", (0, goal), (4, 3), fontsize=7.5, color=palette.DOWN, **beside)
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom / 1.25, top * 1.25)
         _round_ticks(axes, record)
@@ -259,8 +241,11 @@ def draw_convergence(record: ConvergenceRecord, title: str | None = None) -> "Pi
             note = "line: the middle series; band: nine of ten"
             picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         about = f"{record.series:,} series" if many else "one series"
-        heading(picture, f"The error as points are added  ·  {about}" if title is None else title)
+        heading(picture, f"The error as points are added  ·  {about}", record.title)
         return picture
+
+
+convergence = style.drawn(convergence_record, draw_convergence)
 
 
 def _round_ticks(axes: "Axes", record: ConvergenceRecord) -> None:
@@ -275,3 +260,120 @@ def _round_ticks(axes: "Axes", record: ConvergenceRecord) -> None:
         axis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
+
+
+# Faithfulness against cost: every method a point, with the error of its score.
+
+
+class CostRow(NamedTuple):
+    """One method: what a series costs, and its mean score with a standard error."""
+
+    method: str
+    cost: float
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
+class CostRecord:
+    """What the picture shows, cheapest first.
+
+    Attributes
+    ----------
+    methods : tuple of str
+    cost, mean, error : array of shape (method,)
+    best : array of bool
+        Whether no other method is both as cheap and better.
+    cost_label, score_label : str
+        What the axes show.
+    """
+
+    methods: tuple[str, ...]
+    cost: Floats
+    mean: Floats
+    error: Floats
+    best: Flags
+    cost_label: str
+    score_label: str
+    title: str | None = None
+
+
+def cost_record(
+    rows: Iterable[tuple[str, float, float, float]],
+    *,
+    cost_label: str = "seconds per series",
+    score_label: str = "mean CPD",
+    title: str | None = None,
+) -> CostRecord:
+    """Show methods as points: what they cost to the right, how faithful they are upwards.
+
+    Parameters
+    ----------
+    rows : iterable of (method, cost, mean, error)
+        Costs above 0, of any unit.
+    cost_label, score_label : str
+        What the axes show. Higher scores count as better.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure or CostRecord
+        The picture, or from ``cost_record`` the numbers behind it.
+
+    Examples
+    --------
+    >>> record = cost_record([("timing", 0.04, 0.37, 0.02), ("lime", 2.0, 0.3, 0.02), ("random", 0.01, 0.1, 0.02)])
+    >>> record.methods, record.best.tolist()
+    (('random', 'timing', 'lime'), [True, True, False])
+    """
+    given = sorted((CostRow(*row) for row in rows), key=lambda row: row.cost)
+    if not given:
+        raise InputError("There is nothing to draw: pass at least one row (method, cost, mean, error).")
+    for row in given:
+        if not 0 < row.cost < np.inf or not np.isfinite(row.mean):
+            raise InputError(
+                f"{row.method} has cost {row.cost} and mean {row.mean}: costs must be above 0 and finite."
+            )
+    methods, *columns = zip(*given, strict=True)
+    costs, means, errors = map(np.array, columns)
+    best = means >= np.maximum.accumulate(means)
+    return CostRecord(methods, costs, means, errors, best, cost_label, score_label, title)
+
+
+def draw_cost(record: CostRecord) -> "Picture":
+    """Draw the record of methods."""
+    with style.drawing(6.4, 4.0) as picture:
+        axes = picture.subplots()
+        frontier = record.best
+        axes.step(record.cost[frontier], record.mean[frontier], where="post", color=palette.MUTED, linewidth=0.8)
+        known = np.isfinite(record.error)
+        low, high = (record.mean + side * record.error for side in (-1, 1))
+        axes.vlines(record.cost[known], low[known], high[known], color=palette.INK, linewidth=0.9)
+        for index in range(len(record.methods)):
+            fill = palette.INK if frontier[index] else "white"
+            axes.plot(
+                record.cost[index], record.mean[index], "o", markersize=5, color=palette.INK, markerfacecolor=fill
+            )
+        axes.set_xscale("log")
+        decade_ticks(axes)
+        value_ticks(axes, most=6)
+        axes.margins(x=0.1, y=0.1)
+        _label_points(axes, record)
+        axes.set_xlabel(record.cost_label)
+        axes.set_ylabel(f"{record.score_label} ± standard error")
+        axes.grid(color=palette.FAINT, linewidth=0.5)
+        heading(picture, "Faithfulness against cost  ·  filled: nothing cheaper is better", record.title)
+        return picture
+
+
+cost = style.drawn(cost_record, draw_cost)
+
+
+def _label_points(axes: "Axes", record: CostRecord) -> None:
+    """Name the points in a column at the right, with a thin line to each; names beside them would overlap."""
+    low, high = axes.get_ylim()
+    heights = spread([(mean - low) / (high - low) for mean in record.mean], 0.048)
+    line = {"arrowstyle": "-", "color": palette.MUTED, "linewidth": 0.5, "linestyle": ":", "relpos": (0, 0.5)}
+    look: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": 7.5, "arrowprops": line}
+    for method, cost_, mean, height in zip(record.methods, record.cost, record.mean, heights, strict=True):
+        axes.annotate(labels.method(method), (cost_, mean), (1.03, height), **look)

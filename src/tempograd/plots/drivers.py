@@ -60,6 +60,7 @@ class DriversRecord:
     absolute_mean: Floats
     absolute_error: Floats
     present: Floats
+    title: str | None = None
 
     @property
     def factor(self) -> Floats:
@@ -68,7 +69,7 @@ class DriversRecord:
         return np.asarray(stats.quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
 
 
-def drivers(
+def drivers_record(
     explanation: Explanation,
     target: int | None = None,
     *,
@@ -78,8 +79,8 @@ def drivers(
     channels: Any = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> "Picture":
-    """Draw which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
+) -> DriversRecord:
+    r"""Show which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
 
     Parameters
     ----------
@@ -104,24 +105,11 @@ def drivers(
 
     Returns
     -------
-    matplotlib.figure.Figure
-    """
-    found = drivers_record(explanation, target, rows=rows, per=per, by=by, channels=channels, classes=classes)
-    return draw_drivers(found, title)
+    matplotlib.figure.Figure or DriversRecord
+        The picture, or from ``drivers_record`` the numbers behind it.
 
-
-def drivers_record(
-    explanation: Explanation,
-    target: int | None = None,
-    *,
-    rows: Any = None,
-    per: str = "series",
-    by: str = "absolute",
-    channels: Any = None,
-    classes: Sequence[str] | None = None,
-) -> DriversRecord:
-    r"""Compute what :func:`drivers` draws; the arguments are the same.
-
+    Notes
+    -----
     With attributions :math:`A_{i,t,d}` of the :math:`n` series, the effect of a channel in a series is
     :math:`s_{i,d} = \sum_t A_{i,t,d}` (its size :math:`\sum_t |A_{i,t,d}|`), divided by the number of observed
     values for ``per="value"``; means and standard errors are over the series.
@@ -152,6 +140,7 @@ def drivers_record(
         absolute_mean=size_mean[picked],
         absolute_error=size_error[picked],
         present=(count > 0).double().mean(0).numpy()[picked],
+        title=title,
     )
 
 
@@ -178,7 +167,7 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     return index
 
 
-def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
+def draw_drivers(record: DriversRecord) -> "Picture":
     """Draw the record of channels."""
     depth = len(record.channels)
     place = np.arange(depth)
@@ -210,5 +199,8 @@ def draw_drivers(record: DriversRecord, title: str | None = None) -> "Picture":
         note += "; %: series with a value" if (record.present < 1).any() else ""
         picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         text = f"What drives predictions  ·  {record.text}  ·  {labels.method(record.method)}"
-        heading(picture, text if title is None else title)
+        heading(picture, text, record.title)
         return picture
+
+
+drivers = style.drawn(drivers_record, draw_drivers)

@@ -10,15 +10,7 @@ from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style
-from tempograd.plots.parts import (
-    attribution_bar,
-    cells,
-    draw_dashes,
-    heading,
-    input_bar,
-    map_note,
-    time_axis,
-)
+from tempograd.plots.parts import cells, draw_dashes, heading, map_note, scale_bar, score_ticks, time_axis
 from tempograd.typing import Model
 from tempograd.views import labels
 from tempograd.views.channels import chosen_channels
@@ -68,9 +60,10 @@ class HeatmapRecord:
     times: tuple[str, ...]
     channels: tuple[str, ...]
     cases: tuple[Case, ...]
+    title: str | None = None
 
 
-def heatmap(
+def heatmap_record(
     explanation: Explanation,
     i: int | str | Sequence[int | str] = 0,
     *,
@@ -81,8 +74,8 @@ def heatmap(
     order: str = "effect",
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> "Picture":
-    """Draw the input and the attribution of some series side by side.
+) -> HeatmapRecord:
+    """Show the input and the attribution of some series, side by side.
 
     Cells that push the prediction down are blue and have a dash, cells that push it up are orange. Hatched: not
     observed. Inputs are shaded channel by channel, since channels have different units.
@@ -101,24 +94,9 @@ def heatmap(
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure or HeatmapRecord
+        The picture, or from ``heatmap_record`` the numbers behind it.
     """
-    record = heatmap_record(explanation, i, model=model, x=x, y=y, channels=channels, order=order, classes=classes)
-    return draw_heatmap(record, title)
-
-
-def heatmap_record(
-    explanation: Explanation,
-    i: int | str | Sequence[int | str] = 0,
-    *,
-    model: Model | None = None,
-    x: Any = None,
-    y: Any = None,
-    channels: Any = None,
-    order: str = "effect",
-    classes: Sequence[str] | None = None,
-) -> HeatmapRecord:
-    """Collect what :func:`heatmap` draws; the arguments are the same."""
     validation.one_of(order, "order", ORDERS)
     several = i if isinstance(i, Sequence) and not isinstance(i, str) else [i]
     rows = [position(explanation, row) for row in several]
@@ -145,7 +123,7 @@ def heatmap_record(
         )
         for place, row in enumerate(rows)
     )
-    return HeatmapRecord(time_names(explanation), tuple(names[d] for d in picked), cases)
+    return HeatmapRecord(time_names(explanation), tuple(names[d] for d in picked), cases, title)
 
 
 def shaded(x: Floats, seen: Flags) -> Floats:
@@ -167,7 +145,7 @@ def shaded(x: Floats, seen: Flags) -> Floats:
     return np.asarray(np.where(seen & usable, shade, 0.5))
 
 
-def draw_heatmap(record: HeatmapRecord, title: str | None = None) -> "Picture":
+def draw_heatmap(record: HeatmapRecord) -> "Picture":
     """Draw the record of some series."""
     count, depth = len(record.cases), len(record.channels)
     with style.drawing(8.2, count * (0.45 + max(0.115 * depth, 0.7)) + 0.9) as picture:
@@ -178,16 +156,19 @@ def draw_heatmap(record: HeatmapRecord, title: str | None = None) -> "Picture":
             left.set_title(f"Series {labels.name(str(case.id))}  ·  {case.said.text}")
             channel_axis(left, record.channels)
             right.set_yticks([])
-            attribution_bar(picture, shown, right, case.scores, case.limit)
+            scale_bar(picture, shown, right, score_ticks(case.scores, case.limit))
         for axes in grid[-1]:
             time_axis(axes, record.times)
-        input_bar(picture, values, list(grid[:, 0]))
+        below: dict[str, Any] = {"location": "bottom", "shrink": 0.6, "aspect": 40}
+        scale_bar(picture, values, list(grid[:, 0]), {0: "low", 1: "high for its channel"}, **below)
         missing = not all(case.observed.all() for case in record.cases)
         map_note(picture, signed=record.cases[0].scores.signed, missing=missing)
         method = labels.method(record.cases[0].scores.method)
-        text = f"Input (left) and attribution by {method} (right)" if title is None else title
-        heading(picture, text)
+        heading(picture, f"Input (left) and attribution by {method} (right)", record.title)
         return picture
+
+
+heatmap = style.drawn(heatmap_record, draw_heatmap)
 
 
 def draw_scores(axes: "Axes", found: Scores, seen: Flags, full: float) -> Any:
@@ -205,7 +186,7 @@ def channel_axis(axes: "Axes", channels: Sequence[str]) -> None:
     axes.set_yticks(range(len(channels)), [labels.name(label, 18) for label in channels], fontsize=size)
 
 
-# Explanations methods side by side on one series, each with its own scale.
+# Several methods side by side on one series, each with its own scale.
 
 COLUMNS = 3
 
@@ -239,9 +220,10 @@ class MethodsRecord:
     observed: Flags
     scores: tuple[Scores, ...]
     limits: tuple[float, ...]
+    title: str | None = None
 
 
-def methods(
+def methods_record(
     explanations: Explanations,
     i: int | str = 0,
     *,
@@ -251,8 +233,8 @@ def methods(
     channels: Any = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> "Picture":
-    """Draw what several methods say about the same series.
+) -> MethodsRecord:
+    """Show what several methods say about the same series.
 
     Every method has its own colour scale. Methods without direction are purple, from 0.
 
@@ -269,23 +251,9 @@ def methods(
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure or MethodsRecord
+        The picture, or from ``methods_record`` the numbers behind it.
     """
-    record = methods_record(explanations, i, model=model, x=x, y=y, channels=channels, classes=classes)
-    return draw_methods(record, title)
-
-
-def methods_record(
-    explanations: Explanations,
-    i: int | str = 0,
-    *,
-    model: Model | None = None,
-    x: Any = None,
-    y: Any = None,
-    channels: Any = None,
-    classes: Sequence[str] | None = None,
-) -> MethodsRecord:
-    """Collect what :func:`methods` draws; the arguments are the same."""
     named = labelled(explanations)
     first = next(iter(named.values()))
     i = position(first, i)
@@ -305,10 +273,11 @@ def methods_record(
         observed=seen,
         scores=found,
         limits=tuple(limit(one.values, seen) for one in found),
+        title=title,
     )
 
 
-def draw_methods(record: MethodsRecord, title: str | None = None) -> "Picture":
+def draw_methods(record: MethodsRecord) -> "Picture":
     """Draw the record of several methods."""
     count = 1 + len(record.scores)
     columns = min(COLUMNS, count)
@@ -319,13 +288,11 @@ def draw_methods(record: MethodsRecord, title: str | None = None) -> "Picture":
         places = list(grid.flat)
         image = cells(places[0], record.shade, record.observed, style.input_colours(), 0)
         places[0].set_title("the input")
-        bar = picture.colorbar(image, ax=places[0], fraction=0.05, pad=0.02, aspect=25)
-        bar.set_ticks([0, 1], labels=["low", "high"])
-        bar.outline.set_linewidth(0.4)
+        scale_bar(picture, image, places[0], {0: "low", 1: "high"})
         for axes, found, full in zip(places[1:], record.scores, record.limits, strict=False):
             shown = draw_scores(axes, found, record.observed, full)
             axes.set_title(labels.method(found.method) + ("" if found.signed else " (no direction)"))
-            attribution_bar(picture, shown, axes, found, full)
+            scale_bar(picture, shown, axes, score_ticks(found, full))
         for number, axes in enumerate(places):
             axes.set_visible(number < count)
             channel_axis(axes, record.channels if number % columns == 0 else [])
@@ -334,6 +301,8 @@ def draw_methods(record: MethodsRecord, title: str | None = None) -> "Picture":
             time_axis(axes, record.times)
         signed = any(found.signed for found in record.scores)
         map_note(picture, signed=signed, missing=not record.observed.all())
-        text = f"Series {labels.name(str(record.id))}  ·  {record.said.text}" if title is None else title
-        heading(picture, text)
+        heading(picture, f"Series {labels.name(str(record.id))}  ·  {record.said.text}", record.title)
         return picture
+
+
+methods = style.drawn(methods_record, draw_methods)

@@ -105,9 +105,9 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:.6g}"))))
 
 
-def heading(picture: "Picture", text: str) -> None:
-    """Write the title of a picture."""
-    picture.suptitle(labels.name(text, 100), x=0.012, ha="left", fontweight="bold")
+def heading(picture: "Picture", text: str, title: str | None = None) -> None:
+    """Write the title of a picture: ``text``, or the one that was asked for."""
+    picture.suptitle(labels.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold")
 
 
 def decade_ticks(axes: "Axes") -> None:
@@ -174,24 +174,19 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
         picture.supxlabel("; ".join(parts), fontsize=7.5, color=palette.MUTED)
 
 
-def attribution_bar(picture: "Picture", image: "AxesImage", axes: "Axes", found: Scores, limit: float) -> None:
-    """Draw the scale of attribution beside a heat map."""
-    bar = picture.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=25)
+def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[float, str], **place: Any) -> None:
+    """Draw the scale of heat maps beside them, with the numbers or words of its ticks."""
+    bar = picture.colorbar(image, ax=axes, **{"fraction": 0.05, "pad": 0.02, "aspect": 25, **place})
+    bar.set_ticks(list(ticks), labels=list(ticks.values()))
+    bar.outline.set_linewidth(0.4)
+
+
+def score_ticks(found: Scores, limit: float) -> dict[float, str]:
+    """Return the ticks of attribution, where 1 is the full colour."""
     full = number(limit)
     if limit == 0:
-        bar.set_ticks([0], labels=["0"])
-    elif found.signed:
-        bar.set_ticks([-1, 0, 1], labels=[f"−{full}", "0", f"+{full}"])
-    else:
-        bar.set_ticks([0, 1], labels=["0", full])
-    bar.outline.set_linewidth(0.4)
-
-
-def input_bar(picture: "Picture", image: "AxesImage", axes: Any) -> None:
-    """Draw the scale of the input below the heat maps of the input."""
-    bar = picture.colorbar(image, ax=axes, location="bottom", fraction=0.05, pad=0.02, shrink=0.6, aspect=40)
-    bar.set_ticks([0, 1], labels=["low", "high for its channel"])
-    bar.outline.set_linewidth(0.4)
+        return {0: "0"}
+    return {-1: f"−{full}", 0: "0", 1: f"+{full}"} if found.signed else {0: "0", 1: full}
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:

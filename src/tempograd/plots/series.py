@@ -80,9 +80,10 @@ class SeriesRecord:
     scores: Scores
     truth: Flags | None
     span: tuple[float, float]
+    title: str | None = None
 
 
-def series(
+def series_record(
     explanation: Explanation,
     i: int | str = 0,
     *,
@@ -93,8 +94,8 @@ def series(
     channels: Any = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> "Picture":
-    """Draw one series with its attribution.
+) -> SeriesRecord:
+    """Show one series with its attribution, channel by channel.
 
     Every channel has its values on top and its attribution below, as bars that point up where a value pushed the
     prediction up. Whiskers are 95 % intervals; bars are pale where the interval includes 0. Hatched: not observed.
@@ -120,24 +121,9 @@ def series(
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib.figure.Figure or SeriesRecord
+        The picture, or from ``series_record`` the numbers behind it.
     """
-    record = series_record(explanation, i, model=model, x=x, y=y, truth=truth, channels=channels, classes=classes)
-    return draw_series(record, title)
-
-
-def series_record(
-    explanation: Explanation,
-    i: int | str = 0,
-    *,
-    model: Model | None = None,
-    x: Any = None,
-    y: Any = None,
-    truth: Any = None,
-    channels: Any = None,
-    classes: Sequence[str] | None = None,
-) -> SeriesRecord:
-    """Collect what :func:`series` draws; the arguments are the same."""
     i = position(explanation, i)
     values, names = whole_series(explanation, x), channel_names(explanation)
     whole = scores(explanation, i)
@@ -154,10 +140,11 @@ def series_record(
         scores=shown,
         truth=None if truth is None else plain(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
         span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
+        title=title,
     )
 
 
-def draw_series(record: SeriesRecord, title: str | None = None) -> "Picture":
+def draw_series(record: SeriesRecord) -> "Picture":
     """Draw the record of a series."""
     output, depth = record.said.steps, len(record.channels)
     heights = [VALUES, SLIT, BARS, GAP] * depth  # rows and the space below each, from the top
@@ -180,11 +167,14 @@ def draw_series(record: SeriesRecord, title: str | None = None) -> "Picture":
             row.spines["bottom"].set_visible(False)
             row.yaxis.set_label_coords(-0.45 / (WIDTH - left - 0.15), 0.5)
         time_axis(rows[-1], record.times)
-        heading = labels.name(f"Series {record.id}" if title is None else title, 90)
+        heading = labels.name(f"Series {record.id}" if record.title is None else record.title, 90)
         picture.text(0.15 / WIDTH, 1 - 0.16 / height, heading, va="top", fontweight="bold", size=10.5)
         picture.text(0.15 / WIDTH, 1 - 0.4 / height, _subtitle(record), va="top", color=palette.MUTED)
         picture.legend(handles=_legend(record), loc="lower center", ncols=5, handlelength=1.4)
         return picture
+
+
+series = style.drawn(series_record, draw_series)
 
 
 def _left(record: SeriesRecord) -> float:
@@ -214,18 +204,11 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no value observed", transform=axes.transAxes, ha="center", va="center")
     if record.truth is not None:
+        thick: dict[str, Any] = {"linewidth": 2.4, "clip_on": False, "solid_capstyle": "butt"}
+        edge = axes.get_xaxis_transform()  # heights as shares of the row
         for start, stop in runs(record.truth[:, d]):
-            _mark(axes, start, stop)
+            axes.plot([start - 0.5, stop - 0.5], [1.05, 1.05], color=palette.TRUTH, transform=edge, **thick)
     axes.set_ylabel(labels.name(record.channels[d]), rotation=0, ha="right", va="center", color=palette.INK)
-
-
-def _mark(axes: "Axes", start: int, stop: int) -> None:
-    """Draw a thick line over some steps, at the upper edge of the row."""
-    across, edge = [start - 0.5, stop - 0.5], [1.05, 1.05]
-    where = axes.get_xaxis_transform()
-    axes.plot(
-        across, edge, color=palette.TRUTH, linewidth=2.4, clip_on=False, solid_capstyle="butt", transform=where
-    )
 
 
 def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:

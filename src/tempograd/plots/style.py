@@ -1,9 +1,11 @@
 """How every picture looks: colours, fonts, and a figure that keeps to them whatever the user's settings are."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tempograd.errors import MissingExtraError
 from tempograd.views.palette import FRAME, INK, INPUT, METHODS, MUTED, STOPS
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
     from tempograd.plots.picture import Picture
 
+P = ParamSpec("P")
+Record = TypeVar("Record")
 PAPER, HATCH = "#f3f4f6", "////"  # below and in the hatching of what was not observed
 METHOD_DASHES: tuple[Any, ...] = (
     "-",
@@ -103,3 +107,15 @@ def method_style(index: int) -> dict[str, Any]:
         "color": METHODS[index % len(METHODS)],
         "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)],
     }
+
+
+def drawn(record: Callable[P, Record], draw: "Callable[[Record], Picture]") -> "Callable[P, Picture]":
+    """Return the function that computes a record and draws it: what it takes and says is what ``record`` does."""
+
+    @wraps(record)
+    def plot(*args: P.args, **options: P.kwargs) -> "Picture":
+        return draw(record(*args, **options))
+
+    plot.__name__ = plot.__qualname__ = record.__name__.removesuffix("_record")
+    plot.__signature__ = signature(record).replace(return_annotation="Picture")  # type: ignore[attr-defined]
+    return plot

@@ -1,4 +1,4 @@
-"""What the model says about series, what was asked of it, and what is known: labels, steps and outcomes."""
+"""What the model says about series, whole and with cells removed, what was asked of it, and what is known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from tempograd._utils.formatting import number, probability
 from tempograd.engine import asked, by_class, place, quiet
 from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
-from tempograd.metrics.removal import explained_class
+from tempograd.metrics.removal import Reading, Route, Subject, explained_class, walk
 from tempograd.typing import Model
 from tempograd.views.labels import check_classes, class_name, tells_class
 from tempograd.views.series import Flags, Floats, Whole, plain
@@ -195,3 +195,57 @@ def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
     if labels.ndim not in {1, 2} or len(labels) != len(explanation):
         raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
     return labels[i : i + 1].cpu()
+
+
+# What the model says while the strongest cells of each series give way to the baseline.
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The model's outputs after each count of removed cells, or all that a series has, averaged over its steps."""
+
+    outputs: Floats  # (series, state, output)
+    score: Floats | None  # (series, state), the explained output; None if a function picked it
+    clean_steps: Tensor | None  # (series, time, output) of the clean series, where the model has such
+
+
+def removal_counts(most: int) -> Whole:
+    """Return the numbers of removed cells that are asked about: each of the first ten, then ever fewer.
+
+    Examples
+    --------
+    >>> removal_counts(3)
+    array([0, 1, 2, 3])
+    >>> len(removal_counts(400)), removal_counts(400)[[9, 10, 11, -1]]
+    (40, array([  9,  10,  11, 400]))
+    """
+    if most <= 10:
+        return np.arange(most + 1)
+    return np.unique(np.concatenate([np.arange(11), np.rint(np.geomspace(10, most, 30)).astype(np.int64)]))
+
+
+def removal(model: Model, explanation: Explanation, x: Tensor, observed: Flags, counts: Whole) -> Removal:
+    """Ask the model about every series with each number of its strongest cells at the baseline."""
+    if not observed.all():
+        explanation = replace(explanation, mask=torch.from_numpy(observed))
+    subject = Subject.of(model, explanation, x, explanation.baseline, None)
+    parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
+
+    def read(rows: slice, readings: list[Reading]) -> None:
+        (reading,) = readings
+        outputs, clean = reading.predictions, None
+        if reading.steps is not None:
+            clean = outputs[:, 0].cpu()
+            outputs = reading.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
+        score = None if reading.target is None else reading.over_steps(reading.score).cpu()
+        parts[rows.start] = outputs.cpu(), score, clean
+
+    route = Route("absolute", True, subject.observed, every=True, stops=torch.from_numpy(counts))
+    with quiet(model):
+        walk(subject, [route], read, "remove")
+    outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
+    return Removal(
+        outputs=plain(torch.cat(outputs)),
+        score=None if score[0] is None else plain(torch.cat(score)),
+        clean_steps=None if clean[0] is None else torch.cat(clean),
+    )

@@ -1,7 +1,7 @@
-"""What an explanation is about and how far it can be trusted, as one mapping of plain data."""
+"""What an explanation is about and how far it can be trusted, for all series and for each."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,12 +11,62 @@ from tempograd._utils.validation import filled_with, lengths
 from tempograd.data import Series
 from tempograd.engine import pick
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import completeness_gap
+from tempograd.explanation.diagnostics import Curve, completeness_gap, curve, goal, poor
 from tempograd.explanation.messages import sentence
 from tempograd.typing import Model
 from tempograd.views.channels import shares
-from tempograd.views.convergence import sign_certain
 from tempograd.views.prediction import answers
+from tempograd.views.series import Floats, plain
+
+# How sure the scores are: a line for all series and one for each, sums, signs, and how the error fell.
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """What one method says about the quality of its scores, those of each shown series as (series,)."""
+
+    whole: str  # the verdict on all series
+    each: tuple[str, ...]
+    rough: tuple[bool, ...]  # whether the scores of all, and of each shown one, are too rough to rely on
+    complete: bool  # whether the method promises that scores sum to the change of the prediction
+    error: Floats | None
+    total: Floats | None  # sum of the scores
+    change: Floats | None  # of the prediction
+    course: Floats | None  # (series, looks), the error as points were added
+    curve: Curve | None  # the same for all series together
+    goal: float  # the relative error to reach
+
+    @classmethod
+    def of(cls, found: Explanation, shown: Explanation) -> "Certainty":
+        """Judge a method over all series, and each of the shown ones."""
+        single = [shown[i : i + 1] for i in range(len(shown))]
+        error, change = shown.relative_error, shown.change
+        return cls(
+            whole=sentence(found),
+            each=tuple(map(sentence, single)),
+            rough=(poor(found), *map(poor, single)),
+            complete=found.facts.complete,
+            error=None if error is None else plain(error),
+            total=None if change is None else plain(shown.values.sum((1, 2))),
+            change=None if change is None else plain(change),
+            course=None if shown.curve_error is None else plain(shown.curve_error),
+            curve=curve(found),
+            goal=goal(found),
+        )
+
+
+def sign_certain(explanation: Explanation, cells: int) -> float | None:
+    """Return the share of each series' strongest values whose 95 % interval leaves 0 out; 0 itself has no sign."""
+    if explanation.standard_error is None or explanation.effective_points is None or not explanation.signed:
+        return None
+    top = explanation.top(min(cells, explanation.values[0].numel()))
+    places = (top.time * explanation.values.shape[2] + top.channel).clamp(min=0)
+    low, high = (side.flatten(1).gather(1, places) for side in explanation.interval(0.95))
+    certain = ((low > 0) | (high < 0))[top.values != 0]
+    return float(certain.double().mean()) if certain.numel() else None
+
+
+# What an explanation is about and how far it can be trusted, as one mapping of plain data.
 
 STRONGEST = 5  # channels
 CELLS = 10  # of each series, whose signs are what people read first

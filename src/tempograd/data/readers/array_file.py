@@ -18,7 +18,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.data.base import Series
 from tempograd.data.files import reading, refuse_beyond_memory
-from tempograd.data.readers.columns import Coder
+from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import Asked, as_numbers
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 
@@ -40,9 +40,8 @@ def from_arrays(path: Path, asked: Asked) -> Series:
 
 def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
     x = validation.series(arrays["x"], gaps=asked.missing == "mask")
-    x, mask, _ = validation.without_gaps(
-        x, validation.observed(arrays.get("mask"), x), None, "x"
-    )  # 0, as in tables
+    mask = validation.observed(arrays.get("mask"), x)
+    x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
     y, classes = _labels(arrays.get("y"), len(x), asked, where)
     ids, names = arrays.get("ids"), None
     if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
@@ -151,12 +150,11 @@ def _labels(labels: Array | None, count: int, asked: Asked, where: str) -> tuple
         raise InputError(f"y must hold classes (integers or text) or real values, got {labels.dtype}.")
     negative = labels.dtype.kind == "i" and bool((labels < 0).any())  # -1 and 1, as in tables
     if labels.dtype.kind in "US" or negative or asked.classes is not None:
-        coder = Coder()
-        codes = coder.codes(_texts(labels.reshape(-1), "y") or ())
+        found = Text.of(_texts(labels.reshape(-1), "y") or ())
         numbers, classes = as_numbers(
-            list(coder), asked.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
+            found.texts, asked.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
         )
-        return torch.as_tensor(numbers[codes].reshape(labels.shape)), classes
+        return torch.as_tensor(numbers[found.codes].reshape(labels.shape)), classes
     tensor = validation.numbers(labels, "y")
     if not bool(tensor.isfinite().all()):
         raise InputError("y holds NaN or infinity: leave series without a label out.")

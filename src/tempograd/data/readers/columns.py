@@ -31,6 +31,12 @@ class Text:
     codes: Codes
     texts: list[str]
 
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Text":
+        """Return some texts as such a column."""
+        coder = Coder()
+        return cls(coder.codes(texts), list(coder))
+
     def row(self, code: int) -> int:
         """Return the first row that has a text."""
         return int(np.flatnonzero(self.codes == code)[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd.data.files import reading, refuse_beyond_memory
-from tempograd.data.readers.columns import NO_CHANNEL, Coder, Floats, Table, Text, refuse_large
+from tempograd.data.readers.columns import NO_CHANNEL, Floats, Table, Text, refuse_large
 from tempograd.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class ParquetTable(Table):
         for place in range(len(numbers)):
             values[:, place] = np.ma.filled(found[f"number{place}"].astype(np.float64), np.nan)
         refuse_large(self, values, numbers)
-        columns = {name: np.ma.filled(found[f"text{place}"], "") for place, name in enumerate(texts)}
-        return {name: _coded(column) for name, column in columns.items()}, values
+        columns = {name: np.ma.filled(found[f"text{place}"], "").tolist() for place, name in enumerate(texts)}
+        return {name: Text.of([text or "" for text in column]) for name, column in columns.items()}, values
 
     def _number(self, name: str) -> str:
         """Name a column; those that numpy does not have are cast, and no others, since casts of many take long."""
@@ -110,12 +110,6 @@ def _unreadable(path: Path, error: Exception) -> DataError:
         )
     reason = one_line(str(error).strip().splitlines()[0], 90)
     return DataError(f"{short_path(path)} is damaged or no Parquet file: write or fetch it again ({reason}).")
-
-
-def _coded(column: Any) -> Text:
-    coder = Coder()
-    codes = coder.codes(["" if text is None else text for text in column.tolist()])
-    return Text(codes, list(coder))
 
 
 def _in_quotes(name: str) -> str:

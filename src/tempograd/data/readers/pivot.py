@@ -377,19 +377,11 @@ def _date(table: Table, time: Text, code: int) -> float:
     except ValueError:
         if number(text) is not None:  # the one that is no number is at fault
             code = next(code for code, other in enumerate(time.texts) if number(other) is None)
-        raise _no_time(table, time, code) from None
+        wrong, dates = time.texts[code], "all dates such as 2026-01-31 or 2026-01-31T12:00"
+        what = "missing" if missing(wrong) else f"{quote(wrong)}: all must be numbers, or {dates}"
+        raise table.fault(time.row(code), f"the time is {what}") from None
     # a local clock would jump twice a year
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _no_time(table: Table, time: Text, code: int) -> DataError:
-    if missing(time.texts[code]):
-        return table.fault(time.row(code), "the time is missing")
-    return table.fault(
-        time.row(code),
-        f"the time is {quote(time.texts[code])}: all must be numbers, or all dates such as 2026-01-31 or "
-        "2026-01-31T12:00",
-    )
 
 
 def read_labels(
@@ -445,15 +437,11 @@ def as_numbers(
         return _sorted_labels(texts, sorted(set(texts)), where)
     found = [whole(text) for text in texts]
     if None in found:
-        return _real(texts, fault), None
+        real = np.array(values, np.float64)
+        for place in np.flatnonzero(~np.isfinite(real)).tolist():
+            raise fault(place, f"the label is {one_line(texts[place])}, which is no finite number")
+        return real, None
     return _whole(texts, [integer for integer in found if integer is not None], where, fault)
-
-
-def _real(texts: Sequence[str], fault: Fault) -> NDArray[np.float64]:
-    values = np.array([number(text) for text in texts], np.float64)
-    for code in np.flatnonzero(~np.isfinite(values)):
-        raise fault(int(code), f"the label is {one_line(texts[int(code)])}, which is no finite number")
-    return values
 
 
 def _whole(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tempograd._utils.progress import progress
 from tempograd.data.files import lines, open_text
-from tempograd.data.readers.columns import LARGEST, Coder, Floats, missing, number, numbers
+from tempograd.data.readers.columns import LARGEST, Floats, Text, missing, number, numbers
 from tempograd.data.readers.pivot import Arrays, Asked, Labels, as_numbers, empty
 from tempograd.errors import DataError, quote, short_path
 
@@ -106,23 +106,14 @@ def _values(path: Path, line: int, part: str) -> Floats:
 def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, asked: Asked) -> Labels | None:
     if not header.labelled or not asked.labels:
         return None
-    coder = Coder()
-    codes = coder.codes(labels)
-    distinct = list(coder)
+    classes = asked.classes
+    if classes is None and header.classes:  # by value where they are numbers, else by letters
+        classes = tuple(sorted(header.classes, key=None if None in map(number, header.classes) else float))
+    found = Text.of(labels)
     values, names = as_numbers(
-        distinct,
-        asked.classes or _ordered(header.classes),
-        short_path(path),
-        lambda code, what: _fault(path, lines[labels.index(distinct[code])], what),
+        found.texts, classes, short_path(path), lambda code, what: _fault(path, lines[found.row(code)], what)
     )
-    return Labels(values[codes], names)
-
-
-def _ordered(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Sort all classes that a header names: by value where they are numbers, else by letters."""
-    if classes is None:
-        return None
-    return tuple(sorted(classes, key=None if None in map(number, classes) else float))
+    return Labels(values[found.codes], names)
 
 
 def _fault(path: Path, line: int, what: str) -> DataError:

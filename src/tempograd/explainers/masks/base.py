@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import normalize, pad
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch import Tensor
+from torch.nn.functional import pad
 
 from tempograd._utils import validation
 from tempograd._utils.progress import Advance, progress
@@ -39,30 +38,6 @@ class Problem(NamedTuple):
 Groups = Sequence[Sequence[Problem]]
 
 
-def precision(question: Question) -> torch.dtype:
-    """Return the precision of masks: that of the model, but no less than single."""
-    return torch.promote_types(question.dtype, torch.float32)
-
-
-def distance(clean: Tensor, output: str, steps: Tensor | None) -> Error:
-    r"""Return the distance of raw answers (series, points, …, class) from the clean ones (series, …, class).
-
-    Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the cross-entropy
-    and which is 0 for equal answers; raw outputs by the mean squared difference. Steps are averaged.
-    """
-    clean = both_logits(clean[:, None], output)
-    log_clean = clean.log_softmax(-1)
-    chance = log_clean.exp()
-
-    def apart(answer: Tensor) -> Tensor:
-        answer = both_logits(answer, output)
-        if output == "raw":
-            return over_steps((answer - clean).square().mean(-1), steps)
-        return over_steps((chance * (log_clean - answer.log_softmax(-1))).sum(-1), steps)
-
-    return apart
-
-
 def over_steps(each: Tensor, steps: Tensor | None) -> Tensor:
     """Return the mean of (series, points, …) over the explained steps, or over all there are."""
     if steps is not None:
@@ -80,8 +55,23 @@ class LearntMask(Explainer):
     lr: float
 
     def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Error:
-        """Return what tells how far answers are from the clean ones."""
-        return distance(clean, output, steps)
+        r"""Return the distance of raw answers (series, points, …, class) from the clean ones (series, …, class).
+
+        Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the
+        cross-entropy and which is 0 for equal answers; raw outputs by the mean squared difference. Steps are
+        averaged.
+        """
+        clean = both_logits(clean[:, None], output)
+        log_clean = clean.log_softmax(-1)
+        chance = log_clean.exp()
+
+        def apart(answer: Tensor) -> Tensor:
+            answer = both_logits(answer, output)
+            if output == "raw":
+                return over_steps((answer - clean).square().mean(-1), steps)
+            return over_steps((chance * (log_clean - answer.log_softmax(-1))).sum(-1), steps)
+
+        return apart
 
     def _steps(self, question: Question, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         """Return the problems of each step of an epoch; one without any moves nothing."""
@@ -129,14 +119,14 @@ class LearntMask(Explainer):
                 "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
                 "pass steps=None or a list of steps."
             )
-        apart = self._distance(answer.to(precision(question)), question.output, block.steps)
+        apart = self._distance(answer.to(question.precision), question.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
             answers = question.raw_answers(z.to(question.dtype))
             if torch.is_grad_enabled() and "differentiable" not in question.shortcuts:
                 require_path(answers, z)
                 question.shortcuts["differentiable"] = True
-            return apart(answers.to(precision(question)))
+            return apart(answers.to(question.precision))
 
         return Piece(block, error)
 
@@ -171,68 +161,6 @@ class LearntMask(Explainer):
 
         question.chunks.each(slice(0, 1), 1, work, lambda _: None)
         return Attribution(values)
-
-
-# A small network that learns what to put in the place of a value, shared by all series it is trained on.
-
-Net = TypeVar("Net", bound=nn.Module)
-
-
-class Replacement(nn.Module):
-    """A bidirectional GRU as wide as the series, its states scaled to length 1, and a linear layer."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.gru = nn.GRU(channels, channels, batch_first=True, bidirectional=True)
-        self.head = nn.Linear(2 * channels, channels)
-
-    def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return replacements; ``lengths`` (on the CPU) keeps the way back in time from padding."""
-        if lengths is None:
-            states = self.gru(x)[0]
-        else:
-            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-            states, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=x.shape[1])
-        answer: Tensor = self.head(normalize(states, dim=-1))
-        return answer
-
-
-class Trend(nn.Module):
-    """One network per channel that sees its whole course: time to 32 to time, all channels at once."""
-
-    HIDDEN = 32
-
-    def __init__(self, time: int, channels: int) -> None:
-        super().__init__()
-        self.time = time
-        self.first = _uniform(time, channels, time, self.HIDDEN)
-        self.first_bias = _uniform(time, channels, self.HIDDEN)
-        self.second = _uniform(self.HIDDEN, channels, self.HIDDEN, time)
-        self.second_bias = _uniform(self.HIDDEN, time, channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the trend of the first ``time`` steps and 0 for padding after them."""
-        hidden = (torch.einsum("ntd,dth->ndh", x[:, : self.time], self.first) + self.first_bias).relu()
-        trend = torch.einsum("ndh,dht->ntd", hidden, self.second) + self.second_bias
-        return pad(trend, (0, 0, 0, x.shape[1] - self.time))
-
-
-def _uniform(inputs: int, *shape: int) -> nn.Parameter:
-    """Weights as a linear layer with so many inputs has them at first."""
-    return nn.Parameter(torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5))
-
-
-def seeded(question: Question, dtype: torch.dtype, make: Callable[[], Net]) -> Net:
-    """Make a network whose first weights depend on the seed alone, on the model's device."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(question.seed & 0x7FFFFFFFFFFFFFFF)
-        return make().to(question.device, dtype)
-
-
-def ends(question: Question, block: Block) -> Tensor | None:
-    """Return the lengths of a block's series on the CPU, None if none is padded."""
-    lengths = question.lengths[block.rows]
-    return None if bool((lengths == question.x.shape[1]).all()) else lengths.clamp(min=1)
 
 
 # What a mask does to a series: 1 keeps a value, 0 replaces it by what its surroundings suggest.

@@ -13,7 +13,7 @@ from tempograd._utils.progress import Advance, progress
 from tempograd.engine import Question, pieces
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, Piece, Problem, perturbation, precision
+from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, Piece, Problem, perturbation
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 
@@ -163,7 +163,7 @@ class Dynamask(LearntMask):
         found = []
         for part in pieces(len(self.areas), max(1, size // len(piece.block.x))):
             shape = (len(piece.block.x), part.stop - part.start, *piece.block.x.shape[1:])
-            mask = piece.block.x.new_full(shape, 0.5, dtype=precision(question), requires_grad=True)
+            mask = piece.block.x.new_full(shape, 0.5, dtype=question.precision, requires_grad=True)
             problem, error = self._problem(piece, mask, self.areas[part])
             done = partial(advance, shape[0] * shape[1])
             self._optimise(question, [[problem]], [mask], done=done, bounded=True)

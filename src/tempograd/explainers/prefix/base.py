@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tempograd._utils import validation
 from tempograd._utils.progress import progress
-from tempograd.engine import Model, Prefixes, Question, pieces, place
+from tempograd.engine import Model, Prefixes, Question, pieces, place, require_prefixes
 from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explainers.base import Explainer
@@ -26,43 +26,71 @@ class PrefixExplainer(Explainer):
     signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False
 
-
-def over_prefixes(
-    question: Question, candidates: int, scores: Callable[[Prefixes], Tensor], method: str
-) -> Attribution:
-    """Score every series from its predictions at every step, which ``scores`` does for a block of series.
-
-    For one series ``candidates`` windows per step go through the model.
-    """
-    asked = question.asked_steps
-    if asked is not None and not (isinstance(asked, str) and asked == "own"):
-        raise InputError(
-            f"{method} scores a value by the predictions from its own step on, got steps={brief(asked)}: leave "
-            "steps out, or use integrated_gradients."
-        )
-    values = torch.zeros(question.x.shape, device=question.x.device)
-
-    @torch.no_grad()
-    def work(rows: slice, size: int) -> None:
-        block = question.settled(question.block(rows))
-        question.verify_once()
-        prefixes = Prefixes(question, block, size)
-        if prefixes.outputs.ndim != 3:
-            raise ModelError(
-                f"{method} compares predictions (batch, classes) or (batch, time, classes), but the model "
-                f"returned {prefixes.outputs.ndim - 1} axes per step: wrap it in a function that flattens them."
+    def _training_series(self, model: Model, x: Any) -> Tensor:
+        """Check series to learn from, and that the model takes prefixes of them."""
+        series = validation.series(x, name="the training series")
+        if series.shape[1] < 2:
+            raise InputError(
+                f"{self.name} learns how a step follows from the past: fit with series of two steps or more."
             )
-        if not bool(prefixes.outputs.isfinite().all()):
+        require_prefixes(model, series)
+        return series
+
+    def _over_prefixes(
+        self, question: Question, candidates: int, scores: Callable[[Prefixes], Tensor]
+    ) -> Attribution:
+        """Score every series from its predictions at every step, which ``scores`` does for a block of series.
+
+        For one series ``candidates`` windows per step go through the model.
+        """
+        asked = question.asked_steps
+        if asked is not None and not (isinstance(asked, str) and asked == "own"):
+            raise InputError(
+                f"{self.name} scores a value by the predictions from its own step on, got steps={brief(asked)}: "
+                "leave steps out, or use integrated_gradients."
+            )
+        values = torch.zeros(question.x.shape, device=question.x.device)
+
+        @torch.no_grad()
+        def work(rows: slice, size: int) -> None:
+            block = question.settled(question.block(rows))
+            question.verify_once()
+            prefixes = Prefixes(question, block, size)
+            self._check_outputs(prefixes.outputs)
+            if rows.start == 0:
+                prefixes.require_past(self.name)
+            values[rows] = scores(prefixes).where(block.observed, 0).to(values)
+
+        question.chunks.run(len(question.x), candidates, work, f"explain with {self.name}")
+        return Attribution(values)
+
+    def _check_outputs(self, outputs: Tensor) -> None:
+        if outputs.ndim != 3:
             raise ModelError(
-                f"{method} needs predictions on prefixes, but on some the model returned NaN or infinity: "
+                f"{self.name} compares predictions (batch, classes) or (batch, time, classes), but the model "
+                f"returned {outputs.ndim - 1} axes per step: wrap it in a function that flattens them."
+            )
+        if not bool(outputs.isfinite().all()):
+            raise ModelError(
+                f"{self.name} needs predictions on prefixes, but on some the model returned NaN or infinity: "
                 "use a method that explains the final prediction, such as integrated_gradients."
             )
-        if rows.start == 0:
-            prefixes.require_past(method)
-        values[rows] = scores(prefixes).where(block.observed, 0).to(values)
 
-    question.chunks.run(len(question.x), candidates, work, f"explain with {method}")
-    return Attribution(values)
+    def _require_probabilities(self, prefixes: Prefixes) -> None:
+        """Refuse raw outputs that are no probabilities."""
+        if prefixes.question.output == "raw" and not is_probability(distributions(prefixes.outputs)):
+            raise InputError(
+                f"{self.name} compares probabilities, but with output='raw' the model's rows are none: leave "
+                "output out if softmax belongs there, and use winit or occlusion for regression."
+            )
+
+    def _require_width(self, learnt: int, question: Question) -> None:
+        """Refuse series with other channels than those learnt from."""
+        if learnt != question.x.shape[2]:
+            raise InputError(
+                f"{self.name} learnt from series with {learnt} channels, x has {question.x.shape[2]}: "
+                "fit with series that have the same channels."
+            )
 
 
 def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
@@ -74,17 +102,6 @@ def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
 def distributions(outputs: Tensor) -> Tensor:
     """Return probabilities that sum to 1; one column p, of class 1, means (1 - p, p)."""
     return torch.cat([1 - outputs, outputs], -1) if outputs.shape[-1] == 1 else outputs
-
-
-def require_probabilities(prefixes: Prefixes, method: str) -> None:
-    """Refuse raw outputs that are no probabilities."""
-    if prefixes.question.output != "raw":
-        return
-    if not is_probability(distributions(prefixes.outputs)):
-        raise InputError(
-            f"{method} compares probabilities, but with output='raw' the model's rows are none: leave output out "
-            "if softmax belongs there, and use winit or occlusion for regression."
-        )
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:
@@ -101,15 +118,6 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
     tiny = torch.finfo(torch.float32).tiny  # a probability that was rounded to 0 is not impossible
     ratio = (p.clamp(min=tiny) / q.clamp(min=tiny)).log()
     return (p * ratio - p + q).sum(-1)  # both sum to 1, but rounded sums would drown a small divergence
-
-
-def require_width(learnt: int, question: Question, method: str) -> None:
-    """Refuse series with other channels than those learnt from."""
-    if learnt != question.x.shape[2]:
-        raise InputError(
-            f"{method} learnt from series with {learnt} channels, x has {question.x.shape[2]}: "
-            "fit with series that have the same channels."
-        )
 
 
 # One training loop for the networks that learn to draw.
@@ -137,16 +145,6 @@ class Task(NamedTuple):
 
     losses: Callable[[Tensor, torch.Generator], Iterator[Tensor]]
     check: Callable[[Tensor, torch.Generator], Tensor]
-
-
-def training_series(x: Any, method: str) -> Tensor:
-    """Check series to learn from."""
-    series = validation.series(x, name="the training series")
-    if series.shape[1] < 2:
-        raise InputError(
-            f"{method} learns how a step follows from the past: fit with series of two steps or more."
-        )
-    return series
 
 
 def learn(

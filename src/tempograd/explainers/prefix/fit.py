@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, normal, per_point
-from tempograd.engine import Model, Prefixes, Question, require_prefixes
+from tempograd.engine import Model, Prefixes, Question
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
@@ -21,11 +21,7 @@ from tempograd.explainers.prefix.base import (
     distributions,
     divergence,
     learn,
-    over_prefixes,
     replaced,
-    require_probabilities,
-    require_width,
-    training_series,
 )
 
 # A Gaussian guess of the next values from the past: the joint conditional generator of FIT.
@@ -83,14 +79,10 @@ class Generator(nn.Module):
         return self.surprise(x[:, t], self.gru(x[:, :t])[0][:, -1], noise)
 
     def candidates(self, x: Tensor, past: Tensor, at: slice, ids: Tensor, seed: int, samples: int) -> Tensor:
-        r"""Draw each step of ``at`` given its past and one of its own values.
+        r"""Draw each step of ``at`` given its past and a value of its own, (series, steps, kept, sample, channel).
 
         One joint draw :math:`\tilde x = m + A u + \sqrt\nu v` serves every kept channel :math:`i` by Matheron's
         rule, :math:`\tilde x + C_{\cdot i} C_{ii}^{-1} (x_i - \tilde x_i)` with :math:`C = A A^\top + \nu I`.
-
-        Returns
-        -------
-        Tensor of shape (series, steps, kept channel, sample, channel)
         """
         steps = torch.arange(at.start, at.stop, device=x.device)
         series, count, channels = len(x), len(steps), self.channels
@@ -218,8 +210,7 @@ class Fit(PrefixExplainer):
 
     def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
-        series = training_series(x, self.name)
-        require_prefixes(model, series)
+        series = self._training_series(model, x)
         channels, plan = series.shape[2], self._plan()
         generator = learn(
             lambda: self._generator(channels),
@@ -245,19 +236,19 @@ class Fit(PrefixExplainer):
 
     def attribute(self, question: Question) -> Attribution:
         channels = question.x.shape[2]
-        require_width(self.generator.channels, question, self.name)
+        self._require_width(self.generator.channels, question)
         # draws given a value that is nearly certain magnify rounding, which depends on a series' company
         generator = deepcopy(self.generator).to(question.device, torch.float64)
 
         def scores(prefixes: Prefixes) -> Tensor:
-            require_probabilities(prefixes, self.name)
+            self._require_probabilities(prefixes)
             p = distributions(prefixes.outputs)
             shift = divergence(p[:, 1:], p[:, :-1])[..., None]
             delta = shift - self._left(prefixes, p, generator)[:, 1:] if channels > 1 else shift
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
         candidates = channels * self.samples if channels > 1 else 1
-        return over_prefixes(question, candidates, scores, self.name)
+        return self._over_prefixes(question, candidates, scores)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
-from tempograd.engine import Block, Model, Prefixes, Question, require_prefixes
+from tempograd.engine import Block, Model, Prefixes, Question
 from tempograd.errors import InputError
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
@@ -21,11 +21,7 @@ from tempograd.explainers.prefix.base import (
     distributions,
     divergence,
     learn,
-    over_prefixes,
     replaced,
-    require_probabilities,
-    require_width,
-    training_series,
 )
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
@@ -193,8 +189,7 @@ class WinIT(PrefixExplainer):
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
             return replace(self, source=validation.series(x, name="the training series"))
-        series = training_series(x, self.name)
-        require_prefixes(model, series)
+        series = self._training_series(model, x)
         generator = learn(
             lambda: WindowGenerator(series.shape[2], self.window),
             next_values,
@@ -211,10 +206,10 @@ class WinIT(PrefixExplainer):
 
         def scores(prefixes: Prefixes) -> Tensor:
             if self.distance != "pd":
-                require_probabilities(prefixes, self.name)
+                self._require_probabilities(prefixes)
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
-        return over_prefixes(question, question.x.shape[2] * self.samples, scores, self.name)
+        return self._over_prefixes(question, question.x.shape[2] * self.samples, scores)
 
     def _changes(self, prefixes: Prefixes, draw: Draw) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
@@ -266,9 +261,9 @@ class WinIT(PrefixExplainer):
         ):
             raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
         if isinstance(source, Tensor):
-            require_width(source.shape[2], question, self.name)
+            self._require_width(source.shape[2], question)
             return lambda block: self._from_pool(block, source, seed)
-        require_width(source.channels, question, self.name)
+        self._require_width(source.channels, question)
         generator = deepcopy(source).to(question.device, question.dtype)
         return lambda block: self._from_generator(block, generator, seed)
 

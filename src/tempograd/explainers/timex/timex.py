@@ -14,7 +14,7 @@ from tempograd._utils import settings, validation
 from tempograd.engine import Block, Chunks, Model, Question, mutable_if_needed, place, predict, quiet
 from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, brief
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.timex.networks import (
     Conditioner,
@@ -158,12 +158,7 @@ def _check(question: Question, method: str) -> None:
 
 def _at_home(generator: MaskGenerator, question: Question) -> MaskGenerator:
     """Return the generator on the model's device, after a check that it knows such series."""
-    fitted = (generator.time, generator.channels)
-    if fitted != tuple(question.x.shape[1:]):
-        raise InputError(
-            f"The mask generator was fitted to series of shape {fitted}, x has {tuple(question.x.shape[1:])}: "
-            "fit with series of the same length and channels."
-        )
+    check_training((generator.time, generator.channels), question)
     if generator.code.device == question.device:
         return generator
     return copy.deepcopy(generator).to(question.device)

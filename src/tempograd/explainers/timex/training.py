@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from tempograd._utils.progress import progress
 from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, require_path
+from tempograd.engine.guesses import is_probability
 from tempograd.errors import ModelError
 from tempograd.explainers.timex.networks import MaskGenerator, gate, one_vector
 from tempograd.models.training import batches
@@ -147,9 +148,7 @@ class TrainingSet:
                 "check its weights and the scale of the series."
             )
         self.answer_shape = tuple(answers.shape[1:])
-        self._given = answers.shape[-1] > 1 and bool(
-            (answers >= 0).all() & ((answers.sum(-1) - 1).abs() < 1e-4).all()
-        )
+        self._given = is_probability(answers)
         self.predictions = self.probabilities(answers)
         self.mean = x.mean(0).to(device, self.dtype)
         self.deviation = x.std(0, correction=0).to(device, self.dtype)

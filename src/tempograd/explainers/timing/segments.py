@@ -161,18 +161,12 @@ class Drawn(NamedTuple):
 
 
 def moving(stream: Tensor, law: Law, anchor: Tensor | None = None, *, base: Tensor | None = None) -> Tensor:
-    """Draw masks, True where a cell moves, (series, points, time, channel).
+    """Draw masks, True where a cell moves, (series, points, time, channel), from a stream (2, series, points).
 
-    Parameters
-    ----------
-    stream : Tensor of shape (2, series, points)
-    law : Law
-    anchor : LongTensor of shape (series, points), optional
-        A flat cell (time · channels + channel) that must be free, or -1. Given the anchor, segments are
-        independent and follow their law given that they miss it.
-    base : LongTensor of shape (series, points, 2, segments), optional
-        32-bit words that place the segments: the first of each pair says how long and in which channel, the
-        second where. By default independent words of the stream.
+    ``anchor``, (series, points), is a flat cell (time · channels + channel) that must be free, or -1: segments are
+    then independent and follow their law given that they miss it. ``base``, (series, points, 2, segments), are the
+    32-bit words that place the segments, by default independent ones of the stream: the first of each pair says
+    how long and in which channel, the second where.
     """
     return paint(sample_segments(placing_words(stream, law) if base is None else base, law, stream, anchor), law)
 
@@ -282,14 +276,10 @@ class Draw(NamedTuple):
 
 
 def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
-    """Draw all masks of a block, some of them anchored on cells spread evenly over the observed ones.
+    """Draw all masks of a block from a stream (2, series).
 
-    Parameters
-    ----------
-    stream : Tensor of shape (2, series)
-    law : Law
-        Says which share of the points is anchored, and for which series.
-    observed : boolean Tensor of shape (series, time, channel)
+    The law says which share of the points is anchored, and for which series: on cells spread evenly over the
+    observed ones, (series, time, channel).
     """
     streams = per_point(stream, points)
     lottery = words(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))

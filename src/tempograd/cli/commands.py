@@ -1,0 +1,515 @@
+"""The commands ``list``, ``train``, ``explain``, ``evaluate`` and ``report``."""
+
+import argparse
+import inspect
+import json
+import math
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tempograd._utils.formatting import alike, table, with_error
+from tempograd.cli.arguments import (
+    Commands,
+    add_command,
+    add_device,
+    add_json,
+    add_out,
+    add_source,
+    amount,
+    claim,
+    command,
+    device,
+    names,
+    setting,
+    steps,
+)
+from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, load, read, read_model
+from tempograd.errors import InputError, TempogradError, warn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tempograd.data import Dataset, Series
+    from tempograd.explanation import Explanation
+    from tempograd.metrics import Difference, Summary
+    from tempograd.views.comparison import Cell, MetricScores, ScoreTable
+
+NOTES = FORMS + FILES + "\n"  # of commands that read models and series
+
+
+# ``tempograd list``: what there is, with one line each.
+
+KINDS = ("explainers", "metrics", "datasets", "models")
+LIST_EXAMPLES = ("", "explainers", "metrics --json")
+FACTS = (
+    "signed",
+    "targeted",
+    "deterministic",
+    "needs_gradient",
+    "needs_fit",
+    "needs_module",
+    "needs_prefixes",
+    "needs_probabilities",
+    "shared",
+    "complete",
+)
+
+LEGEND = """
+signed: the sign tells the direction · targeted: about one class or output, not the whole · deterministic: the
+seed makes no difference · needs gradient: of a differentiable model · needs fit: training series, train= ·
+needs module: an nn.Module · needs prefixes: predictions on the first steps of a series · needs probabilities:
+no regression · shared: series explained together influence each other · complete: scores sum to the change of
+the prediction
+"""
+
+
+def add_list(commands: Commands) -> None:
+    parser = add_command(commands, "list", "show what there is, with one line each", LIST_EXAMPLES)
+    parser.add_argument("kind", nargs="?", choices=KINDS, help="what to list (default: everything)")
+    add_json(parser)
+    parser.set_defaults(run=_list)
+
+
+def _list(args: argparse.Namespace) -> None:
+    kinds = KINDS if args.kind is None else (args.kind,)
+    found = {kind: describe(kind) for kind in kinds}
+    if args.json:
+        print(json.dumps(found if args.kind is None else found[args.kind], indent=2, ensure_ascii=False))
+        return
+    for kind, entries in found.items():
+        if args.kind is None:
+            print(f"{'' if kind == KINDS[0] else chr(10)}{kind.upper()}")
+        _print(kind, entries)
+
+
+def _print(kind: str, entries: list[dict[str, Any]]) -> None:
+    width = max(len(entry["name"]) for entry in entries) + 2
+    for entry in entries:
+        about = entry["about"] + _extra(entry)
+        print(textwrap.fill(about, 110, initial_indent=entry["name"].ljust(width), subsequent_indent=" " * width))
+    print(LEGEND if kind == "explainers" else "", end="")
+
+
+def describe(kind: str) -> list[dict[str, Any]]:
+    """Return one entry per name of a registry."""
+    from tempograd._utils.registry import Registry
+    from tempograd.data import DATASETS
+    from tempograd.explainers import EXPLAINERS
+    from tempograd.metrics import METRICS
+    from tempograd.models import MODELS
+
+    registries: tuple[Registry[Any], ...] = (EXPLAINERS, METRICS, DATASETS, MODELS)
+    entries = []
+    found = registries[KINDS.index(kind)].working()
+    for name in sorted(found) if kind == "explainers" else found:
+        thing = found[name]
+        entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
+        if kind == "explainers":
+            entry |= {fact: getattr(thing, fact) for fact in FACTS}
+        if kind == "metrics":
+            entry["higher_is_better"] = thing.higher_is_better
+        entries.append(entry)
+    return entries
+
+
+def first_sentence(documentation: str) -> str:
+    r"""Return the first paragraph as one line, without its formulas, which a terminal cannot show.
+
+    Examples
+    --------
+    >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
+    'Change of the output, at the end.'
+    """
+    line = " ".join(documentation.split("\n\n", maxsplit=1)[0].split())
+    return re.sub(r",? :math:`[^`]*`", "", line)
+
+
+def _extra(entry: dict[str, Any]) -> str:
+    if "higher_is_better" in entry:
+        return " Higher is better." if entry["higher_is_better"] else " Lower is better."
+    facts = [fact.replace("_", " ") for fact in FACTS if entry.get(fact)]
+    return f" [{', '.join(facts)}]" if facts else ""
+
+
+# ``tempograd train``: a model for a data set.
+
+TRAIN_EXAMPLES = (
+    "state --out model.safetensors",
+    "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
+    "switch_feature --model cnn --epochs 5 --json",
+)
+
+
+def add_train(commands: Commands) -> None:
+    parser = add_command(commands, "train", "train a model on a data set", TRAIN_EXAMPLES)
+    parser.add_argument("dataset", metavar="DATASET", help="see 'tempograd list datasets'")
+    parser.add_argument(
+        "--model", default="gru", metavar="NAME", help="see 'tempograd list models' (default: gru)"
+    )
+    add_out(parser, "model.safetensors")
+    add_json(parser)
+    group = parser.add_argument_group("training")
+    group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
+    group.add_argument("--epochs", type=int, help="at most this many passes over the series")
+    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    add_device(group)
+    add_source(parser.add_argument_group("data sets"))
+    parser.set_defaults(run=_train)
+
+
+def _train(args: argparse.Namespace) -> None:
+    from tempograd._utils.io import MODEL
+    from tempograd.data import load_dataset
+    from tempograd.models import accuracy, save_model, train
+
+    claim(args, MODEL)
+    data = load_dataset(args.dataset, root=args.root, fold=args.fold, variant=args.variant)
+    changes = {} if args.epochs is None else {"epochs": args.epochs}
+    model = train(args.model, data, seed=args.seed, device=device(args.device), **changes)
+    reached = accuracy(model, data.test)
+    facts = {"fold": args.fold, "test_accuracy": reached}
+    if data.validation is not None:
+        facts["validation_accuracy"] = accuracy(model, data.validation)
+    save_model(model, args.out, facts=facts, force=args.force)
+    if args.json:
+        about = {"out": str(args.out), "dataset": args.dataset, "model": args.model, "seed": args.seed}
+        print(json.dumps(about | facts, indent=2))
+    else:
+        print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
+        place = {"root": args.root, "variant": args.variant}
+        print("Next:", command("explain", model=args.out, data=args.dataset, **place))
+
+
+# ``tempograd explain``: what moved a model's predictions.
+
+RESERVED = {  # what is no setting of a method, and where it comes from
+    "model": "--model",
+    "x": "--data",
+    "method": "--method",
+    "train": "--train",
+    "mask": "--data, whose missing values are masked",
+    "missing": "--missing",
+    "ids": "--id",
+    "names": "--id",
+    "times": "--time",
+    "channels": "--channels",
+}
+EXPLAIN_USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
+EXPLAIN_EXAMPLES = (
+    "--model model.safetensors --data state --limit 50 --out E.safetensors",
+    "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
+    "--model model.pt2 --trust --data test.parquet --method gradient_shap --train train.parquet --set points=100",
+)
+
+
+def add_explain(commands: Commands) -> None:
+    about = "attribute a model's predictions to the values of its series"
+    parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, NOTES, EXPLAIN_USAGE)
+    parser.add_argument(
+        "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, or a file of series (see below)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
+    add_out(parser, "explanation.safetensors")
+    add_json(parser, "print the summary as JSON, for programs")
+    add_model(parser)
+    _add_method(parser.add_argument_group("method"))
+    add_files(parser)
+    parser.set_defaults(run=_explain)
+
+
+def _add_method(group: Any) -> None:
+    group.add_argument(
+        "--method", default="timing", metavar="NAME", help="see 'tempograd list explainers' (default: timing)"
+    )
+    group.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a hyper-parameter of the method, as points=100 or areas=0.1,0.2; may be repeated",
+    )
+    group.add_argument(
+        "--train",
+        metavar="DATASET_OR_FILE",
+        help="series for methods that learn from some (default: the training series, where --data is a data set)",
+    )
+    group.add_argument(
+        "--target",
+        type=int,
+        help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
+    )
+    group.add_argument(
+        "--baseline",
+        default="zero",
+        choices=("zero", "average"),
+        help="what scores compare with: 0, for standardised data, or each channel's mean over time, for data in "
+        "natural units (default: zero)",
+    )
+    group.add_argument(
+        "--output",
+        choices=("probability", "raw"),
+        help="raw: the model's output as it is, for regression or probabilities (default: probability)",
+    )
+    group.add_argument("--steps", type=steps, help="own, or steps such as 3,4, for one prediction per step")
+    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+
+
+def _explain(args: argparse.Namespace) -> None:
+    from tempograd._utils.io import EXPLANATION
+    from tempograd._utils.validation import whole
+    from tempograd.cli.summary import compares, show, warn_of_far_zero, warn_of_fresh_weights
+    from tempograd.explainers import explain
+
+    _settings(args)  # a mistake there is told before anything is read
+    claim(args, EXPLANATION)
+    model, (series, faulty) = read_model(args), _labelled(args)
+    if args.limit is not None:
+        series = series.take(slice(whole(args.limit, "--limit", 1)))
+    options: dict[str, Any] = {
+        "target": args.target,
+        "baseline": args.baseline,
+        "steps": args.steps,
+        "seed": args.seed,
+        **series.options,
+    }
+    options |= {} if args.output is None else {"output": args.output}
+    options |= _settings(args)
+    warn_of_fresh_weights(args, model)
+    if compares(args) and options["baseline"] in (None, "zero"):
+        warn_of_far_zero(series)
+    explanation = explain(model, series.x, args.method, train=_pool(args), **options)
+    explanation.save(args.out, force=args.force)
+    show(explanation, model, series, args, faulty=faulty)
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what ``--set`` says, unless another option must say it."""
+    for name, _ in args.settings:
+        if name in RESERVED:
+            raise InputError(f"--set {name}= is no setting of a method: pass {RESERVED[name]}.")
+    return dict(args.settings)
+
+
+def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
+    """Read the series with their labels, and tell whether these are faulty.
+
+    They only tell how good the model is: faults in them are warnings.
+    """
+    try:
+        return read(args.data, args), False
+    except TempogradError as error:
+        series = read(args.data, args, labels=False)  # fails again if the labels are not the reason
+        warn(f"The labels are left out. {error}")
+        return series, True
+
+
+def _pool(args: argparse.Namespace) -> "Tensor | None":
+    """Return the series that a method learns from: those given, or those of the data set if it must learn."""
+    from tempograd.data import DATASETS
+    from tempograd.explainers import EXPLAINERS
+
+    source = args.train
+    if source is None and not EXPLAINERS[args.method].needs_fit:
+        return None
+    if source is None and args.data not in DATASETS:
+        raise InputError(f"{args.method} learns from training series: pass them with --train.")
+    return read(source or args.data, args, "train", labels=False).x
+
+
+# ``tempograd evaluate``: how well explanations stand up to tests.
+
+EVALUATE_USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
+EVALUATE_EXAMPLES = (
+    "E.safetensors --model model.safetensors",
+    "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
+    "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
+)
+
+
+def add_evaluate(commands: Commands) -> None:
+    about = "score explanations, and compare several of the same series"
+    parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
+    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
+    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    add_json(parser, "print JSON, for programs: one score per series too")
+    group = parser.add_argument_group("metrics")
+    group.add_argument(
+        "--metrics", type=names, default=["cpd", "cpp"], help="see 'tempograd list metrics' (default: cpd,cpp)"
+    )
+    group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
+    group.add_argument(
+        "--substitute", default="zero", choices=("zero", "average"), help="what replaces them (default: zero)"
+    )
+    add_model(parser)
+    add_files(parser)
+    parser.set_defaults(run=_evaluate)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from tempograd.cli.summary import warn_of_another_zero
+    from tempograd.explanation.diagnostics import poor
+    from tempograd.explanation.messages import sentence
+    from tempograd.metrics import evaluate
+    from tempograd.views.comparison import score_table
+    from tempograd.views.series import aligned
+
+    named = load(args.explanations)
+    model, first = read_model(args), next(iter(named.values()))
+    split = None if args.data is None else aligned(first, read(args.data, args))
+    x, truth = (None, None) if split is None else (split.x, split.truth)
+    if args.substitute == "zero":
+        warn_of_another_zero(named, x)
+    options = {"metrics": args.metrics, "substitute": args.substitute, "k": args.k, "truth": truth}
+    scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
+    found = score_table(scores)
+    if args.json:
+        about = [
+            {"name": label, "file": str(path), "verdict": sentence(explanation, option="explain --set ")}
+            for path, (label, explanation) in zip(args.explanations, named.items(), strict=True)
+        ]
+        print(json.dumps(_plain(found, scores, about, first.ids.tolist()), indent=2, ensure_ascii=False))
+        return
+    print(table(score_rows(found)))
+    for label, explanation in named.items():
+        if poor(explanation):
+            print(f"\n{label} is {sentence(explanation, option='explain --set ')}")
+    if len(found.methods) > 1:
+        base, *others = found.methods
+        print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
+        rows = [[label, *(_interval(found.cells[label, metric]) for metric in found.metrics)] for label in others]
+        print(table([[f"minus {base}", *(metric.upper() for metric in found.metrics)], *rows]))
+        print("", *(_decision(found, label) for label in others), sep="\n")
+
+
+def score_rows(found: "ScoreTable") -> list[list[str]]:
+    """Return a head and one row per method: mean ± standard error of every metric."""
+    body = []
+    for method in found.methods:
+        summaries = [found.cells[method, metric].summary for metric in found.metrics]
+        body.append([method, *(with_error(s.mean, s.standard_error) for s in summaries)])
+    return [["method", *found.heads], *body]
+
+
+def _decision(found: "ScoreTable", method: str) -> str:
+    """Say whether the first metric tells a method and the first one apart, and which is better."""
+    base, metric = found.methods[0], found.metrics[0]
+    gap = _difference(found.cells[method, metric])
+    if not (gap.low > 0 or gap.high < 0):
+        told = f"these series do not tell them apart by {metric.upper()}"
+        return f"{base} and {method}: {told} (the interval holds 0)."
+    wins = (gap.mean > 0) == found.higher_is_better[0]
+    better, worse = (method, base) if wins else (base, method)
+    return f"{better} is better than {worse} by {metric.upper()}."
+
+
+def _difference(cell: "Cell") -> "Difference":
+    assert cell.difference is not None  # noqa: S101  # only the first method has none
+    return cell.difference
+
+
+def _interval(cell: "Cell") -> str:
+    gap = _difference(cell)
+    values = (gap.mean, gap.low, gap.high)
+    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
+    return f"{signed[0]} [{signed[1]}, {signed[2]}]"
+
+
+def _plain(
+    found: "ScoreTable", scores: "MetricScores", about: list[dict[str, Any]], ids: list[int]
+) -> dict[str, Any]:
+    """Return everything as JSON values; what is not defined or not finite is null."""
+    base, *others = found.methods
+    for entry in about:
+        method = entry["name"]
+        entry["metrics"] = {
+            metric: _finite(found.cells[method, metric].summary) | {"scores": list(map(_number, values.tolist()))}
+            for metric, values in scores[method].items()
+        }
+    differences = []
+    for method in others:
+        gaps = {metric: _finite(_difference(found.cells[method, metric])) for metric in found.metrics}
+        differences.append({"name": method, "minus": base, "metrics": gaps})
+    return {"ids": ids, "explanations": about, "differences": differences}
+
+
+def _finite(record: "Summary | Difference") -> dict[str, Any]:
+    return {name: _number(value) for name, value in vars(record).items()}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# ``tempograd report``: explanations as one HTML file.
+
+REPORT_USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATASET_OR_FILE] [options]"
+REPORT_EXAMPLES = (
+    "E.safetensors --model model.safetensors --data state",
+    "timing.safetensors ig.safetensors --model my_net:Net --weights weights.pt --data patients.csv --id patient",
+    "E.safetensors --data scaled.npz --raw measured.npz --units mmol/L,bpm --out report.html",
+)
+
+
+def add_report(commands: Commands) -> None:
+    about = "show explanations of the same series in one HTML file"
+    parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
+    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
+    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    add_out(parser, "report.html")
+    group = parser.add_argument_group("page")
+    group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
+    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
+    group.add_argument("--units", type=names, metavar="A,B,…", help="the unit of each channel")
+    group.add_argument("--title", help="the heading of the page")
+    add_model(parser, needed=False)
+    add_files(parser)
+    parser.set_defaults(run=_report)
+
+
+def _report(args: argparse.Namespace) -> None:
+    from tempograd._utils.io import REPORT
+    from tempograd.cli.summary import fitting_classes
+    from tempograd.html_report import report
+
+    claim(args, REPORT)
+    explanations = load(args.explanations)
+    model = None if args.model is None else read_model(args)
+    found, data = (None, None) if args.data is None else find(args.data, args)
+    named = args.classes or (None if found is None else found.classes)
+    first = next(iter(explanations.values()))
+    classes = fitting_classes(named, first.n_outputs, first.output, given=args.classes is not None)
+    unknown = bool(named) and not classes and first.output == "probability"  # which class a label is
+    report(
+        args.out,
+        model,
+        explanations,
+        found if found is not None and found.labelled and not unknown else None,
+        series=args.series,
+        raw=_measured(first, found, data, args),
+        units=args.units or (None if data is None else data.units),
+        classes=classes or None,
+        force=args.force,
+        **({} if args.title is None else {"title": args.title}),
+    )
+    print(f"Wrote {args.out}: open it in a browser.")
+
+
+def _measured(
+    explanation: "Explanation", found: "Series | None", data: "Dataset | None", args: argparse.Namespace
+) -> "Tensor | None":
+    """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
+    from tempograd.views.series import aligned
+
+    if args.raw is None:
+        known = found is not None and data is not None and data.centre is not None
+        return data.raw(aligned(explanation, found)) if known else None  # type: ignore[union-attr, arg-type]
+    series = read(args.raw, args, labels=False)
+    place = {number: row for row, number in enumerate(series.ids.tolist())}
+    gone = [number for number in explanation.ids.tolist() if number not in place]
+    if gone:
+        raise InputError(f"{args.raw} lacks the series {gone[0]} of the explanation: it must hold all of them.")
+    return series.x[[place[number] for number in explanation.ids.tolist()]]

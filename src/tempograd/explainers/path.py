@@ -1,0 +1,334 @@
+"""Methods that integrate gradients along paths from a baseline to the series."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd._utils import settings, validation
+from tempograd._utils.rng import FAR, Purpose, below, keys, normal, per_point, words
+from tempograd.engine import Block, Model, Question
+from tempograd.errors import InputError, SettingError, warn
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
+from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate, midpoints
+
+# Integrated gradients: the mean gradient on straight paths to the series, of all cells or of those of a mask.
+
+RULES = ("gauss-legendre", "midpoint")
+HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
+
+
+@EXPLAINERS.register("integrated_gradients")
+@dataclass(frozen=True)
+class IntegratedGradients(Explainer):
+    r"""Integrated gradients.
+
+    .. math:: A_{t,d} = (x - x')_{t,d} \int_0^1 \partial_{t,d} F_{\hat y}\big(x' + \alpha (x - x')\big) \, d\alpha.
+
+    The scores sum to :math:`F_{\hat y}(x) - F_{\hat y}(x')`.
+
+    Parameters
+    ----------
+    points : int, default=50
+        Nodes of the quadrature; each costs one pass of the model.
+    rule : {"gauss-legendre", "midpoint"}
+        Where the nodes lie. Gauss–Legendre is exact for smooth models with few nodes.
+
+    References
+    ----------
+    .. [1] M. Sundararajan, A. Taly and Q. Yan, "Axiomatic Attribution for Deep Networks", ICML 2017.
+       https://arxiv.org/abs/1703.01365
+
+    Examples
+    --------
+    >>> square = lambda x: (x ** 2).sum((1, 2))[:, None]
+    >>> IntegratedGradients(points=3)(square, torch.tensor([[[3.0], [-2.0]]]), output="raw").values.flatten()
+    tensor([9., 4.])
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+    complete: ClassVar[bool] = True
+
+    points: int = settings.whole(50)
+    rule: str = settings.choice("gauss-legendre", RULES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nodes(self.points, self.rule)
+
+    def attribute(self, question: Question) -> Attribution:
+        plan = Plan((self.points,), random=False)
+        return integrate(question, plan, self._path, label=f"explain with {self.name}")
+
+    def _path(self, block: Block, stage: int) -> Path:
+        return straight(block, block.baseline, self.points, self.rule)
+
+
+@dataclass(frozen=True)
+class MaskingIG(Explainer):
+    r"""Integrated gradients that move only the cells of a mask :math:`M` and hold the others at the series.
+
+    .. math:: A_{t,d} = M_{t,d} (x - x')_{t,d} \int_0^1
+        \partial_{t,d} F_{\hat y}\big(x + M \odot (1 - \alpha)(x' - x)\big) \, d\alpha.
+
+    Parameters
+    ----------
+    moving : Tensor that broadcasts to ``x``
+        1 where a cell moves from the baseline to the series, 0 where it is held.
+    points : int, default=50
+    rule : {"midpoint", "gauss-legendre"}
+
+    References
+    ----------
+    .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
+       Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
+
+    Examples
+    --------
+    >>> product = lambda x: (x[:, 0] * x[:, 1])
+    >>> x = torch.tensor([[[3.0], [2.0]]])
+    >>> MaskingIG(torch.tensor([[1], [0]]))(product, x, output="raw").values.flatten().round(decimals=4)
+    tensor([6., 0.])
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+
+    moving: Any = field(metadata={"fitted": True}, repr=False, compare=False)
+    points: int = settings.whole(50)
+    rule: str = settings.choice("midpoint", RULES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nodes(self.points, self.rule)
+
+    def attribute(self, question: Question) -> Attribution:
+        moving = validation.numbers(self.moving, "moving").to(question.x.device).bool()
+        try:
+            moving = moving.expand_as(question.x)
+        except RuntimeError:
+            raise InputError(
+                f"moving must broadcast to x, {tuple(question.x.shape)}, got {tuple(moving.shape)}."
+            ) from None
+
+        def path(block: Block, stage: int) -> Path:
+            mask: Tensor = moving[block.rows].to(block.x.device)
+            return straight(block, torch.where(mask, block.baseline, block.x), self.points, self.rule)
+
+        return integrate(question, Plan((self.points,), random=False), path, label="explain with masking IG")
+
+
+def straight(block: Block, start: Tensor, points: int, rule: str) -> Path:
+    """Return the straight paths from some start to the series."""
+    alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(points, rule))
+
+    def at(piece: slice) -> Points:
+        z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None])
+        return Points(z, weight[piece], position=alpha[piece])
+
+    return Path(block.x - start, at, start=start, straight=True)
+
+
+def check_nodes(points: int, rule: str) -> None:
+    """Refuse nodes of a polynomial whose degree would fill the memory."""
+    if rule == "gauss-legendre" and points > HIGHEST:
+        raise SettingError(
+            f"rule='gauss-legendre' has at most {HIGHEST} points, got points={points}: pass rule='midpoint'."
+        )
+
+
+@lru_cache(maxsize=16)
+def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
+    """Return positions in (0, 1) and weights that sum to 1, in float64.
+
+    Examples
+    --------
+    >>> nodes(2, "midpoint")
+    (tensor([0.2500, 0.7500], dtype=torch.float64), tensor([0.5000, 0.5000], dtype=torch.float64))
+    """
+    if rule == "midpoint":
+        return (torch.arange(points).double() + 0.5) / points, torch.full((points,), 1 / points).double()
+    position, weight = np.polynomial.legendre.leggauss(points)
+    return torch.from_numpy((position + 1) / 2), torch.from_numpy(weight / 2)
+
+
+# RandIG: TIMING's ablation, with single cells held at random instead of segments.
+
+
+@EXPLAINERS.register("rand_ig")
+@dataclass(frozen=True)
+class RandIG(Explainer):
+    r"""Integrated gradients over paths that hold each cell independently at random.
+
+    .. math:: A_{t,d} = (x - x')_{t,d} \; \mathbb{E}_{\alpha, M}\!\left[
+            \partial_{t,d} F_{\hat y}\big(x + M \odot (1 - \alpha)(x' - x)\big) \;\middle|\; M_{t,d} = 1 \right],
+        \qquad M_{i,j} \sim \mathrm{Bernoulli}(p).
+
+    Parameters
+    ----------
+    points : int, default=50
+        Path points; each has its own mask and costs one pass of the model.
+    p : float, default=0.5
+        Probability that a cell **moves**, as in the paper's text. The paper's ablation table reads p as the
+        probability that a cell is **held**: its row "p = 0.3" is ``p=0.7`` here.
+
+    Notes
+    -----
+    A cell that never moves gets the score 0, ``free_points`` 0 and an infinite error.
+
+    References
+    ----------
+    .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
+       Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+
+    points: int = settings.whole(50)
+    p: float = settings.number(0.5, high=1.0, closed=(False, True))
+
+    @property
+    def moves(self) -> float:
+        """Return the probability that a cell moves."""
+        return self.p
+
+    def attribute(self, question: Question) -> Attribution:
+        if self.moves * self.points < 2 and self._examined:
+            warn(
+                f"A cell moves in only {self.moves * self.points:.2g} of {self.points} points on average: "
+                f"use points={int(2 / self.moves) + 1} or a larger p."
+            )
+
+        path = partial(self._path, question.seed)
+        return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
+
+    def _positions(self, points: int, like: Tensor) -> Tensor:
+        """Return how far points are on their way from the baseline, 0, to the series, 1."""
+        return midpoints(points, like)
+
+    def _path(self, seed: int, block: Block, stage: int) -> Path:
+        streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.points)
+        cell = torch.arange(block.x[0].numel(), device=block.x.device)
+        alpha = self._positions(self.points, block.x)
+
+        def at(piece: slice) -> Points:
+            free = (words(streams[:, :, piece, None], cell) < round(self.moves * 2**32)).view(
+                len(block.x), -1, *block.x.shape[1:]
+            )
+            x = block.x[:, None]
+            z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
+            return Points(z, free=free.to(x.dtype), position=alpha[piece])
+
+        return Path(block.x - block.baseline, at, start=block.baseline)
+
+
+# GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines.
+
+
+@EXPLAINERS.register("gradient_shap")
+@dataclass(frozen=True)
+class GradientShap(Explainer):
+    r"""Expected gradients.
+
+    .. math:: A_{t,d} = \mathbb{E}_{\alpha, x', \epsilon}\big[ (x + \epsilon - x')_{t,d} \;
+        \partial_{t,d} F_{\hat y}\big(x' + \alpha (x + \epsilon - x')\big) \big],
+
+    where baselines :math:`x'` are drawn from a pool of series and :math:`\epsilon` is Gaussian noise.
+
+    Parameters
+    ----------
+    points : int, default=50
+        Draws per series; each costs one pass of the model.
+    noise : float, default=0
+        Standard deviation of the noise.
+
+    Notes
+    -----
+    :meth:`fit` (``train=`` in :func:`tempograd.explain`) takes the pool of baselines. Without one the call's
+    baseline is the only one; without noise nothing is then drawn, the method is midpoint integrated gradients, and
+    the call says so. Positions on the path are stratified.
+
+    References
+    ----------
+    .. [1] S. Lundberg and S.-I. Lee, "A Unified Approach to Interpreting Model Predictions", NeurIPS 2017.
+    .. [2] G. Erion et al., "Improving performance of deep learning models with axiomatic attribution priors
+       and expected gradients", Nature Machine Intelligence 2021. https://arxiv.org/abs/1906.10670
+
+    Examples
+    --------
+    >>> total = lambda x: x.sum((1, 2))
+    >>> method = GradientShap().fit(total, torch.tensor([[[1.0], [2.0]]]))
+    >>> method(total, torch.tensor([[[4.0], [4.0]]]), output="raw").values.flatten()
+    tensor([3., 2.])
+    """
+
+    zero_if_ignored: ClassVar[bool] = True
+    caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
+
+    points: int = settings.whole(50)
+    noise: float = settings.number(0.0)
+    pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+
+    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+        """Return a new explainer with these series as the pool of baselines."""
+        return replace(self, pool=validation.series(x, name="the pool of baselines"))
+
+    def attribute(self, question: Question) -> Attribution:
+        if self.pool is not None:
+            check_training(self.pool.shape, question)
+        elif not self.noise and self._examined:
+            warn(
+                f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, train), or pass "
+                "train= to tempograd.explain."
+            )
+
+        path = partial(self._path, question)
+        return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
+
+    def _path(self, question: Question, block: Block, stage: int) -> Path:
+        stream = keys(question.seed, block.ids, Purpose.BASELINES)
+        alpha = self._positions(block, stream)
+        noise = per_point(stream, self.points)
+        baselines = self._baselines(block, stream, question)
+
+        def at(piece: slice) -> Points:
+            start = block.baseline[:, None]
+            if baselines is not None:  # unobserved cells stay where they are
+                start = torch.where(block.observed[:, None], baselines(piece), block.x[:, None])
+            step = (block.x[:, None] - start).expand(-1, piece.stop - piece.start, -1, -1)
+            if self.noise:
+                step = step + self.noise * _gaussian(noise, piece, block)
+            # with noise the paths do not end at x
+            position = None if self.noise else alpha[:, piece]
+            return Points(start + alpha[:, piece, None, None] * step, step=step, position=position)
+
+        return Path(
+            torch.ones_like(block.x),
+            at,
+            start=block.baseline if baselines is None else None,
+            straight=baselines is None and not self.noise,
+        )
+
+    def _positions(self, block: Block, stream: Tensor) -> Tensor:
+        """Return the positions between baseline and series, (series or 1, points)."""
+        return midpoints(self.points, block.x)[None]
+
+    def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
+        """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
+        if self.pool is None:
+            return None
+        pool: Tensor = self.pool
+        counter = FAR + torch.arange(self.points, device=block.x.device)
+        rows = below(stream[..., None], counter, len(pool)).to(pool.device)
+        return lambda piece: pool[rows[:, piece]].to(block.x)
+
+
+def _gaussian(streams: Tensor, piece: slice, block: Block) -> Tensor:
+    cell = torch.arange(block.x[0].numel(), device=block.x.device)
+    drawn = normal(streams[:, :, piece, None], cell).to(block.x)
+    return drawn.view(len(block.x), -1, *block.x.shape[1:]) * block.observed[:, None]

@@ -1,1 +1,0 @@
-"""Methods that integrate gradients along paths from a baseline to the series."""
