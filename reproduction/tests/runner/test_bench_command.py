@@ -112,7 +112,7 @@ def test_a_name_that_the_plan_does_not_have_is_an_error(plan, tmp_path, capsys, 
 
 def test_an_out_that_is_no_folder_is_one_sentence(plan, capsys):
     assert main(["run", str(plan), "--out", str(plan), "--device", "cpu"]) == 1
-    assert f"{plan} is no folder that can be written to: File exists." in capsys.readouterr().err
+    assert f"{short_path(plan)} is no folder that can be written to: File exists." in capsys.readouterr().err
 
 
 def test_failed_cells_are_listed_and_the_exit_code_says_so(plan, tmp_path, capsys, monkeypatch):
