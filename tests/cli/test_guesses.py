@@ -84,3 +84,11 @@ def test_a_model_that_draws_is_told_what_to_type(net, capsys):
     shown = capsys.readouterr()
     assert "draws" in shown.out
     assert "noise" not in shown.err
+
+
+def test_swapped_axes_are_told_in_the_words_of_the_command_line(net, capsys):
+    command = net("net_of_swapped_axes", 1, "nn.functional.linear(x, x.new_ones(2, 3))[:, -1]")
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "layout" not in error
+    assert "write the file as (series, time, channel)" in error

@@ -237,7 +237,7 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     assert facts["relative_error"] == pytest.approx(float(stored.relative_error.min()))  # the lower of two
     assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
     advised = line.strip().replace("--set", "explain --set")
-    assert f"\nrand_ig is {advised}\n" in capsys.readouterr().out
+    assert f"\nrand_ig: {advised}\n" in capsys.readouterr().out
     said(capsys, "Sign", "--method", "occlusion")
     assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
     assert " is " not in capsys.readouterr().out  # nothing to complain of

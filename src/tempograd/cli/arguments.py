@@ -137,6 +137,7 @@ WORDS = {
     "output='raw'": "--output raw",
     "output='probability'": "--output probability",
     "missing='mask'": "--missing mask",
+    "pass layout='BDT'": "write the file as (series, time, channel)",
     "target= ": "--target ",
     "pass draws=": "pass --set draws=",
     "pass trust=True": "pass --trust",

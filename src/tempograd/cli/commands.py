@@ -376,7 +376,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     print(table(score_rows(found)))
     for label, explanation in named.items():
         if poor(explanation):
-            print(f"\n{label} is {sentence(explanation, option='explain --set ')}")
+            print(f"\n{label}: {sentence(explanation, option='explain --set ')}")
     if len(found.methods) > 1:
         base, *others = found.methods
         print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
