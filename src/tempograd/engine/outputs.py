@@ -65,8 +65,6 @@ def _fault(answer: Tensor, rows: int, who: str) -> str:
     return f"{who} must return {least} per series: {rows} series gave shape {tuple(answer.shape)}."
 
 
-# What a model says: its output as probabilities or as it is, and the score that is explained.
-
 OUTPUTS = ("probability", "raw")
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
