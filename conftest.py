@@ -13,7 +13,7 @@ import other_draws
 pytest_plugins = ("browsing",)  # tests/browser: fixtures that only browser tests ask for
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
-    other_draws.change()
+    other_draws.delta()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -31,7 +31,7 @@ def three_methods():
 
 
 def series():
-    explanation = waves(channels=4).named(channels=[*HOSTILE, "never measured"])
+    explanation = waves(channels=4).with_names(channels=[*HOSTILE, "never measured"])
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
     return plots.series(with_gaps(explanation), 1, truth=truth)
@@ -40,7 +40,7 @@ def series():
 def series_per_step():
     x = waves(channels=2).x
     labels = (x[..., 0] > 1).long() + (x[..., 0] < -0.5)
-    return plots.series(tg.explain(Running(), x, points=20), model=Running(), y=labels)
+    return plots.series(tg.explain(Running(), x, n_samples=20), model=Running(), y=labels)
 
 
 def series_without_direction():
