@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from small import PLAN
-from toy_results import toy_plan, toy_records
 
+from reproduction.tests.helpers.plans import PLAN
+from reproduction.tests.helpers.results import toy_plan, toy_records
 from tempograd._utils import io
 from tempograd_paper.commands import main
 from tempograd_paper.tables.archive import write_archive

@@ -1,4 +1,4 @@
-"""Every step of the reproduction's writers fails once, as in tests/test_writer_faults.py."""
+"""Every step of the reproduction's writers fails once, as in tests/_utils/test_write_faults.py."""
 
 import json
 import sys
@@ -9,16 +9,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_results import toy_plan, toy_records
 
 import tempograd as tg
+from reproduction.tests.helpers.results import toy_plan, toy_records
 from tempograd._utils.io import write_atomically
 from tempograd_paper.datasets.prepared import load_prepared, save_prepared
 from tempograd_paper.runner.store import Store
 from tempograd_paper.tables import archive
 from tempograd_paper.tables.rendering import TABLE, render
 from tempograd_paper.tables.tabulate import tabulate
-from write_faults import NUMBERS, Faults, attempt, fails_at_every_step, some, stops_halfway
+from tests.helpers.write_faults import NUMBERS, Faults, attempt, fails_at_every_step, some, stops_halfway
 
 PLAN = toy_plan()
 RECORDS = toy_records(PLAN)

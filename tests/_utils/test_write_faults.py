@@ -8,7 +8,7 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.models import build, load_model
-from write_faults import fails_at_every_step, stops_halfway
+from tests.helpers.write_faults import fails_at_every_step, stops_halfway
 
 SLOW = {"report", "picture"}  # which see one of the errors at each step, and few of very many steps
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import series
 
 import tempograd as tg
 from tempograd.cli import main
+from tests.helpers.models import series
 
 PRINTING = {"summary.py": 1, "commands.py": 1}  # how many lines of each file, which are run below
 CODE = """

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.explanation.messages import sentence
+from tests.helpers.models import series
 
 CODE = """
 import torch

@@ -5,11 +5,11 @@ import shlex
 import numpy as np
 import pytest
 import torch
-from conftest import series
 
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.models import build, save_model
+from tests.helpers.models import series
 
 X = series(4, 6, 2)
 DEEP = "[" * 100_000

@@ -4,10 +4,10 @@ import re
 
 import pytest
 import torch
-from conftest import linear, series
 from torch import nn
 
 import tempograd as tg
+from tests.helpers.models import linear, series
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explained another model")
 X = series(4, 5, 3)

@@ -2,12 +2,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import linear, series
-from settings import explained, fitted, quick, usable
 
 from tempograd.engine import Chunks
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
+from tests.helpers.methods import explained, fitted, quick, usable
+from tests.helpers.models import linear, series
 
 
 def limited(model, most: int, error: Exception):

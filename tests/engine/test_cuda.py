@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
 from torch import nn
 
 from tempograd.engine import Question
-from tempograd.engine.cuda import UnrecordableError, plain_state
+from tempograd.engine.cuda import Ahead, Landing, UnrecordableError, plain_state
 from tempograd.engine.gradients import _pass, gradients
 from tempograd.models import build
+from tests.helpers.models import Recurrent, series, smooth
 
 
 class Net(nn.Module):
@@ -106,3 +106,26 @@ def test_the_pass_that_is_recorded_cuts_targets_at_the_last_class():
     work = _pass(model, "probability", 1, clean=True)
     cut, last = (work(x, x, torch.full((3,), target)) for target in (7, 1))
     assert torch.equal(cut[1], last[1])
+
+
+def test_what_was_prepared_is_used_once_and_only_for_its_own_key():
+    ahead, made = Ahead(torch.device("cpu")), []
+
+    def make(name):
+        made.append(name)
+        return name
+
+    ahead.prepare((0, 5), lambda: make("early"))
+    assert ahead.take((0, 5), lambda: make("late")) == "early"
+    assert ahead.take((0, 5), lambda: make("late")) == "late"
+    ahead.prepare((5, 9), lambda: make("for others"))
+    assert ahead.take((5, 7), lambda: make("mine")) == "mine"  # the block became smaller: memory ran out
+    assert ahead.take((5, 9), lambda: make("again")) == "again"
+    assert made == ["early", "late", "for others", "mine", "again"]
+
+
+def test_results_are_written_as_the_kind_they_are_kept_in():
+    whole, landing = torch.full((4, 2), -1, dtype=torch.int32), Landing()
+    landing.put(whole, slice(1, 3), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
+    landing.land()
+    assert whole.tolist() == [[-1, -1], [3, 4], [5, 6], [-1, -1]]

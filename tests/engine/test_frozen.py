@@ -2,10 +2,10 @@ import copy
 
 import pytest
 import torch
-from conftest import Recurrent, series
 from torch import nn
 
 from tempograd.engine import place, quiet
+from tests.helpers.models import Recurrent, series
 
 
 class Counting(nn.Module):

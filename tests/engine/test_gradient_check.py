@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from conftest import linear, series, smooth
 from torch import nn
 
 import tempograd as tg
@@ -14,6 +13,7 @@ from tempograd.errors import InputError
 from tempograd.explainers import MaskingIG
 from tempograd.explanation.diagnostics import poor
 from tempograd.explanation.messages import sentence
+from tests.helpers.models import linear, series, smooth
 
 TIME, CHANNELS = 24, 3
 METHODS = ("timing", "integrated_gradients", "rand_ig", "gradient_shap")

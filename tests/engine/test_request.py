@@ -1,8 +1,8 @@
 import pytest
 import torch
-from conftest import linear, series
 
 from tempograd.engine import Question
+from tests.helpers.models import linear, series
 
 GIVEN = {
     "none": None,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
 
 import tempograd as tg
 from tempograd.explainers import MaskingIG
+from tests.helpers.models import linear, series
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)

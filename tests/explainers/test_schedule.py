@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
 
 from tempograd.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
 from tempograd.explainers.integration import changed, doubling
+from tests.helpers.models import Recurrent, series, smooth
 
 SETTING = (6, 2, 6)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
 from safetensors import safe_open
 from safetensors.torch import save_file
 from scipy import stats
@@ -13,6 +12,7 @@ import tempograd as tg
 from tempograd.errors import DataError, InputError
 from tempograd.explanation.core import Top
 from tempograd.explanation.files import checksum
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 @pytest.fixture

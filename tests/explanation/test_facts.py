@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from conftest import linear, series
 from safetensors import safe_open
 
 import tempograd as tg
 from tempograd.explainers.explain import facts
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Facts
+from tests.helpers.models import linear, series
 
 OLD = Path(__file__).parent / "schema_1"
 COMPLETE = "complete to 0.1 %: the scores sum to the change of the prediction"

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -16,6 +15,7 @@ from tempograd.errors import DataError, InputError
 from tempograd.explanation.core import CELLS, ROWS
 from tempograd.explanation.files import SCHEMA, checksum
 from tempograd_paper import figures
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)

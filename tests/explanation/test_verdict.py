@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import linear, series, smooth
 
 import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.explanation import Facts
 from tempograd.explanation.diagnostics import Errors, completeness_gap, curve, goal, needed, needs, poor
 from tempograd.explanation.messages import sentence
+from tests.helpers.models import linear, series, smooth
 
 SIZE = math.sqrt(2 / math.pi)
 

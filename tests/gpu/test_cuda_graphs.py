@@ -4,12 +4,12 @@ import gc
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 from tempograd.engine import cuda
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
+from tests.helpers.models import Recurrent, linear, series
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 METHOD = Timing(20)

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.models import build
+from tests.helpers.models import Recurrent, linear, series
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 X = series(40, 24, 3)

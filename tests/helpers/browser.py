@@ -1,7 +1,6 @@
 """A real Chromium that opens a report from disk, with the network off, and notes all that it complains about.
 
-A pytest plugin, named in ``conftest.py``. Playwright is imported late, so that
-``make test``, which deselects these tests, collects them without it.
+Playwright is imported late, so that ``make test``, which deselects these tests, collects them without it.
 """
 
 import os
@@ -9,8 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-from reports import BUILDERS, Case
+from tests.helpers.reports import Case
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("AXE", ROOT / ".venv/axe/node_modules/axe-core/axe.min.js"))
@@ -158,58 +156,3 @@ class Sheet:
         self.page.mouse.move(box["x"] + x, box["y"] + y)
         tip = self.find(f"#{chart} .tip")
         return [line.inner_text() for line in tip.locator("div").all()] if tip.is_visible() else []
-
-
-@pytest.fixture(scope="session")
-def chrome():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        options = ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
-        browser = playwright.chromium.launch(executable_path=chromium(), args=options)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="session")
-def reports(tmp_path_factory):
-    """Return a function that builds a case the first time it is asked for."""
-    built: dict[str, Case] = {}
-    folder = tmp_path_factory.mktemp("reports")
-
-    def build(name: str) -> Case:
-        if name not in built:
-            built[name] = BUILDERS[name](folder / f"{name}.html")
-        return built[name]
-
-    return build
-
-
-@pytest.fixture(params=WIDTHS)
-def width(request):
-    return request.param
-
-
-@pytest.fixture
-def visit(chrome, reports, width):
-    """Return a function that opens a case. In the end nothing may have left the page or been complained of."""
-    contexts, sheets = [], []
-
-    def visiting(name: str, **options: Any) -> Sheet:
-        wide, high = WIDTHS[width]
-        context = chrome.new_context(viewport={"width": wide, "height": high}, offline=True, **options)
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        sheet = Sheet(context.new_page(), reports(name))
-        sheets.append(sheet)
-        return sheet
-
-    yield visiting
-    complaints = [sheet.complaints for sheet in sheets if sheet.complaints]
-    left = [sheet.left_the_page() for sheet in sheets if sheet.left_the_page()]
-    ran = [sheet.case.path.stem for sheet in sheets if not sheet.page.evaluate(RUNNING)]
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert left == []
-    assert ran == []

@@ -6,6 +6,9 @@ import numpy as np
 import torch
 
 from tempograd import Explanation, Timing
+from tempograd.data import Split
+from tempograd.explainers import explain
+from tests.helpers.models import random_series
 
 HOSTILE = ("flow $m^3$", "<b>bold</b>\nname", "$x$ & 50 % \\alpha")
 
@@ -62,25 +65,19 @@ def with_gaps(explanation: Explanation) -> Explanation:
     return replace(explanation, values=explanation.values * mask, mask=mask)
 
 
-class Product(torch.nn.Module):
-    """Two classes; the second one's score is the product of the means of two channels."""
-
-    def forward(self, x):
-        score = x[..., 0].mean(1) * x[..., 1].mean(1)
-        return torch.stack([torch.zeros_like(score), score], 1)
-
-
-class Running(torch.nn.Module):
-    """One output row per step: class 1 gains with the square of channel 0, loses with channel 1 a step before."""
-
-    def forward(self, x):
-        before = torch.cat([torch.zeros_like(x[:, :1, 1]), x[:, :-1, 1]], 1)
-        score = x[..., 0].square() - before
-        return torch.stack([torch.zeros_like(score), score], -1)
+def masked_series():
+    x = random_series(5)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[:, 3:6, 0] = False
+    mask[2, :, 1] = False
+    truth = torch.zeros_like(mask)
+    truth[:, 7, 2] = True
+    return Split(x, torch.tensor([0, 1, 2, 0, 1]), mask=mask, truth=truth, ids=torch.arange(40, 45))
 
 
-def texts(picture) -> list[str]:
-    """Return everything that is written in a picture."""
-    from matplotlib.text import Text
-
-    return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
+def three_explanations(model, split):
+    channels = ["pulse", "<img src=x onerror=alert(1)>", "O₂ & more"]
+    return [
+        explain(model, split.x, method, mask=split.mask, ids=split.ids, channels=channels)
+        for method in ("timing", "integrated_gradients", "random")
+    ]

@@ -1,11 +1,20 @@
-"""Parts of the slow loops that mask methods are compared with."""
+"""Methods as their definitions read: slow loops over cells, steps and draws, and captum's own."""
 
+import math
+import warnings
+
+import captum.attr
 import torch
+from captum._utils.models.linear_model import SkLearnLasso
 from torch import nn
 from torch.nn.functional import normalize
 
-from tempograd._utils.rng import Purpose, keys, normal, split
+from tempograd._utils.rng import Purpose, keys, normal, per_point, split
 from tempograd.explainers.masks.replacements import Replacement, Trend, two_means
+from tempograd.explainers.prefix.fit import Generator
+from tempograd.explainers.timing.segments import Segments
+
+DOUBLE = torch.float64
 
 
 def blind(z):
@@ -102,3 +111,111 @@ def literal_contrast(points):
         far = sum((points[i] - points[anchor]).abs().mean() for i in others) / len(others)
         total = total + max(near - far + 1, torch.zeros(())) / 2
     return total
+
+
+class Known(Generator):
+    """A generator whose guess is given: one mean and factor for every step, or the last value as mean."""
+
+    def __init__(self, mean, factor, noise=1e-4, *, last=False):
+        super().__init__(len(mean), 2, noise)
+        self.latents, self.last = 1, last
+        self.register_buffer("m", torch.as_tensor(mean, dtype=DOUBLE))
+        self.register_buffer("a", torch.as_tensor(factor, dtype=DOUBLE))
+
+    def past(self, x):
+        return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+
+    def moments(self, past, noise):
+        mean = past if self.last else self.m.expand(len(past), -1)
+        return mean, self.a.expand(len(past), -1, -1)
+
+
+def literal_fit(explainer, model, x, seed, ids):
+    """The definition, one step, channel and draw at a time, with the generator run on every prefix."""
+    generator, (count, time, channels) = explainer.generator, x.shape
+    generator = generator.double()
+    scores = torch.zeros(x.shape)
+    eye = torch.eye(channels, dtype=DOUBLE)
+    for n in range(count):
+        streams = [
+            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.samples)[:, 0]
+            for purpose in (Purpose.LATENTS, Purpose.REPLACEMENTS)
+        ]
+        for t in range(1, time):
+            p = [model(x[n : n + 1, : s + 1]).softmax(-1)[0] for s in (t - 1, t)]
+            state = generator.gru(x[n : n + 1, :t])[0][:, -1]
+            for i in range(channels):
+                left = 0.0
+                for s in range(explainer.samples):
+                    latent = normal(streams[0][:, s], t * 100 + torch.arange(100))
+                    u, v = normal(streams[1][:, s], t * 2 * channels + torch.arange(2 * channels)).chunk(2)
+                    centre, spread = generator.latent(state).chunk(2, -1)
+                    z = centre + spread * latent
+                    mean, factor = generator.mean(z)[0], generator.factor(z).view(channels, channels)
+                    covariance = factor @ factor.T + generator.noise * eye
+                    joint = mean + factor @ u + math.sqrt(generator.noise) * v
+                    drawn = joint + covariance[:, i] / covariance[i, i] * (x[n, t, i] - joint[i])
+                    changed = torch.cat([x[n, :t], drawn[None]])[None]
+                    left += kl(p[1], model(changed).softmax(-1)[0]) / explainer.samples
+                scores[n, t, i] = squash(kl(p[1], p[0]) - left)
+    return scores
+
+
+def seen_by(explainer, model, x, **call):
+    """The scores, and the series the model saw, clean ones left out; in calls of one sequence at a time."""
+    seen = []
+
+    def watched(z):
+        seen.append(z.clone())
+        return model(z)
+
+    return explainer(watched, x, **call), torch.cat(seen[:-1])  # the last is the second look at the model
+
+
+def captum_lime(forward, x, target, masks, alpha):
+    """captum's Lime for one series, given its masks."""
+    rows = iter(masks.flatten(1).long())
+    learner = SkLearnLasso(alpha=alpha, tol=1e-10, max_iter=100_000)
+    method = captum.attr.Lime(forward, learner, perturb_func=lambda *_, **__: next(rows)[None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return method.attribute(x, target=target, n_samples=len(masks))
+
+
+def captum_deep_lift(model, x, baseline, score):
+    """What a captum user would write."""
+
+    class Wrapper(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, z):
+            return score(self.model(z))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = captum.attr.DeepLift(Wrapper()).attribute(x.clone(), baselines=baseline)
+    return found.detach().float()
+
+
+def with_value(x, t, d, value):
+    z = x.clone()
+    z[:, t, d] = value
+    return z
+
+
+def deviation(masks: torch.Tensor, segments: Segments) -> float:
+    """Largest distance from the closed form at the first, middle and last step, in standard errors."""
+    steps = [0, segments.time // 2, segments.time - 1]
+    expected = torch.from_numpy(segments.free()[steps])
+    found = masks[:, steps, 0].double().mean(0)
+    return float(((found - expected) / (expected * (1 - expected) / len(masks)).sqrt()).abs().max())
+
+
+def kl(p, q):
+    return float((p * (p / q).log()).sum())
+
+
+def squash(delta):
+    return 2 / (1 + math.exp(-5 * delta)) - 1

@@ -5,11 +5,11 @@ import warnings
 from dataclasses import replace
 
 import torch
-from conftest import series
 from torch import nn
 
 from tempograd.engine import owner
 from tempograd.explainers import EXPLAINERS, Explainer
+from tests.helpers.models import series
 
 # few epochs or draws, where a method's defaults would make the contract tests slow
 QUICK: dict[str, dict[str, object]] = {

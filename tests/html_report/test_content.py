@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from toy_models import Flat, Running, masked_series, random_series, three_explanations
 
 from tempograd.data import Split
 from tempograd.errors import InputError
@@ -12,6 +11,8 @@ from tempograd.html_report.content import Pack, bits, coded, quantised
 from tempograd.metrics import evaluate
 from tempograd.views import channels, labels, prediction
 from tempograd.views import series as views
+from tests.helpers.explanations import masked_series, three_explanations
+from tests.helpers.models import Flat, RunningMean, random_series
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +113,9 @@ def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
 
 def test_outputs_per_step_are_averaged_over_the_explained_steps():
     x = random_series(2)
-    explanation = explain(Running(), x, "integrated_gradients", steps=[4, 5])
-    found = prediction.removal(Running(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
-    answer = Running()(x).softmax(-1)
+    explanation = explain(RunningMean(), x, "integrated_gradients", steps=[4, 5])
+    found = prediction.removal(RunningMean(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
+    answer = RunningMean()(x).softmax(-1)
     np.testing.assert_allclose(found.outputs[:, 0], answer[:, 4:6].mean(1), rtol=1e-5)
     picked = answer[:, 4:6].gather(-1, explanation.target[:, 4:6, None]).mean((1, 2))
     np.testing.assert_allclose(found.score[:, 0], picked, rtol=1e-5)
@@ -125,9 +126,9 @@ def test_outputs_per_step_are_averaged_over_the_explained_steps():
 def test_steps_follow_class_one_and_the_labels():
     x = random_series(2)
     labels = (x[..., 1] > 0).long()
-    explanation = explain(Running(), x, "integrated_gradients", steps=[4, 5])
-    found = prediction.step_outputs(Running()(x).softmax(-1), explanation, labels)
-    np.testing.assert_array_equal(found.values, Running()(x).softmax(-1)[..., 1].numpy())
+    explanation = explain(RunningMean(), x, "integrated_gradients", steps=[4, 5])
+    found = prediction.step_outputs(RunningMean()(x).softmax(-1), explanation, labels)
+    np.testing.assert_array_equal(found.values, RunningMean()(x).softmax(-1)[..., 1].numpy())
     np.testing.assert_array_equal(found.labels, labels.bool().numpy())
     assert [np.flatnonzero(row).tolist() for row in found.explained] == [[4, 5], [4, 5]]
     assert found.title == "probability of class 1"

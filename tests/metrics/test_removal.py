@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
-from literal_metrics import Net, by_hand, randn
 from torch import nn
 
 from tempograd.explainers import IntegratedGradients
 from tempograd.metrics import METRICS, evaluate, removal_curve
+from tests.helpers.literal_metrics import Net, by_hand, randn
 
 FAITHFUL = ["cpd", "cpp", "prediction_difference", "accuracy", "cross_entropy", "log_odds"]
 FAITHFUL += ["comprehensiveness", "sufficiency"]

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from conftest import series
 
 import samplers
 from sampling_case import case
+from tests.helpers.models import series
 
 POINTS = 12
 

@@ -6,11 +6,11 @@ import statistics
 import numpy as np
 import pytest
 import torch
-from plot_toys import made
 from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
+from tests.helpers.explanations import made
 
 VALUES = torch.tensor(
     [[[1.0, -2.0, 0.0], [3.0, 1.0, 0.0]], [[-1.0, 0.5, 0.0], [2.0, 0.0, 0.0]], [[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]]

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from unpacking import Page
 
 import tempograd as tg
 from tempograd import plots
@@ -18,6 +17,7 @@ from tempograd.html_report import report
 from tempograd.views import series
 from tempograd.views.channels import groups
 from tempograd.views.summary import summary
+from tests.helpers.report_page import Page
 
 COUNT, TIME = 5, 6
 NAMES = ("less", "little", "much")

@@ -6,12 +6,12 @@ from importlib.resources import files
 import pytest
 import torch
 from matplotlib.colors import to_hex
-from plot_toys import waves, with_gaps
-from unpacking import Page
 
 from tempograd import plots
 from tempograd.html_report import report
 from tempograd.views import palette
+from tests.helpers.explanations import waves, with_gaps
+from tests.helpers.report_page import Page
 
 MEANINGS = {"up": palette.UP, "down": palette.DOWN, "missing": palette.MISSING, "truth": palette.TRUTH}
 

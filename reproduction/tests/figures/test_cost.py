@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from toy_results import toy_plan, toy_records
 
 import tempograd as tg
+from reproduction.tests.helpers.results import toy_plan, toy_records
 from tempograd_paper import figures
 
 

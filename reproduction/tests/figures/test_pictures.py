@@ -1,16 +1,16 @@
 """The paper's figures against stored pictures, as in tests/plots/test_pictures.py.
 
-Make the pictures anew with this file as a program and ``PYTHONPATH=.:tests:tests/plots``, and look at them
-before you commit them.
+Make the pictures anew with ``python -m reproduction.tests.figures.test_pictures``, and look at them before you
+commit them.
 """
 
 from pathlib import Path
 
 import pytest
 from matplotlib.testing.compare import compare_images
-from test_pictures import DPI, TOLERANCE, quadratic, three_methods
 
 from tempograd_paper import figures
+from tests.helpers.pictures import DPI, TOLERANCE, quadratic, three_methods
 
 pytestmark = pytest.mark.exact_draws
 STORED = Path(__file__).parent / "pictures"

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series
-from test_deep_lift import by_captum
 
 from tempograd.models import MODELS
 from tempograd_paper.released.deep_lift import ReleasedDeepLift
+from tests.helpers.literal_methods import captum_deep_lift
+from tests.helpers.models import Recurrent, series
 
 
 @pytest.mark.parametrize("architecture", ["gru", "cnn", "transformer"])
@@ -18,7 +18,7 @@ def test_captum_gives_the_released_probabilities(architecture):
     baseline = x.mean(1, keepdim=True).expand_as(x).contiguous()
     pick = target.repeat(2)[:, None]
     found = ReleasedDeepLift.of("mimic3")(model, x, target=target, baseline=baseline).values
-    expected = by_captum(model, x, baseline, lambda answer: answer.softmax(-1).gather(1, pick)[:, 0])
+    expected = captum_deep_lift(model, x, baseline, lambda answer: answer.softmax(-1).gather(1, pick)[:, 0])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
 
 
@@ -33,7 +33,9 @@ def test_released_synthetic_setting_keeps_own_steps_of_the_logit():
     target = model(x).argmax(-1)
     for t in range(5):
         pick = target[:, t].repeat(2)[:, None]
-        expected = by_captum(model, x, 0 * x, lambda answer, t=t, pick=pick: answer[:, t].gather(1, pick)[:, 0])
+        expected = captum_deep_lift(
+            model, x, 0 * x, lambda answer, t=t, pick=pick: answer[:, t].gather(1, pick)[:, 0]
+        )
         torch.testing.assert_close(found[:, t], expected[:, t], rtol=1e-5, atol=1e-9)
     assert ReleasedDeepLift.of("state").quirks == {"A6", "B7"}
     assert ReleasedDeepLift.of("pam").quirks == {"B4"}

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, first_seed, series
-from test_lime import by_captum, seen_by
 
 from tempograd_paper.released.lime import ReleasedLime
+from tests.helpers.literal_methods import captum_lime, seen_by
+from tests.helpers.models import Recurrent, first_seed, series
 
 
 @pytest.mark.parametrize(("per_step", "dataset"), [(False, "mimic3"), (True, "state")])
@@ -42,7 +42,7 @@ def test_released_settings_keep_the_last_step_of_every_prefix(per_step, dataset)
 
             part = x[i : i + 1, :end]
             targets.add(int(forward(part).argmax()))
-            expected = by_captum(forward, part, int(forward(part).argmax()), masks[:, :end], 0.01)
+            expected = captum_lime(forward, part, int(forward(part).argmax()), masks[:, :end], 0.01)
             torch.testing.assert_close(found[i, end - 1], expected[0, -1], rtol=5e-2, atol=2e-3)
     assert len(targets) > 1
     assert (found != 0).any()

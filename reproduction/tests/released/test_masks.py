@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
-from mask_parts import literal_contralsp, literal_extremal_mask
 from torch.nn.functional import cross_entropy
 
 from tempograd.errors import UnknownNameError
@@ -13,6 +11,8 @@ from tempograd_paper.released.contralsp import ReleasedContraLSP
 from tempograd_paper.released.dynamask import ReleasedDynamask, misread
 from tempograd_paper.released.extremal_mask import ReleasedExtremalMask
 from tempograd_paper.released.masks import hard_label_error
+from tests.helpers.literal_methods import literal_contralsp, literal_extremal_mask
+from tests.helpers.models import Recurrent, series, smooth
 
 DOUBLE = torch.float64
 THREES = [slice(0, 3), slice(3, 6), slice(6, 7)]

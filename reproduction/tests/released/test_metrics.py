@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, series
 from torch import nn
 
 from tempograd.explainers import Random
 from tempograd.metrics import METRICS, evaluate
 from tempograd_paper.released import released_metric
+from tests.helpers.models import Recurrent, series
 
 K = 5
 

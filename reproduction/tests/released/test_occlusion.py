@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from conftest import series, smooth
-from test_occlusion import CHANNELS, TIME, TRAIN, X, made, with_value
 
 import tempograd.explainers.occlusion as single_cells
 from tempograd.engine import Prefixes
@@ -11,14 +9,19 @@ from tempograd.errors import UnknownNameError
 from tempograd.explainers import Occlusion
 from tempograd_paper.released.augmented_occlusion import ReleasedAugmentedOcclusion
 from tempograd_paper.released.occlusion import ReleasedOcclusion
+from tests.helpers.literal_methods import with_value
+from tests.helpers.models import any_length, series, smooth
 
 B8 = frozenset({"B8"})
+TIME, CHANNELS = 6, 3
+X = series(5, TIME, CHANNELS, dtype=torch.float64)
+TRAIN = series(9, TIME, CHANNELS, seed=1, dtype=torch.float64) + 1
 
 
 @pytest.mark.parametrize("kind", ["gru", "two layers"])
 @pytest.mark.parametrize("chunk", [1, 9, None])
 def test_remembered_states_make_no_difference_to_prefixes(kind, chunk, monkeypatch):
-    model, mask = made(kind, CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
+    model, mask = any_length(kind, CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
     kinds = ReleasedOcclusion(quirks=B8), ReleasedAugmentedOcclusion(4, quirks=B8)
     explainers = [explainer.fit(model, TRAIN) for explainer in kinds]
     fast = [explainer(model, X, mask=mask, seed=2, chunk=chunk).values for explainer in explainers]
@@ -39,7 +42,7 @@ def test_remembered_states_make_no_difference_to_prefixes(kind, chunk, monkeypat
 
 @pytest.mark.parametrize(("kind", "channels"), [("gru", 3), ("two layers", 1), ("numpy", 2), ("cnn", 3)])
 def test_b8_judges_a_value_by_the_class_predicted_from_its_prefix(kind, channels):
-    model, x, train = made(kind, channels, per_step=False), 3 * X[..., :channels], TRAIN[..., :channels]
+    model, x, train = any_length(kind, channels, per_step=False), 3 * X[..., :channels], TRAIN[..., :channels]
     found = ReleasedOcclusion(quirks=B8).fit(model, train)(model, x).values.double()
     moved = ReleasedAugmentedOcclusion(2, quirks=B8).fit(model, train[:1])(model, x).values.double()
     targets = []
@@ -59,7 +62,7 @@ def test_b8_judges_a_value_by_the_class_predicted_from_its_prefix(kind, channels
 @pytest.mark.parametrize("chunk", [None, 1, 30])
 def test_released_mimic_gives_a_series_the_map_of_another(chunk):
     """All N·C maps in a row, one per series and class, of which the first N are taken."""
-    model, mask = made("gru", CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
+    model, mask = any_length("gru", CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
     maps = torch.zeros(5 * 3, TIME, CHANNELS, dtype=torch.float64)
     for i in range(5):
         for t in range(TIME):
@@ -91,7 +94,7 @@ def test_b1_alone_is_about_the_final_prediction():
 @pytest.mark.parametrize("dataset", ["switch_feature", "state"])
 def test_released_synthetic_settings_keep_own_steps_of_the_logit(dataset):
     """Every prefix, its own predicted class, its raw output, only its last step: literally."""
-    model = made("two layers", CHANNELS, per_step=True)
+    model = any_length("two layers", CHANNELS, per_step=True)
     found = ReleasedOcclusion.of(dataset).fit(model, TRAIN)(model, X).values.double()
     moved = ReleasedAugmentedOcclusion.of(dataset).fit(model, TRAIN[:1])(model, X).values.double()
     for t in range(TIME):

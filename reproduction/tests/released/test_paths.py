@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
 
 from tempograd.errors import UnknownNameError
 from tempograd.explainers import IntegratedGradients, RandIG
@@ -13,6 +12,7 @@ from tempograd_paper.released.gradient_shap import ReleasedGradientShap
 from tempograd_paper.released.integrated_gradients import ReleasedIntegratedGradients
 from tempograd_paper.released.rand_ig import ReleasedRandIG
 from tempograd_paper.released.timing import ReleasedTiming
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 def test_released_integrated_gradients_keep_own_steps_of_the_logit():

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, series
-from test_fit import literal
-from test_generator import Known
 from torch import nn
 
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd_paper.released.fit import ReleasedFit, random_step
 from tempograd_paper.released.winit import ReleasedWinIT
+from tests.helpers.literal_methods import Known, literal_fit
+from tests.helpers.models import Recurrent, series
 
 DOUBLE = torch.float64
 
@@ -38,7 +37,7 @@ def test_the_plain_generator_gives_the_literal_loops():
     explainer = ReleasedFit(samples=2, epochs=3, recipe="plain").fit(model, series(30, 6, 3, seed=1), seed=2)
     assert explainer.generator.noise == 1e-5
     assert isinstance(explainer.generator.latent[-1], nn.Tanh)
-    expected = literal(explainer, model, x, 7, (4, 9))
+    expected = literal_fit(explainer, model, x, 7, (4, 9))
     assert expected.abs().max() > 0.001
     found = explainer(model, x, seed=7, ids=[4, 9]).values
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)

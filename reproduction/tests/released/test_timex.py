@@ -2,9 +2,6 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
-from fragile import check_left_as_found
-from test_timex_losses import FIRST, SECOND, STEPS, kl
 from torch import nn
 
 import tempograd as tg
@@ -13,9 +10,13 @@ from tempograd.explainers.timex.networks import MaskGenerator
 from tempograd.explainers.timex.training import label_geometry
 from tempograd_paper.released.timex import ReleasedTimeX, across, label_means, reverse_jensen_shannon
 from tempograd_paper.released.timexpp import ReleasedTimeXPP
+from tests.helpers.literal_methods import kl
+from tests.helpers.models import Recurrent, check_left_as_found, series, smooth
 
 TRAIN = series(24, 9, 3, seed=50)
 X = series(7, 9, 3)
+FIRST, SECOND = (series(6, 4, 1, seed=seed, dtype=torch.float64)[..., 0].softmax(-1) for seed in (2, 3))
+STEPS = tuple(series(5, 7, 3, seed=seed, dtype=torch.float64).softmax(-1) for seed in (4, 5))
 BOTH = pytest.mark.parametrize("kind", [ReleasedTimeX, ReleasedTimeXPP])
 
 

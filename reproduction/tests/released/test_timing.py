@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Recurrent, first_seed, linear, series
-from settings import PAPER
-from test_segments import deviation
 
 from tempograd._utils.rng import keys, per_point
 from tempograd.errors import SettingError
 from tempograd.explainers import Timing
 from tempograd.explainers.timing.segments import Law, Segments
 from tempograd_paper.released.timing import ReleasedTiming
+from tests.helpers.literal_methods import deviation
+from tests.helpers.methods import PAPER
+from tests.helpers.models import Recurrent, first_seed, linear, series
 
 
 def test_released_wafer_leaves_half_of_the_cells_at_zero_and_all_of_the_first_step():

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from test_training import SMALL, adam_by_hand, negative_log_likelihood, toy, weights
 
 from tempograd.errors import InputError, UnknownNameError
 from tempograd.models import build, train
 from tempograd_paper.released import train_as_released
 from tempograd_paper.released.training import PER_STEP, RECIPE, ReleasedRecipe
+from tests.helpers.training import SMALL, adam_by_hand, negative_log_likelihood, toy, weights
 
 SHARED = {"learning_rate": 1e-4, "weight_decay": 1e-3, "batch_size": 32, "shuffle": False, "patience": None}
 

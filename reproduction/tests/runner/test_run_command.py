@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from small import PLAN, contents
 
+from reproduction.tests.helpers.plans import PLAN, contents
 from tempograd.errors import short_path
 from tempograd_paper.commands import main
 from tempograd_paper.protocols import settings

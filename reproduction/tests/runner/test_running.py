@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from small import plan
 
+from reproduction.tests.helpers.plans import plan
 from tempograd._utils import progress
 from tempograd._utils.progress import Terminated
 from tempograd.errors import TempogradError
