@@ -36,8 +36,9 @@ test-many-draws: .venv/test  # the same for several seeds, and for the arithmeti
 test-browser: .venv/browser
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m browser tests/browser
 
-test-slow: .venv/others  # models of other libraries, and what else takes long; once per change
+test-slow: .venv/others  # models of other libraries, what else takes long, many more examples of properties; once per change
 	$(BIN)/python -m pytest -m slow
+	TEMPOGRAD_EXAMPLES=many $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/properties
 
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
 	$(BIN)/python -m tests.browser.pictures demo/report.html docs/pictures

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from torch import nn
 
 pytest.register_assert_rewrite("tests.helpers", "tests.fuzz", "reproduction.tests.helpers")
@@ -13,6 +14,17 @@ pytest.register_assert_rewrite("tests.helpers", "tests.fuzz", "reproduction.test
 from tests.helpers import other_draws  # noqa: E402
 from tests.helpers.models import Recurrent  # noqa: E402
 
+# the same examples on every machine and every day; make test-slow asks for many more of them
+for name, count in (("few", 10), ("many", 300)):
+    settings.register_profile(
+        name,
+        max_examples=count,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
     other_draws.change()
