@@ -7,13 +7,13 @@ import pytest
 import torch
 from captum.attr import IntegratedGradients, NoiseTunnel
 from captum.metrics import infidelity, infidelity_perturb_func_decorator, sensitivity_max
-from conftest import Recurrent, series, smooth
 from torch import nn
 
 import tempograd as tg
 from tempograd.captum import Timing
 from tempograd.errors import InputError, MissingExtraError, ModelError, SettingError
 from tempograd.explainers.timing.segments import complete
+from tests.helpers.models import Recurrent, series, smooth
 
 
 class Mixed(nn.Module):

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from unpacking import Page
 
 from tempograd._utils.formatting import with_error
 from tempograd.cli import main
@@ -15,6 +14,7 @@ from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
+from tests.helpers.report_page import Page
 
 SERIES = 6
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
 from scipy import stats
 from torch import nn
 
@@ -17,6 +16,7 @@ from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
 from tempograd.views.summary import delta, sign_certain
+from tests.helpers.models import linear, series
 
 CODE = """
 import torch

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import tempograd as tg
-from fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
 from tempograd.data import files
 from tempograd.data.readers import csv_file, pivot
 from tempograd.data.readers.parquet_file import connect
 from tempograd.errors import short_path
+from tests.fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
 
 
 def refusal(path, **options):

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from conftest import linear, series
 from torch import nn
 
 from tempograd.engine import fingerprint
 from tempograd.explainers import IntegratedGradients
+from tests.helpers.models import linear, series
 
 
 def mixed() -> nn.Module:

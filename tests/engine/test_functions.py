@@ -6,11 +6,11 @@ import types
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
 from tempograd.engine.model import modules_of, place
+from tests.helpers.models import series
 
 
 class Disturbed(nn.Module):

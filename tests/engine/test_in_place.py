@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
+from tests.helpers.models import series
 
 POOL = series(12, 8, 2, seed=9)
 WEIGHT = torch.randn(2, 2, generator=torch.Generator().manual_seed(0))

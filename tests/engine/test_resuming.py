@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd.engine.outputs as module
@@ -11,6 +10,7 @@ from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tempograd.models import MODELS, build
 from tempograd.models.networks import GRUClassifier
+from tests.helpers.models import series
 
 TIME = 60  # two spans and a part of one
 

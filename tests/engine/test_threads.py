@@ -5,11 +5,11 @@ import threading
 
 import pytest
 import torch
-from conftest import Recurrent, series
 
 import tempograd as tg
 from tempograd.engine import computing
 from tempograd.engine.model import Hold, exact, rounding
+from tests.helpers.models import Recurrent, series
 
 
 @pytest.fixture

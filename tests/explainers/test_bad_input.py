@@ -6,8 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
-from settings import explained
 from torch import nn
 
 import tempograd as tg
@@ -21,6 +19,8 @@ from tempograd.errors import (
     UnknownNameError,
 )
 from tempograd.models import build
+from tests.helpers.methods import explained
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from settings import UNDECIDED, quick, run, thorough
 from torch import nn
 
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, Explainer, GradientShap, IntegratedGradients, Random
+from tests.helpers.methods import UNDECIDED, quick, run, thorough
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 PATHS = ("timing", "rand_ig", "integrated_gradients", "gradient_shap", "occlusion")  # exact for sums of cells
 

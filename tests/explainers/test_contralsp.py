@@ -4,8 +4,6 @@ import math
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
-from mask_parts import blind, first_network, literal_contralsp
 from torch import nn
 from torch.nn.functional import normalize
 
@@ -13,6 +11,8 @@ from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
 from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
+from tests.helpers.literal_methods import blind, first_network, literal_contralsp
+from tests.helpers.models import Recurrent, series, smooth
 
 DOUBLE = torch.float64
 

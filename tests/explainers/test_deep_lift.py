@@ -3,15 +3,15 @@
 import sys
 import warnings
 
-import captum.attr
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
 from torch import nn
 
 from tempograd.errors import MissingExtraError, ModelError, TempogradWarning
 from tempograd.explainers import DeepLift
 from tempograd.models import MODELS
+from tests.helpers.literal_methods import captum_deep_lift
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 def deep(time: int, channels: int, classes: int = 3) -> nn.Module:
@@ -19,23 +19,6 @@ def deep(time: int, channels: int, classes: int = 3) -> nn.Module:
         torch.manual_seed(3)
         layers = (nn.Linear(time * channels, 20), nn.ReLU(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, classes))
         return nn.Sequential(nn.Flatten(), *layers).double()
-
-
-def by_captum(model, x, baseline, score):
-    """What a captum user would write."""
-
-    class Wrapper(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, z):
-            return score(self.model(z))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = captum.attr.DeepLift(Wrapper()).attribute(x.clone(), baselines=baseline)
-    return found.detach().float()
 
 
 @pytest.mark.parametrize("output", ["raw", "probability"])
@@ -73,7 +56,7 @@ def test_captum_gives_the_same_logits(architecture):
         warnings.filterwarnings("ignore", DeepLift.caveat)
         found = DeepLift()(model, x, target=target, baseline=baseline, output="raw").values
     pick = target.repeat(2)[:, None]
-    expected = by_captum(model, x, baseline, lambda answer: answer.gather(1, pick)[:, 0])
+    expected = captum_deep_lift(model, x, baseline, lambda answer: answer.gather(1, pick)[:, 0])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
 
 

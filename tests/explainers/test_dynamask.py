@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
 from sklearn.metrics import roc_auc_score
 from torch.nn.functional import kl_div
 
@@ -13,6 +12,7 @@ from tempograd.errors import InputError, ModelError, SettingError, TempogradWarn
 from tempograd.explainers import Dynamask
 from tempograd.explainers.masks.base import PERTURBATIONS, perturbation
 from tempograd.explainers.masks.dynamask import area_term, time_term
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 DOUBLE = torch.float64
 EVERY = torch.rand(2, 9, 3, generator=torch.Generator().manual_seed(4), dtype=DOUBLE) < 0.7

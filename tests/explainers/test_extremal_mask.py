@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
-from mask_parts import blind, first_network, literal_extremal_mask
 from torch.nn.functional import normalize
 
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
 from tempograd.explainers.masks.replacements import Replacement, _Masks, seeded
+from tests.helpers.literal_methods import blind, first_network, literal_extremal_mask
+from tests.helpers.models import Recurrent, series, smooth
 
 DOUBLE = torch.float64
 

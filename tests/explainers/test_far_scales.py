@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import linear, series
 
 import tempograd as tg
+from tests.helpers.models import linear, series
 
 X, TRAIN = series(3, 6, 2), series(9, 6, 2, seed=1)
 NET, BENT = linear(6, 2, 2), linear(6, 2, 2, seed=1)

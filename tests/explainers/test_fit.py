@@ -5,27 +5,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
-from test_generator import Known
 from torch import nn
 
 import tempograd as tg
-from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, TempogradWarning
+from tests.helpers.literal_methods import Known, kl, literal_fit, squash
+from tests.helpers.models import Recurrent, linear, series
 
 DOUBLE = torch.float64
 
 
 def last_value(channels):
     return Known([0.0] * channels, torch.zeros(channels, channels), 1e-12, last=True)
-
-
-def kl(p, q):
-    return float((p * (p / q).log()).sum())
-
-
-def squash(delta):
-    return 2 / (1 + math.exp(-5 * delta)) - 1
 
 
 class Now(nn.Module):
@@ -57,44 +48,13 @@ def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by
             assert abs(float(found[n, t, 0]) - squash(kl(now, before) - expected)) < 4 * 2.5 * error
 
 
-def literal(explainer, model, x, seed, ids):
-    """The definition, one step, channel and draw at a time, with the generator run on every prefix."""
-    generator, (count, time, channels) = explainer.generator, x.shape
-    generator = generator.double()
-    scores = torch.zeros(x.shape)
-    eye = torch.eye(channels, dtype=DOUBLE)
-    for n in range(count):
-        streams = [
-            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.n_samples)[:, 0]
-            for purpose in (Purpose.LATENTS, Purpose.REPLACEMENTS)
-        ]
-        for t in range(1, time):
-            p = [model(x[n : n + 1, : s + 1]).softmax(-1)[0] for s in (t - 1, t)]
-            state = generator.gru(x[n : n + 1, :t])[0][:, -1]
-            for i in range(channels):
-                left = 0.0
-                for s in range(explainer.n_samples):
-                    latent = normal(streams[0][:, s], t * 100 + torch.arange(100))
-                    u, v = normal(streams[1][:, s], t * 2 * channels + torch.arange(2 * channels)).chunk(2)
-                    centre, spread = generator.latent(state).chunk(2, -1)
-                    z = centre + spread * latent
-                    mean, factor = generator.mean(z)[0], generator.factor(z).view(channels, channels)
-                    covariance = factor @ factor.T + generator.noise * eye
-                    joint = mean + factor @ u + math.sqrt(generator.noise) * v
-                    drawn = joint + covariance[:, i] / covariance[i, i] * (x[n, t, i] - joint[i])
-                    changed = torch.cat([x[n, :t], drawn[None]])[None]
-                    left += kl(p[1], model(changed).softmax(-1)[0]) / explainer.n_samples
-                scores[n, t, i] = squash(kl(p[1], p[0]) - left)
-    return scores
-
-
 @torch.no_grad()
 def test_remembered_states_and_plain_runs_give_the_literal_loops():
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
     explainer = tg.Fit(n_samples=2, epochs=3).fit(model, series(30, 6, 3, seed=1), seed=2)
     assert explainer.generator.noise == 1e-4
     assert not isinstance(explainer.generator.latent[-1], nn.Tanh)
-    expected = literal(explainer, model, x, 7, (4, 9))
+    expected = literal_fit(explainer, model, x, 7, (4, 9))
     assert expected.abs().max() > 0.001
     call = {"seed": 7, "ids": [4, 9]}
     for form in (model, lambda z: model(z) * 1):  # a function hides its recurrent layer

@@ -5,12 +5,12 @@ import warnings
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.engine.guesses import objection
 from tempograd.models import build
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(12, 10, 2)
 

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from conftest import linear, series, smooth
-from settings import Filled, explained, filled, fitted, quick, run
 from torch import nn
 
 from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing
+from tests.helpers.methods import Filled, explained, filled, fitted, quick, run
+from tests.helpers.models import linear, series, smooth
 
 
 class First(nn.Module):

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from settings import explained, fitted, quick, usable
 
 import tempograd as tg
 from tempograd.errors import InputError
+from tests.helpers.methods import explained, fitted, quick, usable
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 X = series(5, 6, 2)
 GAPS = torch.rand(X.shape, generator=torch.Generator().manual_seed(3)) < 0.3

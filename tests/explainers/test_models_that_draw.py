@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.explanation import diagnostics
+from tests.helpers.models import linear, series
 
 X = series(6, 5, 2)
 WEIGHT = series(1, 5, 2, seed=9)[0]

@@ -2,25 +2,18 @@
 
 import pytest
 import torch
-from conftest import Recurrent, first_seed, series, smooth
-from settings import explained, fitted, quick, usable
 from torch import nn
 
 import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
+from tests.helpers.methods import explained, fitted, quick, usable
+from tests.helpers.models import Recurrent, Risk, first_seed, patients, series, smooth
 
 TARGETED = sorted(name for name, kind in EXPLAINERS.items() if kind.targeted and name != "random")
 WHOLE = ("contralsp", "dynamask", "extremal_mask", "fit", "timexpp", "winit")  # about both classes at once
 SIGNED = sorted(name for name in TARGETED if EXPLAINERS[name].signed)
 MIXED = torch.tensor([0, 1, 1, 0, 1])
-
-
-class Risk(nn.Module):
-    """Class 1, "died": made likely by channel 0 at step 2, and unlikely by channel 1 at step 5."""
-
-    def forward(self, x):
-        return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
 
 
 class Twin(nn.Module):
@@ -45,14 +38,6 @@ class Bare(nn.Module):
 
     def forward(self, x):
         return self.inner(x)[:, 0]
-
-
-def patients():
-    """One at high risk, one at low risk."""
-    x = torch.zeros(2, 8, 2)
-    x[0, 2, 0], x[0, 5, 1] = 1.0, 0.25
-    x[1, 2, 0], x[1, 5, 1] = 0.5, 2.0
-    return x
 
 
 def both(name, model, x, target, **call):

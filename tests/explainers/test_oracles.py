@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from captum.attr import IntegratedGradients as Captum
-from conftest import Recurrent, linear, series, smooth
-from settings import run
 
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
+from tests.helpers.methods import run
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 @pytest.mark.parametrize("architecture", ["gru", "cnn", "transformer"])

@@ -1,9 +1,9 @@
 """The four propositions of the paper."""
 
 import torch
-from conftest import Recurrent, series, smooth
 
 from tempograd.explainers import MaskingIG, Timing
+from tests.helpers.models import Recurrent, series, smooth
 
 
 def all_masks(time: int, low: int, high: int) -> list[tuple[float, torch.Tensor]]:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, series
-from settings import quick, run
 
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
+from tests.helpers.methods import quick, run
+from tests.helpers.models import Recurrent, series
 
 GRADIENT = [
     name for name in sorted(EXPLAINERS) if EXPLAINERS[name].needs_gradient and EXPLAINERS[name].zero_if_ignored

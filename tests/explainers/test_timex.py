@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from fragile import check_left_as_found
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
@@ -15,6 +13,7 @@ import tempograd as tg
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, time_code
 from tempograd.explainers.timex.training import Training
+from tests.helpers.models import Recurrent, check_left_as_found, linear, series, smooth
 
 TRAIN = series(24, 9, 3, seed=50)
 X = series(7, 9, 3)

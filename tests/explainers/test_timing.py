@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from settings import PAPER
 
 from tempograd._utils.rng import keys, per_point
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.explainers.timing.segments import Law, complete, draw, moving, repaired
+from tests.helpers.methods import PAPER
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 @pytest.mark.parametrize("setting", PAPER)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
@@ -12,6 +11,7 @@ from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers.prefix.base import Plan, learn
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
+from tests.helpers.models import Recurrent, linear, series
 
 DOUBLE = torch.float64
 TIME, CHANNELS = 9, 3

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import QUICK, near
 from torch import nn
-from trials import REFUSED, RIGHT, Case, OwnError, must
-from worlds import CHANNELS, TIME, WEIGHTS
 
 import tempograd as tg
+from tests.fuzz import parts
+from tests.fuzz.calls import QUICK, near
+from tests.fuzz.trials import REFUSED, RIGHT, Case, OwnError, must
+from tests.fuzz.worlds import CHANNELS, TIME, WEIGHTS
 
 METHODS = (
     "timing",

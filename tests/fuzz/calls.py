@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from parts import LEFT_OUT, NONSENSE, OPEN, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, TIME, WORLDS, World, linear_map, occluded
 
 import tempograd as tg
 from tempograd.explainers import EXPLAINERS
+from tests.fuzz import parts
+from tests.fuzz.parts import LEFT_OUT, NONSENSE, OPEN, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, TIME, WORLDS, World, linear_map, occluded
 
 # as quick as they can be
 QUICK: dict[str, dict[str, Any]] = {

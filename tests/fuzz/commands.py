@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from files import models
-from series_files import long_csv
-from trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
-from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.errors import TempogradError
+from tests.fuzz.files import models
+from tests.fuzz.series_files import long_csv
+from tests.fuzz.trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
+from tests.fuzz.worlds import CHANNELS, TIME, Flat
 
 OTHER = "somebody else's\n"
 EXPLANATIONS = {"timing.safetensors", "occlusion.safetensors", "other.safetensors"}

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import QUICK, near
-from files import models
 from torch import nn
-from trials import REFUSED, RIGHT, Case, OwnError, must
-from worlds import CHANNELS, CLASSES, TIME, WEIGHTS, Flat
 
 import tempograd as tg
 from tempograd.data import Dataset, Split
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
 from tempograd.models import Recipe
+from tests.fuzz import parts
+from tests.fuzz.calls import QUICK, near
+from tests.fuzz.files import models
+from tests.fuzz.trials import REFUSED, RIGHT, Case, OwnError, must
+from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, WEIGHTS, Flat
 
 PATHS: tuple[Any, ...] = (
     *(

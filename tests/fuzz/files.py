@@ -8,17 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import series_files
 import torch
 from safetensors import safe_open
 from safetensors.torch import save, save_file
-from trials import REFUSED, RIGHT, Case, must
-from uses import same
-from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
 from tempograd.explanation import Explanation
 from tempograd.explanation.files import checksum
+from tests.fuzz import series_files
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.uses import same
+from tests.fuzz.worlds import CHANNELS, TIME, Flat
 
 
 def file(rng: random.Random, folder: Path) -> Case:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import near
-from parts import NONSENSE, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, TIME, WORLDS, World
 
 import tempograd as tg
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
+from tests.fuzz import parts
+from tests.fuzz.calls import near
+from tests.fuzz.parts import NONSENSE, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, TIME, WORLDS, World
 
 REMOVING = (
     "cpd",

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import QUICK
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, TIME, WORLDS
 
 import tempograd as tg
 from tempograd.explainers import EXPLAINERS
+from tests.fuzz import parts
+from tests.fuzz.calls import QUICK
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, TIME, WORLDS
 
 COUNTS = (1, 2, 3, 5, 8)
 SHARES = (0.1, 0.3, 0.5, 0.9)

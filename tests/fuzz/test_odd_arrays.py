@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent
-from judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
-from odd_arrays import Odd, numbers, of_floats, of_integers, of_nothing
 
 import tempograd as tg
+from tests.fuzz.judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
+from tests.fuzz.odd_arrays import Odd, numbers, of_floats, of_integers, of_nothing
+from tests.helpers.models import Recurrent
 
 METHODS = ("integrated_gradients", "timing", "deep_lift")
 SHAPE = (3, STEPS, CHANNELS)

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
-from odd_arrays import numbers
-from odd_settings import VALUES, settings_of
 
 import tempograd as tg
 from tempograd._utils.settings import rules
+from tests.fuzz.judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
+from tests.fuzz.odd_arrays import numbers
+from tests.fuzz.odd_settings import VALUES, settings_of
 
 X = numbers(np.random.default_rng(14), 2, STEPS, CHANNELS)
 SERIES = torch.from_numpy(X).float()

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from calls import near
 from torch import nn
-from trials import FAILED, REFUSED, RIGHT, Case, Outcome, judged, must
 
 from tempograd.errors import DataError, InputError, warn
+from tests.fuzz.calls import near
+from tests.fuzz.trials import FAILED, REFUSED, RIGHT, Case, Outcome, judged, must
 
 SENTENCE = "x must hold numbers, got text: pass a tensor."
 

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import near
-from captum_calls import captum_call
-from parts import NONSENSE, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, CLASSES, TIME, WORLDS, World
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.data import Split
 from tempograd.explanation import Explanation
 from tempograd_paper import figures
+from tests.fuzz import parts
+from tests.fuzz.calls import near
+from tests.fuzz.captum_calls import captum_call
+from tests.fuzz.parts import NONSENSE, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, WORLDS, World
 
 COUNT = 3
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
-from settings import explained, fitted, quick
 from torch import nn
 
 import tempograd as tg
@@ -17,6 +15,8 @@ from tempograd._utils.rng import keys, split, words
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers.timing.segments import Law, complete, draw, repaired
 from tempograd.models import load_model
+from tests.helpers.methods import explained, fitted, quick
+from tests.helpers.models import Recurrent, linear, series
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, series
 from IPython.core.formatters import DisplayFormatter
 from matplotlib.image import imread
 
 import tempograd as tg
 from tempograd._utils.formatting import alike
 from tempograd.errors import InputError
+from tests.helpers.models import Recurrent, series
 
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b</td></table>")
 TAGS = {

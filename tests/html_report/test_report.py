@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toy_models import Flat, Running, masked_series, random_series, three_explanations
-from unpacking import Page, flags
 
 from tempograd.data import Split
 from tempograd.errors import InputError, TempogradWarning
@@ -18,6 +16,9 @@ from tempograd.explainers import explain
 from tempograd.html_report import report
 from tempograd.metrics import compare, evaluate, summarise
 from tempograd.views.comparison import score_table
+from tests.helpers.explanations import masked_series, three_explanations
+from tests.helpers.models import Flat, RunningMean, random_series
+from tests.helpers.report_page import Page, flags
 
 
 @pytest.fixture(scope="module")
@@ -274,10 +275,14 @@ def test_five_hundred_series_with_two_methods_fit_into_fifteen_megabytes(tmp_pat
 
 def test_per_step_models_show_prediction_label_and_explained_steps(tmp_path):
     x = random_series(2)
-    explanation = explain(Running(), x, "integrated_gradients", steps=[0, 7])
-    content = Page(report(tmp_path / "r.html", Running(), explanation, Split(x, (x[..., 1] > 0).long()))).content
+    explanation = explain(RunningMean(), x, "integrated_gradients", steps=[0, 7])
+    content = Page(
+        report(tmp_path / "r.html", RunningMean(), explanation, Split(x, (x[..., 1] > 0).long()))
+    ).content
     steps = content["steps"]
-    np.testing.assert_allclose(steps["values"].reshape(2, 20), Running()(x).softmax(-1)[..., 1].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        steps["values"].reshape(2, 20), RunningMean()(x).softmax(-1)[..., 1].numpy(), rtol=1e-6
+    )
     np.testing.assert_array_equal(flags(steps["labels"], (2, 20)), (x[..., 1] > 0).numpy())
     assert np.flatnonzero(flags(steps["explained"], (2, 20))[0]).tolist() == [0, 7]
     assert content["target"] is None
@@ -302,8 +307,10 @@ def test_series_are_called_by_their_names(tmp_path, flat):
 )
 def test_the_page_knows_what_was_explained_at_each_step(tmp_path, options, predicted, own):
     x = random_series(3)
-    assert Running()(x).argmax(-1).unique().tolist() == [0, 1]
-    page = Page(report(tmp_path / "r.html", Running(), explain(Running(), x, "integrated_gradients", **options)))
+    assert RunningMean()(x).argmax(-1).unique().tolist() == [0, 1]
+    page = Page(
+        report(tmp_path / "r.html", RunningMean(), explain(RunningMean(), x, "integrated_gradients", **options))
+    )
     assert (page.content["steps"]["predicted"], page.content["steps"]["own"]) == (predicted, own)
     assert ("added up over the explained steps." in page.text.split('class="keys"')[1]) is not own
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import safetensors
 import torch
-from small import PLAN, contents
 
+from reproduction.tests.helpers.plans import PLAN, contents
 from tempograd import (
     __main__,
     html_report,  # noqa: F401  # loaded once, for all children

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from literal_metrics import Net, by_hand, randn
 
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, evaluate, removal_curve
+from tests.helpers.literal_metrics import Net, by_hand, randn
 
 HIGHER = {"cpd", "prediction_difference", "cross_entropy", "comprehensiveness", "aup", "aur", "auroc", "auprc"}
 HIGHER |= {"information"}

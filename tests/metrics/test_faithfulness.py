@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from conftest import first_seed
-from literal_metrics import Net, by_hand, faithfulness, randn
 from torch import nn
 
 from tempograd.errors import InputError, ModelError, TempogradWarning
 from tempograd.explainers import IntegratedGradients, Random
 from tempograd.metrics import METRICS, evaluate, removal_curve
+from tests.helpers.literal_metrics import Net, by_hand, faithfulness, randn
+from tests.helpers.models import first_seed
 
 NAMES = [
     "cpd",

@@ -9,11 +9,11 @@ import zipfile
 import pytest
 import safetensors.torch
 import torch
-from conftest import Recurrent, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.engine.model import _recurs
+from tests.helpers.models import Recurrent, series
 
 BATCH = ({0: torch.export.Dim("batch")},)
 CODE = """

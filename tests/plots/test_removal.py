@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
-from plot_toys import Running, made
 from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
 from tempograd_paper import figures
+from tests.helpers.explanations import made
+from tests.helpers.models import RunningDifference, linear, series
 
 
 def slow_curve(model, explanation, i, weakest_first):
@@ -52,7 +52,7 @@ def test_curves_are_the_mean_over_series_of_what_a_loop_adds_up(name):
 
 @pytest.mark.parametrize("per_step", [False, True])
 def test_curves_end_exactly_at_the_mean_that_evaluate_gives(per_step):
-    model, x = (Running(), series(9, 30, 2)) if per_step else (linear(30, 2), series(9, 30, 2))
+    model, x = (RunningDifference(), series(9, 30, 2)) if per_step else (linear(30, 2), series(9, 30, 2))
     found = {method: tg.explain(model, x, method) for method in ("timing", "occlusion", "random")}
     record = plots.removal_record(model, found, k=0.3)
     for place, (method, explanation) in enumerate(found.items()):

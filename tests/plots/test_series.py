@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from conftest import linear
-from plot_toys import HOSTILE, Running, gaps, made, texts, waves
 from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.views import palette
+from tests.helpers.explanations import HOSTILE, gaps, made, waves
+from tests.helpers.models import RunningDifference, linear
+from tests.helpers.pictures import texts
 
 VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels
 
@@ -102,9 +103,9 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
 
 def test_outputs_per_step_have_a_row_of_their_own():
     x = torch.tensor([[[1.0, 0.0], [2.0, 3.0], [0.5, 1.0]]])
-    explanation = tg.explain(Running(), x, n_samples=20, steps=[1, 2])
+    explanation = tg.explain(RunningDifference(), x, n_samples=20, steps=[1, 2])
     labels = torch.tensor([[0, 1, 1]])
-    record = plots.series_record(explanation, model=Running(), y=labels)
+    record = plots.series_record(explanation, model=RunningDifference(), y=labels)
     steps = record.said.steps
     expected = 1 / (1 + np.exp(-np.array([1.0, 4.0, 0.25 - 3.0])))
     np.testing.assert_allclose(steps.values, expected, rtol=1e-5)

@@ -10,11 +10,11 @@ import zipfile
 import pytest
 import safetensors.torch
 import torch
-from payloads import exported, swapped
 from torch import nn
 
 import tempograd as tg
 from tempograd.models.files import _silent
+from tests.helpers.payloads import exported, swapped
 
 SEED = 20261116
 EACH = 50  # damaged files of each kind

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from mimic3_world import World
 
+from reproduction.tests.helpers.mimic3_world import World
 from tempograd.data import load_dataset
 from tempograd.errors import DataError, InputError, MissingExtraError
 from tempograd_paper.datasets import mimic3, queries

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, series
-from plot_toys import Product, Running
 
 import tempograd as tg
 from tempograd_paper import figures
+from tests.helpers.models import Product, Recurrent, RunningDifference, series
 
 
 def slow_gradient(model, z, target):
@@ -59,8 +58,8 @@ def test_what_comes_of_the_steps_is_the_explanation():
         (Recurrent().eval(), {"mask": mask, "anchored": 0.5, "control_variates": False}),
         (Recurrent().eval(), {"mask": mask, "n_samples": 5, "control_variates": False}),  # masks are redrawn
         (Product(), {"n_samples": 300, "target": 1, "segments": 3, "control_variates": False}),
-        (Running(), {"steps": [3, 4, 5], "control_variates": False}),
-        (Running(), {"steps": "own", "n_samples": 7, "control_variates": False}),
+        (RunningDifference(), {"steps": [3, 4, 5], "control_variates": False}),
+        (RunningDifference(), {"steps": "own", "n_samples": 7, "control_variates": False}),
     ]
     for model, options in cases:
         explanation = tg.explain(model, x, seed=5, ids=[7, 3, 1, 9], **options)

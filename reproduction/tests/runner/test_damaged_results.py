@@ -6,15 +6,15 @@ from dataclasses import asdict
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small import contents, plan
 
 import tempograd as tg
-from fuzz.series_files import one_sentence
+from reproduction.tests.helpers.plans import contents, plan
 from tempograd.errors import DataError
 from tempograd_paper.commands import main
 from tempograd_paper.runner import Record, run_cells
 from tempograd_paper.runner.store import Store
 from tempograd_paper.tables.archive import load_records
+from tests.fuzz.series_files import one_sentence
 
 DEEP = "[" * 100_000
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from small import MEASURES, content, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import MEASURES, content, plan
 from tempograd.data import DATASETS, Split
 from tempograd.errors import TempogradWarning
 from tempograd.models import build

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small import MEASURES, WARD, load_ward, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import MEASURES, WARD, load_ward, plan
 from tempograd.data import DATASETS
 from tempograd.errors import ModelError, SettingError
 from tempograd.models import build

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small import MEASURES, WARD, load_toy, load_ward, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import MEASURES, WARD, load_toy, load_ward, plan
 from tempograd.data import DATASETS
 from tempograd.models import build
 from tempograd_paper.protocols import published, settings

@@ -6,8 +6,19 @@ import sys
 import duckdb
 import pytest
 import torch
-from toy_results import AUP, CPD, IG, NAN, RANDOM, SCORES, TIMING, toy_plan, toy_record, toy_records
 
+from reproduction.tests.helpers.results import (
+    AUP,
+    CPD,
+    IG,
+    NAN,
+    RANDOM,
+    SCORES,
+    TIMING,
+    toy_plan,
+    toy_record,
+    toy_records,
+)
 from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.archive import load_records, write_archive

@@ -6,7 +6,8 @@ import json
 import re
 
 import pytest
-from toy_results import (
+
+from reproduction.tests.helpers.results import (
     ACCURACY,
     AUP,
     GOOD,
@@ -19,7 +20,6 @@ from toy_results import (
     toy_record,
     toy_records,
 )
-
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.rendering import FIELDS, render
 from tempograd_paper.tables.sheets import WIDTH, sheets

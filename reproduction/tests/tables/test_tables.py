@@ -3,7 +3,8 @@
 import math
 
 import pytest
-from toy_results import (
+
+from reproduction.tests.helpers.results import (
     ACCURACY,
     AUP,
     CPD,
@@ -18,7 +19,6 @@ from toy_results import (
     toy_record,
     toy_records,
 )
-
 from tempograd.errors import DataError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.entries import Outlier, outlier_folds
