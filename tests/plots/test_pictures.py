@@ -44,13 +44,13 @@ def heatmap():
     return plots.heatmap(with_gaps(explanation), [0, 1])
 
 
-def methods():
-    return plots.methods(three_methods(), 1)
+def compare():
+    return plots.compare(three_methods(), 1)
 
 
-def drivers():
+def channel_importance():
     explanation = waves(series=9, channels=6)
-    return plots.drivers(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
+    return plots.channel_importance(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
 
 
 def removal():
@@ -78,8 +78,8 @@ DRAWINGS = {
         series_per_step,
         series_without_direction,
         heatmap,
-        methods,
-        drivers,
+        compare,
+        channel_importance,
         removal,
         cost,
         convergence,
