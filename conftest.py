@@ -27,7 +27,7 @@ for name, count in (("few", 10), ("many", 300)):
 settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
-    other_draws.change()
+    other_draws.delta()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -197,17 +197,23 @@ def test_what_warnings_say_to_pass(capsys):
     assert main([*argv, "--method", "occlusion", *shlex.split(advice)]) == 0
     assert capsys.readouterr().err == ""
     assert main(["evaluate", "explanation.safetensors", *ALARM, "--device", "cpu"]) == 0
-    (advice,) = re.findall(r"pass (--[a-z]+ [a-z]+) to", capsys.readouterr().err)
-    assert main(["evaluate", "explanation.safetensors", *ALARM, "--device", "cpu", *shlex.split(advice)]) == 0
     assert capsys.readouterr().err == ""
+    assert main([*argv, "--method", "random", "--out", "other.safetensors"]) == 0
+    both = ["evaluate", "explanation.safetensors", "other.safetensors", *ALARM, "--device", "cpu"]
+    assert main(both) == 0
+    advice = re.findall(r"(--baseline [a-z]+)", capsys.readouterr().err)
+    assert len(advice) == 2
+    for each in advice:
+        assert main([*both, *shlex.split(each)]) == 0
+        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("folder")
 def test_what_the_verdict_says_to_pass(capsys):
     argv = ["explain", *ALARM, "--data", "wards.npz", "--device", "cpu", "--method", "rand_ig"]
-    assert main([*argv, "--set", "points=4"]) == 0
+    assert main([*argv, "--set", "n_samples=4"]) == 0
     found = capsys.readouterr().out
-    (advice,) = re.findall(r"(--set points=\d+)", found)
+    (advice,) = re.findall(r"(--set n_samples=\d+)", found)
     assert "not converged" in found
     assert main([*argv, *shlex.split(advice)]) == 0
     assert advice not in capsys.readouterr().out

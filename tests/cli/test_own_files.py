@@ -111,10 +111,10 @@ def test_the_next_command_works(folder, capsys):
 @pytest.mark.usefixtures("net")
 def test_the_summary_as_json(net, capsys):
     argv = ["explain", "--model", "ward_net:Net", "--weights", "w.pt", *DATA, "--device", "cpu", "--json"]
-    assert main([*argv, "--target", "1", "--set", "points=20"]) == 0
+    assert main([*argv, "--target", "1", "--set", "n_samples=20"]) == 0
     found = json.loads(capsys.readouterr().out)
     own = tg.read_series("ward.csv", id="bed", label="state")
-    size = tg.explain(net, own.x, mask=own.mask, target=1, points=20).values.abs().sum((0, 1)).double()
+    size = tg.explain(net, own.x, mask=own.mask, target=1, n_samples=20).values.abs().sum((0, 1)).double()
     assert (found["series"], found["steps"], found["channels"], found["outputs"]) == (3, 5, 2, 2)
     assert found["explained"] == {"1": 3}
     shares = {entry["channel"]: entry["share"] for entry in found["strongest_channels"]}
@@ -182,7 +182,7 @@ def test_own_training_series_and_settings_in_plain_words(folder, net):
         "--weights",
         "w.pt",
         *DATA,
-        "--train",
+        "--background",
         "ward.csv",
         "--device",
         "cpu",
@@ -191,7 +191,7 @@ def test_own_training_series_and_settings_in_plain_words(folder, net):
         "--method",
         "gradient_shap",
         "--set",
-        "points=3",
+        "n_samples=3",
         "--set",
         "baseline=average",
         "--out",
@@ -199,7 +199,9 @@ def test_own_training_series_and_settings_in_plain_words(folder, net):
     ]
     assert main(argv) == 0
     own = tg.read_series("ward.csv", id="bed", label="state")
-    expected = tg.explain(net, own.x, "gradient_shap", own.x, mask=own.mask, points=3, baseline="average")
+    expected = tg.explain(
+        net, own.x, "gradient_shap", background=own.x, mask=own.mask, n_samples=3, baseline="average"
+    )
     assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
 
 

@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("bars")
     tg.save_model(build("gru", 3, 2, per_step=True, hidden=4), path / "m.safetensors")
     x = tg.load_dataset("switch_feature").test.x[:4]
-    tg.explain(tg.load_model(path / "m.safetensors"), x, points=8).save(path / "e.safetensors")
+    tg.explain(tg.load_model(path / "m.safetensors"), x, n_samples=8).save(path / "e.safetensors")
     rows = [f"{i},{t},{i + t}" for i in range(3) for t in range(4)]
     (path / "s.csv").write_text("\n".join(["id,time,a", *rows]))
     return path

@@ -32,7 +32,7 @@ RESERVED = {
     "x=3": "--data",
     "model=m": "--model",
     "method=lime": "--method",
-    "train=3": "--train",
+    "background=3": "--background",
     "channels=1": "--channels",
     "names=5": "--id",
     "ids=1,2": "--id",
@@ -53,19 +53,19 @@ def test_what_is_no_setting_has_an_option_of_its_own(setting, place, capsys):
 
 WRONG = {
     "quirks=1": "No option of timing is called 'quirks'",
-    "controls=[]": "controls must be True or False, got []",
-    "points=[[[[": "points must be an integer, got '[[[['",
-    f"points={DEEP}": "points must be an integer, got '[[[",
-    f"points={'9' * 5000}": "points must be an integer, got '999",
-    "points=1e9": "points must be an integer, got 1000000000.0",
-    "points=1000000000": "points must be at most 10000000",
-    "points=NaN": "points must be an integer, got nan",
+    "control_variates=[]": "control_variates must be True or False, got []",
+    "n_samples=[[[[": "n_samples must be an integer, got '[[[['",
+    f"n_samples={DEEP}": "n_samples must be an integer, got '[[[",
+    f"n_samples={'9' * 5000}": "n_samples must be an integer, got '999",
+    "n_samples=1e9": "n_samples must be an integer, got 1000000000.0",
+    "n_samples=1000000000": "n_samples must be at most 10000000",
+    "n_samples=NaN": "n_samples must be an integer, got nan",
     "anchored=NaN": "anchored must lie between 0 and 0.95, got nan",
     "tolerance=-Infinity": "tolerance must be above 0 and below 1, got -inf",
-    'points={"a": 1}': "points must be an integer, got {'a': 1}",
+    'n_samples={"a": 1}': "n_samples must be an integer, got {'a': 1}",
     "seed=abc": "seed must be an integer, got 'abc'",
     "seed=99999999999999999999": "seed must be at most",
-    "chunk=0": "chunk must be at least 1",
+    "batch_size=0": "batch_size must be at least 1",
     "draws=true": "draws must be an integer, got True",
     "precision=[]": "precision must be 'full', 'tf32' or 'bf16', got []",
     "layout=3": "layout must be 'BTD' or 'BDT', got 3",
@@ -86,11 +86,11 @@ def test_a_wrong_value_is_one_sentence(setting, place, capsys):
 
 
 def test_settings_and_arguments_of_the_call_still_work(place, capsys):
-    more = ["--set", "points=20", "--set", "chunk=2", "--set", "baseline=0.5", "--set", "seed=3"]
+    more = ["--set", "n_samples=20", "--set", "batch_size=2", "--set", "baseline=0.5", "--set", "seed=3"]
     assert main(command(place, *more)) == 0
     found = tg.Explanation.load(place / "e.safetensors")
     model = tg.load_model(place / "m.safetensors")
-    torch.testing.assert_close(found.values, tg.explain(model, X, points=20, baseline=0.5, seed=3).values)
+    torch.testing.assert_close(found.values, tg.explain(model, X, n_samples=20, baseline=0.5, seed=3).values)
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy"])

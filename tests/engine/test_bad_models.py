@@ -30,7 +30,7 @@ def calls(explained, tmp_path):
         "timing": lambda model: tg.explain(model, X),
         "occlusion": lambda model: tg.explain(model, X, "occlusion", output="raw"),
         "dynamask": lambda model: tg.explain(model, X, "dynamask", epochs=1),
-        "fit": lambda model: tg.explain(model, X, "gradient_shap", train=X),
+        "fit": lambda model: tg.explain(model, X, "gradient_shap", background=X),
         "evaluate": lambda model: tg.evaluate(model, explained),
         "removal_curve": lambda model: tg.removal_curve(model, explained),
         "report": lambda model: tg.report(tmp_path / "report.html", model, [explained]),

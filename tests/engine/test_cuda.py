@@ -45,13 +45,13 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_every_change_is_seen(change):
+@pytest.mark.parametrize("delta", CHANGES.values(), ids=CHANGES)
+def test_every_change_is_seen(delta):
     net = Net().eval()
     before = plain_state(net)
     assert hash(before) == hash(plain_state(net))
     kept = [*net.parameters(), *net.buffers(), net.code]  # so that no address is used again
-    change(net)
+    delta(net)
     assert plain_state(net) != before
     assert kept
 

@@ -169,12 +169,12 @@ def runs(steepness, seeds, model=0, **options):
     weights = torch.randn(20, 2, generator=generator)
     x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
     model, law = Sum(weights, steepness), (3, 2, 7)
-    converged = tg.Timing(40_000, *law)(model, x, chunk=20_000, output="probability").values
+    converged = tg.Timing(40_000, *law)(model, x, batch_size=20_000, output="probability").values
     return tg.Timing(50, *law, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
 
 
 def test_the_error_is_well_below_that_of_the_plain_mean_and_the_answer_the_same():
-    plain, converged = runs(1.0, 200, controls=False)
+    plain, converged = runs(1.0, 200, control_variates=False)
     ours, _ = runs(1.0, 200)
     before, after = ((each.values - converged).abs().sum((1, 2)).mean() for each in (plain, ours))
     assert after < 0.8 * before
@@ -191,7 +191,7 @@ def test_intervals_hold_far_more_often_where_the_model_is_steep():
     """Over five models: on one they hold in 70 to 95 % of the cells, and the plain mean's in 25 to 60 %."""
     shares = {}
     for controls in (False, True):
-        found = [covered(*runs(60.0, 100, model, controls=controls)) for model in range(5)]
+        found = [covered(*runs(60.0, 100, model, control_variates=controls)) for model in range(5)]
         shares[controls] = sum(found) / len(found)
     assert shares[False] < 0.65
     assert shares[True] > max(0.75, shares[False] + 0.2)
@@ -207,7 +207,8 @@ def test_without_segments_it_stays_midpoint_integrated_gradients():
     model = Sum(torch.randn(4, 2, generator=generator), 5.0)
     x = 3 * torch.randn(2, 4, 2, generator=generator)
     plain, ours = (
-        tg.Timing(5, segments=0, controls=controls)(model, x, output="raw").values for controls in (False, True)
+        tg.Timing(5, segments=0, control_variates=controls)(model, x, output="raw").values
+        for controls in (False, True)
     )
     assert torch.equal(plain, ours)
 

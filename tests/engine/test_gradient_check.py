@@ -17,7 +17,7 @@ from tests.helpers.models import linear, series, smooth
 
 TIME, CHANNELS = 24, 3
 METHODS = ("timing", "integrated_gradients", "rand_ig", "gradient_shap")
-ADVICE = ("points=", "samples=", "tolerance=")
+ADVICE = ("n_samples=", "n_steps=", "tolerance=")
 
 
 def inputs(count=8):
@@ -260,14 +260,14 @@ def test_the_change_is_known_for_every_method_and_an_all_zero_map_is_said(method
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        train = {"train": x} if method == "augmented_occlusion" else {}
+        train = {"background": x} if method == "augmented_occlusion" else {}
         found = tg.explain(Step(), x, method, output="raw", **train)
-    torch.testing.assert_close(found.change, torch.ones(len(x)))
+    torch.testing.assert_close(found.delta, torch.ones(len(x)))
     assert not found.values.any()
     assert found.verdict(0).startswith("all scores are 0, but the prediction changes by 1 from the baseline")
     assert "in 8 of 8 series" in found.verdict()
     function = tg.explain(Step(), x, "occlusion", target=lambda out: 3 * out[:, 0], output="raw")
-    torch.testing.assert_close(function.change, torch.full((8,), 3.0))
+    torch.testing.assert_close(function.delta, torch.full((8,), 3.0))
 
 
 def test_a_model_that_ignores_its_input_may_have_an_all_zero_map():
@@ -298,11 +298,11 @@ def test_steepness_is_told_from_a_jump_and_points_are_advised():
     """A sigmoid 20 times as steep as the path is long: slopes of 5 were met where a step of 1 has none."""
     x = torch.ones(40, 4, 1)
     steep = lambda z: torch.sigmoid(60 * (z.mean((1, 2)) - 0.6))[:, None]  # noqa: E731
-    found = explain(steep, x, "integrated_gradients", points=8)
+    found = explain(steep, x, "integrated_gradients", n_steps=8)
     assert found.gradient_check.found.tolist() == [Found.STEEP] * 40
-    assert found.verdict().endswith("pass points=32")
+    assert found.verdict().endswith("pass n_steps=32")
     jump = lambda z: (z.mean((1, 2), keepdim=True)[:, 0] > 0.6).float() + 0 * z[:, 0]  # noqa: E731
-    assert names_causes(explain(jump, x, "integrated_gradients", points=8).verdict())
+    assert names_causes(explain(jump, x, "integrated_gradients", n_steps=8).verdict())
 
 
 def test_a_few_wrong_series_among_many_are_counted():
@@ -346,9 +346,11 @@ def test_it_depends_on_the_series_alone_and_not_on_chunks():
         whole = explain(WRONG[name], x, "timing").gradient_check
         alone = explain(WRONG[name], x[3:4], "timing", ids=[3]).gradient_check
         torch.testing.assert_close(alone.gap, whole.gap[3:4], rtol=1e-3, atol=1e-4)
-        for chunk in (1, 7, 120):
-            part = explain(WRONG[name], x, "timing", chunk=chunk).gradient_check
-            assert torch.equal(part.failed, whole.failed) or chunk == 1  # one point at a time has no neighbours
+        for batch_size in (1, 7, 120):
+            part = explain(WRONG[name], x, "timing", batch_size=batch_size).gradient_check
+            assert (
+                torch.equal(part.failed, whole.failed) or batch_size == 1
+            )  # one point at a time has no neighbours
             torch.testing.assert_close(part.seen, whole.seen)
             torch.testing.assert_close(part.jump, whole.jump)
 

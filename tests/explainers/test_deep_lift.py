@@ -34,8 +34,8 @@ def test_scores_sum_to_the_change_where_all_is_rescaled(output, classes):
             answer = (torch.cat([0 * answer, answer], -1) if classes == 1 else answer).softmax(-1)
         return answer.gather(1, found.target[:, None])[:, 0]
 
-    change = (score(x) - score(baseline)).detach()
-    torch.testing.assert_close(found.values.double().sum((1, 2)), change, rtol=1e-5, atol=1e-6)
+    delta = (score(x) - score(baseline)).detach()
+    torch.testing.assert_close(found.values.double().sum((1, 2)), delta, rtol=1e-5, atol=1e-6)
 
 
 def test_a_linear_model_is_its_weights():

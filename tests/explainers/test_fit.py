@@ -32,7 +32,7 @@ class Now(nn.Module):
 
 def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by_quadrature():
     x, mean, spread = series(2, 3, 2, dtype=DOUBLE), [0.5, -0.4], [0.7, 1.2]
-    explainer = tg.Fit(samples=40000, generator=Known(mean, torch.diag(torch.tensor(spread)), 1e-6))
+    explainer = tg.Fit(n_samples=40000, generator=Known(mean, torch.diag(torch.tensor(spread)), 1e-6))
     found = explainer(Now(1), x).values
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     for n in range(2):
@@ -51,7 +51,7 @@ def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by
 @torch.no_grad()
 def test_remembered_states_and_plain_runs_give_the_literal_loops():
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
-    explainer = tg.Fit(samples=2, epochs=3).fit(model, series(30, 6, 3, seed=1), seed=2)
+    explainer = tg.Fit(n_samples=2, epochs=3).fit(model, series(30, 6, 3, seed=1), seed=2)
     assert explainer.generator.noise == 1e-4
     assert not isinstance(explainer.generator.latent[-1], nn.Tanh)
     expected = literal_fit(explainer, model, x, 7, (4, 9))
@@ -65,7 +65,7 @@ def test_remembered_states_and_plain_runs_give_the_literal_loops():
 
 def test_scores_move_with_the_channels():
     model, x = Recurrent().double().eval(), series(4, 6, 3, dtype=DOUBLE)
-    explainer, order = tg.Fit(samples=1, generator=last_value(3)), torch.tensor([2, 0, 1])
+    explainer, order = tg.Fit(n_samples=1, generator=last_value(3)), torch.tensor([2, 0, 1])
     back = order.argsort()
     found = explainer(model, x).values
     turned = explainer(lambda z: model(z[..., back]), x[..., order]).values
@@ -104,7 +104,7 @@ def test_the_generator_is_three_times_as_wide_as_the_series():
     assert tg.Fit(epochs=1).fit(nn.Identity(), series(9, 4, 2)).generator.gru.hidden_size == 6
 
 
-FITTED = tg.Fit(samples=1, generator=last_value(2))
+FITTED = tg.Fit(n_samples=1, generator=last_value(2))
 GRU = Recurrent(2, per_step=True)
 X = series(4, 6, 2)
 CASES = {
@@ -117,7 +117,7 @@ CASES = {
     "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "on some the model returned"),
     "seed": (lambda: tg.Fit().fit(GRU, X, seed=0.5), InputError, "seed must be an integer"),
     "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "fit needs predictions"),
-    "samples": (lambda: tg.Fit(samples=0), InputError, "samples must be at least 1"),
+    "samples": (lambda: tg.Fit(n_samples=0), InputError, "samples must be at least 1"),
     "hidden": (lambda: tg.Fit(hidden=0), InputError, "hidden must be at least 1"),
     "one step": (lambda: tg.Fit().fit(GRU, X[:, :1]), InputError, "two steps or more"),
     "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "Too few series to train the .* of fit: got 2"),

@@ -161,8 +161,8 @@ def test_the_draws_are_those_of_the_seed_the_series_the_cell_and_the_sample():
                 torch.testing.assert_close(found.values[i, t, d].double(), moves.mean(), rtol=1e-5, atol=1e-8)
                 error = moves.std() / 3**0.5
                 torch.testing.assert_close(found.standard_error[i, t, d].double(), error, rtol=1e-4, atol=1e-8)
-    assert (found.free_points == 3).all()
-    assert (found.effective_points == 3).all()
+    assert (found.n_draws == 3).all()
+    assert (found.ess == 3).all()
 
 
 def test_intervals_hold_the_mean_over_the_training_series():
@@ -186,8 +186,8 @@ def test_one_draw_has_an_unknown_error():
 
 
 @pytest.mark.parametrize("explainer", [Occlusion(), AugmentedOcclusion(4)])
-@pytest.mark.parametrize("chunk", [1, 5, 40, None])
-def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(explainer, chunk):
+@pytest.mark.parametrize("batch_size", [1, 5, 40, None])
+def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(explainer, batch_size):
     inner, passes, mask = smooth(TIME, CHANNELS), [], series(5, TIME, CHANNELS, seed=3) > 1
     mask[1] = False
 
@@ -195,14 +195,14 @@ def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(e
         passes.append(z.clone())
         return inner(z)
 
-    explainer.fit(model, TRAIN)(model, X, mask=mask, chunk=chunk)
-    assert max(map(len, passes)) <= max(1, int((chunk or 256) * 1.05))
+    explainer.fit(model, TRAIN)(model, X, mask=mask, batch_size=batch_size)
+    assert max(map(len, passes)) <= max(1, int((batch_size or 256) * 1.05))
     rows = torch.cat(passes)
     other = (rows[:, None] != X).flatten(2).sum(2)  # cells in which a row differs from a series
     owner = other.argmin(1)
     place = rows != X[owner]
     assert ((place.sum((1, 2)) <= 1) & ~(place & ~mask[owner]).any((1, 2))).all()
-    assert place.sum() == mask.sum() * getattr(explainer, "samples", 1)
+    assert place.sum() == mask.sum() * getattr(explainer, "n_samples", 1)
     new = TRAIN if isinstance(explainer, AugmentedOcclusion) else TRAIN.mean(0)[None]
     assert ((rows[:, None] == new).any(1) | ~place).all()
 
@@ -260,11 +260,11 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
 
 
 @pytest.mark.parametrize("kind", ["gru", "two layers"])
-@pytest.mark.parametrize("chunk", [1, 9, None])
-def test_remembered_states_make_no_difference(kind, chunk, monkeypatch):
+@pytest.mark.parametrize("batch_size", [1, 9, None])
+def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
     model, mask = any_length(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -1
     explainers = [e.fit(model, TRAIN) for e in (Occlusion(), AugmentedOcclusion(4))]
-    call = {"mask": mask, "seed": 2, "chunk": chunk, "steps": "own"}
+    call = {"mask": mask, "seed": 2, "batch_size": batch_size, "steps": "own"}
     fast = [explainer(model, X, **call).values for explainer in explainers]
     used = []
 

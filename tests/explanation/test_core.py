@@ -23,7 +23,7 @@ def explanation():
     return tg.explain(
         smooth(6, 3),
         x,
-        points=20,
+        n_samples=20,
         mask=mask,
         ids=[4, 7, -2, 9],
         seed=5,
@@ -76,7 +76,7 @@ def test_names_stay_with_their_series(tmp_path):
     unnamed = tg.explain(model, x, "integrated_gradients", output="raw", ids=[4, 2, 9])
     assert repr(unnamed.top(1)).splitlines()[1] == "  4: 1/0 +1"
     with pytest.raises(InputError, match="names must have 3 entries, got 2"):
-        unnamed.named(names=["a", "b"])
+        unnamed.with_names(names=["a", "b"])
 
 
 @pytest.mark.parametrize("per_step", [False, True])
@@ -125,7 +125,7 @@ def test_a_failed_save_leaves_the_old_file(explanation, tmp_path, monkeypatch):
 def test_intervals_are_students_with_the_effective_size(explanation):
     low, high = explanation.interval(0.9)
     i, t, d = 1, 2, 0
-    freedom = float(explanation.effective_points[i, t, d]) - 1
+    freedom = float(explanation.ess[i, t, d]) - 1
     half = stats.t.ppf(0.95, freedom) * float(explanation.standard_error[i, t, d])
     assert float(high[i, t, d] - explanation.values[i, t, d]) == pytest.approx(half, rel=1e-3)
     assert float(explanation.values[i, t, d] - low[i, t, d]) == pytest.approx(half, rel=1e-3)
@@ -134,15 +134,15 @@ def test_intervals_are_students_with_the_effective_size(explanation):
 
 
 def test_cells_with_fewer_than_two_draws_have_an_infinite_interval():
-    with pytest.warns(UserWarning, match="use points"):
-        found = tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", points=3, p=0.4)
-    rare = found.free_points < 2
+    with pytest.warns(UserWarning, match="use n_samples"):
+        found = tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", n_samples=3, p=0.4)
+    rare = found.n_draws < 2
     assert rare.any()
     assert found.standard_error[rare].isinf().all()
     low, high = found.interval()
     assert low[rare].isneginf().all()
     assert high[rare].isposinf().all()
-    assert (found.values[found.free_points == 0] == 0).all()
+    assert (found.values[found.n_draws == 0] == 0).all()
 
 
 def test_a_method_without_error_has_no_interval():
@@ -171,9 +171,9 @@ def test_the_table_has_one_row_per_observed_cell(explanation):
     table = explanation.to_dataframe()
     assert len(table) == 4 * 18 - 6
     row = table[(table.id == 7) & (table.time == 3) & (table.channel == "b")].iloc[0]
-    assert row.value == pytest.approx(float(explanation.values[1, 3, 1]))
-    assert row.x == pytest.approx(float(explanation.x[1, 3, 1]))
-    assert row.free_points == explanation.free_points[1, 3, 1]
+    assert row.attribution == pytest.approx(float(explanation.values[1, 3, 1]))
+    assert row.value == pytest.approx(float(explanation.x[1, 3, 1]))
+    assert row.n_draws == explanation.n_draws[1, 3, 1]
     assert row.standard_error == pytest.approx(float(explanation.standard_error[1, 3, 1]))
 
 
@@ -204,7 +204,7 @@ def test_a_file_with_a_header_but_without_scores_is_refused(tmp_path):
 
 def test_intervals_of_cells_worth_less_than_one_draw_are_infinite(explanation):
     size = torch.full_like(explanation.values, 0.5)
-    low, high = replace(explanation, effective_points=size, standard_error=size).interval()
+    low, high = replace(explanation, ess=size, standard_error=size).interval()
     assert low.isneginf().all()
     assert high.isposinf().all()
 
@@ -225,9 +225,9 @@ def test_places_in_the_top_that_no_cell_takes_say_so(explanation):
 
 
 def test_names_are_kept_until_they_are_replaced(explanation):
-    times = explanation.named(times=list("uvwxyz"))
+    times = explanation.with_names(times=list("uvwxyz"))
     assert times.channels == ("a", "b", "c")
-    assert times.named(channels=list("def")).times == tuple("uvwxyz")
+    assert times.with_names(channels=list("def")).times == tuple("uvwxyz")
     assert set(times.to_dataframe().time) == set("uvwxyz")
 
 
@@ -235,7 +235,7 @@ def test_the_text_tells_what_was_done():
     text = repr(tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", p=0.7, seed=4))
     assert text == (
         "Explanation(3 × 6 × 2, method='rand_ig', output='probability' (softmax over 3 outputs), baseline='zero', "
-        "seed=4, points=50, p=0.7)"
+        "seed=4, n_samples=50, p=0.7)"
     )
 
 
@@ -274,7 +274,7 @@ def test_scores_below_zero_come_last_where_the_sign_is_no_direction():
 
 
 def nobody_looked(explanation):
-    return replace(explanation, passes=None, change=None, curve_points=None, curve_error=None)
+    return replace(explanation, n_evals=None, delta=None, curve_samples=None, curve_error=None)
 
 
 def looked_at(explanation):
@@ -284,9 +284,9 @@ def looked_at(explanation):
     curve[1, 1] = torch.nan
     return replace(
         explanation,
-        passes=torch.arange(count, dtype=torch.int32),
-        change=torch.linspace(-1, 1, count),
-        curve_points=torch.tensor([8, 16], dtype=torch.int32),
+        n_evals=torch.arange(count, dtype=torch.int32),
+        delta=torch.linspace(-1, 1, count),
+        curve_samples=torch.tensor([8, 16], dtype=torch.int32),
         curve_error=curve,
     )
 
@@ -294,12 +294,12 @@ def looked_at(explanation):
 def test_what_the_run_told_is_kept_in_files_and_parts(explanation, tmp_path):
     found = looked_at(explanation)
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))
-    for name in ("passes", "change", "curve_points", "curve_error"):
+    for name in ("n_evals", "delta", "curve_samples", "curve_error"):
         torch.testing.assert_close(getattr(loaded, name), getattr(found, name), rtol=0, atol=0, equal_nan=True)
     part = loaded[[3, 1]]
-    assert part.passes.tolist() == [3, 1]
-    assert part.change.tolist() == found.change[[3, 1]].tolist()
-    assert part.curve_points.tolist() == [8, 16]
+    assert part.n_evals.tolist() == [3, 1]
+    assert part.delta.tolist() == found.delta[[3, 1]].tolist()
+    assert part.curve_samples.tolist() == [8, 16]
     assert part.curve_error[0].tolist() == [6, 7]
 
 
@@ -313,23 +313,23 @@ def test_files_of_other_versions_are_read(explanation, tmp_path):
     more = {**tensors, "moods": torch.zeros(2)}
     save_file(more, tmp_path / "newer", {**newer, "checksum": checksum(more, newer)})
     same(tg.Explanation.load(tmp_path / "newer"), looked_at(explanation))
-    for name in ("passes", "change", "curve_points", "curve_error"):
+    for name in ("n_evals", "delta", "curve_samples", "curve_error"):
         del tensors[name]
     save_file(tensors, tmp_path / "older", {name: header[name] for name in ("tempograd", "shapes")})
     same(tg.Explanation.load(tmp_path / "older"), nobody_looked(explanation))
 
 
 def test_what_the_run_told_must_fit_the_series(explanation):
-    with pytest.raises(InputError, match=r"passes must have shape \(4,\), got \(3,\)"):
-        replace(explanation, passes=torch.ones(3))
-    with pytest.raises(InputError, match=r"change must have shape \(4,\), got \(4, 1\)"):
-        replace(explanation, change=torch.ones(4, 1))
-    with pytest.raises(InputError, match="curve_points and curve_error belong together"):
-        replace(nobody_looked(explanation), curve_points=torch.ones(3))
+    with pytest.raises(InputError, match=r"n_evals must have shape \(4,\), got \(3,\)"):
+        replace(explanation, n_evals=torch.ones(3))
+    with pytest.raises(InputError, match=r"delta must have shape \(4,\), got \(4, 1\)"):
+        replace(explanation, delta=torch.ones(4, 1))
+    with pytest.raises(InputError, match="curve_samples and curve_error belong together"):
+        replace(nobody_looked(explanation), curve_samples=torch.ones(3))
     with pytest.raises(InputError, match=r"curve_error must have shape \(4, 3\), got \(3, 3\)"):
-        replace(explanation, curve_points=torch.ones(3), curve_error=torch.ones(3, 3))
+        replace(explanation, curve_samples=torch.ones(3), curve_error=torch.ones(3, 3))
     with pytest.raises(InputError, match=r"curve_points must have shape \(4,\), got \(2, 2\)"):
-        replace(explanation, curve_points=torch.ones(2, 2), curve_error=torch.ones(4, 4))
+        replace(explanation, curve_samples=torch.ones(2, 2), curve_error=torch.ones(4, 4))
 
 
 def test_the_relative_error_counts_observed_cells_alone(explanation):
@@ -343,10 +343,10 @@ def test_the_relative_error_counts_observed_cells_alone(explanation):
 
 
 def test_the_residual_is_what_the_scores_leave_of_the_change(explanation):
-    assert nobody_looked(explanation).residual is None
-    change = torch.tensor([0.5, -0.25, 0.0, 1.0])
-    told = replace(explanation, values=torch.full((4, 6, 3), 0.1), change=change)
-    assert told.residual.tolist() == pytest.approx([1.3, 2.05, 1.8, 0.8], rel=1e-6)
+    assert nobody_looked(explanation).convergence_delta is None
+    delta = torch.tensor([0.5, -0.25, 0.0, 1.0])
+    told = replace(explanation, values=torch.full((4, 6, 3), 0.1), delta=delta)
+    assert told.convergence_delta.tolist() == pytest.approx([1.3, 2.05, 1.8, 0.8], rel=1e-6)
 
 
 def test_some_of_the_series_in_any_order(explanation):

@@ -28,7 +28,7 @@ class Linear(tg.Explainer):
     complete: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
-    points: Any = "auto"  # a setting of its own under a name that means something elsewhere
+    n_steps: Any = "auto"  # a setting of its own under a name that means something elsewhere
     share: float = 1.0
 
     def attribute(self, question):
@@ -37,7 +37,7 @@ class Linear(tg.Explainer):
         (slope,) = torch.autograd.grad(scores.sum(), x)
         values = self.share * slope * (question.x - question.baseline)
         question.read_all()
-        return Attribution(values, change=(slope * (question.x - question.baseline)).sum((1, 2)))
+        return Attribution(values, delta=(slope * (question.x - question.baseline)).sum((1, 2)))
 
 
 def explained(**settings):
@@ -59,7 +59,7 @@ def test_a_method_that_nobody_knows_gets_a_right_verdict(tmp_path):
     short = explained(share=0.5)
     miss = "not complete: the scores miss 50 % of the change of the prediction"
     assert (found.verdict(), short.verdict()) == (COMPLETE, miss)  # nothing to type: its points are no number
-    assert replace(found, change=None).verdict() == "no sampling error"
+    assert replace(found, delta=None).verdict() == "no sampling error"
     whole, half = found.save(tmp_path / "whole"), short.save(tmp_path / "half")
     said = [
         "print(*(each.verdict() for each in found), sep='\\n')",
@@ -69,27 +69,27 @@ def test_a_method_that_nobody_knows_gets_a_right_verdict(tmp_path):
 
 
 def test_facts_stay_with_the_explanation(tmp_path):
-    found = explained(points=3)
-    told = Facts(complete=True, deterministic=True, unit="points")
+    found = explained(n_steps=3)
+    told = Facts(complete=True, deterministic=True, unit="n_steps")
     path = found.save(tmp_path / "e")
     for other in (
         found,
         found[1:],
         found[[2, 0]],
-        found.named(channels=["a", "b"]),
+        found.with_names(channels=["a", "b"]),
         replace(found, seed=4),
         tg.Explanation.load(path),
         tg.Explanation.load(tg.Explanation.load(path)[:1].save(tmp_path / "again")),
     ):
         assert other.facts == told
     with safe_open(path, "pt") as file:
-        assert file.metadata()["schema"] == "2"
+        assert file.metadata()["schema"] == "3"
         assert json.loads(file.metadata()["tempograd"])["facts"] == {
             "complete": True,
             "deterministic": True,
             "needs_gradient": True,
             "adaptive": False,
-            "unit": "points",
+            "unit": "n_steps",
         }
 
 
@@ -101,7 +101,7 @@ def test_facts_are_those_of_the_class(name):
         assert getattr(told, each) == getattr(kind, each)
     assert told.adaptive == (name == "timing")
     counts = {name for name, value in kind().parameters.items() if type(value) is int}
-    assert told.unit == "".join({"points", "samples"} & counts)
+    assert told.unit == "".join({"n_samples", "n_steps"} & counts)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_files_of_schema_1_keep_their_verdict():
         "complete": COMPLETE,
         "variant": "no sampling error",  # with a known fault its sum is no promise
         "foreign": "no error is known",
-        "timing": "not converged: error about 56 % with 4 points, above 10 % in 2 of 2 series; "
-        "pass tolerance=0.1, or points=160 for 10 %; 7 cells were seen less than twice",
-        "timing_variant": "not converged: error about 9.4 % with 6 points, above 10 % in 1 of 2 series; "
-        "pass points=120 for 10 %; 2 cells were seen less than twice",
+        "timing": "not converged: error about 56 % with 4 samples, above 10 % in 2 of 2 series; "
+        "pass tolerance=0.1, or n_samples=160 for 10 %; 7 cells were seen less than twice",
+        "timing_variant": "not converged: error about 9.4 % with 6 samples, above 10 % in 1 of 2 series; "
+        "pass n_samples=120 for 10 %; 2 cells were seen less than twice",
     }
     paths = [OLD / f"{name}.safetensors" for name in verdicts]
     for path, verdict in zip(paths, verdicts.values(), strict=True):
@@ -141,11 +141,11 @@ def test_a_variant_promises_less():
     """Whether it says so itself, or a file without facts holds settings that the method does not have or take."""
     assert tg.IntegratedGradients().facts.complete
     assert Faulty().facts == replace(tg.IntegratedGradients().facts, complete=False)
-    plain, more = {"points": 50, "mood": []}, {"points": 50, "mood": ["odd"]}
+    plain, more = {"mood": []}, {"mood": ["odd"]}
     assert facts("integrated_gradients", plain) == tg.IntegratedGradients().facts
     assert facts("integrated_gradients", more) == Faulty().facts
     assert (facts("timing", plain).adaptive, facts("timing", more).adaptive) == (True, False)
-    assert facts("integrated_gradients", {"points": 50, "rule": "of thumb"}) == Faulty().facts
+    assert facts("integrated_gradients", {"n_steps": 50, "rule": "of thumb"}) == Faulty().facts
 
 
 def test_explanations_draw_themselves_wherever_they_come_from(tmp_path):

@@ -66,8 +66,8 @@ def test_every_changed_byte_is_noticed(stored, tmp_path):
         places |= {content.index(key) + offset for offset in range(len(key) + 4)}
     for place in sorted(int(place) for place in places):
         changed = bytearray(content)
-        for change in (1, int(rng.integers(2, 256))):  # another letter, and anything
-            changed[place] = content[place] ^ change
+        for delta in (1, int(rng.integers(2, 256))):  # another letter, and anything
+            changed[place] = content[place] ^ delta
             path.write_bytes(changed)
             refused(path)
 
@@ -161,11 +161,11 @@ LIES = {
             {**plain, "parameters": {**plain["parameters"], name: value}}
         )
         for name, value in (
-            ("points", "many"),
-            ("points", -1),
+            ("n_samples", "many"),
+            ("n_samples", -1),
             ("tolerance", []),
             ("tolerance", 0),
-            ("max_points", None),
+            ("max_samples", None),
         )
     },
 }
@@ -178,7 +178,7 @@ def test_a_header_that_lies_is_refused(lie, stored, tmp_path):
     refused(path, "is damaged")
 
 
-@pytest.mark.parametrize("name", [*CELLS, *(row for row in ROWS if row != "steps"), "curve_points"])
+@pytest.mark.parametrize("name", [*CELLS, *(row for row in ROWS if row != "steps"), "curve_samples"])
 def test_every_part_is_compared_with_the_scores(name, stored, tmp_path):
     """Its stored size, the size that the header gives it, and both together, which may promise terabytes."""
     header, tensors = parts(stored)
@@ -193,7 +193,7 @@ def test_every_part_is_compared_with_the_scores(name, stored, tmp_path):
     both = header | {"shapes": json.dumps({**shapes, name: list(longer.shape)})}
     refused(forged(tmp_path, both, {**tensors, name: longer}), "is damaged")
     complex_numbers = {**tensors, name: tensors[name].to(torch.complex64)}
-    if name not in {"free_points", "effective_points", "passes", "curve_points"}:
+    if name not in {"n_draws", "ess", "n_evals", "curve_samples"}:
         refused(forged(tmp_path, header, complex_numbers), "is damaged")
 
 
@@ -219,7 +219,7 @@ def test_what_is_no_json_is_not_written(explanation, tmp_path):
 def test_single_steps_and_own_steps_come_back(tmp_path):
     model = Recurrent(2, per_step=True).eval()
     for steps in ("own", [1, 3]):
-        found = tg.explain(model, X, "integrated_gradients", steps=steps, points=4)
+        found = tg.explain(model, X, "integrated_gradients", steps=steps, n_steps=4)
         loaded = tg.Explanation.load(found.save(tmp_path / "e"))
         assert torch.equal(loaded.values, found.values)
         assert loaded.steps == found.steps if steps == "own" else torch.equal(loaded.steps, found.steps)

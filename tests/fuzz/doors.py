@@ -143,7 +143,7 @@ ODD_TRAINING: dict[str, tuple[Any, ...]] = {
     "options": ({}, {"hidden": 2}, {"hiden": 2}, 5, {"hidden": -1}, {"hidden": "a"}, {"hidden": 10**12}, {1: 2}),
     "epochs": (0, -1, 1.5, "a", None, True, [1]),
     "learning_rate": (-1.0, "a", float("nan"), None),
-    "batch": (0, "a", -3, 1.5),
+    "fit_batch_size": (0, "a", -3, 1.5),
     "epocs": (1,),
     "": (1,),
 }

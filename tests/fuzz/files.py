@@ -38,7 +38,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 def _stored() -> tuple[bytes, Explanation]:
     x = torch.arange(2.0 * TIME * CHANNELS).view(2, TIME, CHANNELS) / 8 - 1
     found = tg.explain(
-        Flat().eval(), x, points=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"]
+        Flat().eval(), x, n_samples=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"]
     )
     with tempfile.TemporaryDirectory() as folder:
         return found.save(Path(folder) / "e.safetensors").read_bytes(), found

@@ -131,7 +131,7 @@ def test_backs_off_on_a_full_device():
 def test_networks_fitted_on_the_device_explain_on_both(kind):
     model, x = Recurrent().cuda().eval(), series(24, 12, 3)
     rng = torch.cuda.get_rng_state()
-    fitted_there = kind(epochs=2, batch=8).fit(model, x)
+    fitted_there = kind(epochs=2, fit_batch_size=8).fit(model, x)
     assert fitted_there.network.generator.code.device.type == "cuda"
     assert torch.equal(rng, torch.cuda.get_rng_state())
     assert not model.gru.training

@@ -199,12 +199,12 @@ def test_memory_goes_with_the_model():
 def test_series_on_the_host_give_the_same_in_any_number_of_blocks():
     model, x = Recurrent().cuda(), series(60, 12, 3)
     whole = METHOD(model, x.cuda())
-    for chunk in (100, 400):
-        apart = METHOD(model, x, chunk=chunk)
+    for batch_size in (100, 400):
+        apart = METHOD(model, x, batch_size=batch_size)
         assert apart.values.device.type == "cpu"
         torch.testing.assert_close(apart.values, whole.values.cpu(), rtol=1e-3, atol=1e-5)
         torch.testing.assert_close(apart.standard_error, whole.standard_error.cpu(), rtol=1e-2, atol=1e-5)
-        assert torch.equal(apart.free_points, whole.free_points.cpu())
+        assert torch.equal(apart.n_draws, whole.n_draws.cpu())
         assert torch.equal(apart.target, whole.target.cpu())
 
 

@@ -54,4 +54,4 @@ def test_a_forecast_and_swapped_axes_are_noticed_in_recordings_too():
     first = nn.Sequential(nn.Conv1d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten()).cuda()
     for _ in range(3):
         with pytest.warns(tg.TempogradWarning, match="takes the 3 steps of x as its channels"):
-            tg.explain(first, X.transpose(1, 2).contiguous(), points=20)
+            tg.explain(first, X.transpose(1, 2).contiguous(), n_samples=20)

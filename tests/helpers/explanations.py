@@ -40,14 +40,14 @@ def waves(series=2, time=30, channels=3, **parts) -> Explanation:
     x = torch.sin(t / 4 + shift) * (1 + torch.arange(channels))
     values = x.square() * torch.tensor([1.0, -0.6, 0.2]).repeat(channels)[:channels] / 10
     error = 0.02 + 0.1 * (t % 5 == 0) * torch.ones_like(x)
-    known = {"standard_error": error, "effective_points": torch.full_like(x, 20.0), "x": x}
+    known = {"standard_error": error, "ess": torch.full_like(x, 20.0), "x": x}
     return made(values, **(known | parts))
 
 
 def looked_at(errors, points, **parts) -> Explanation:
     """Make an explanation that was looked at after so many points; None: the series had stopped."""
     numbers = [[float("nan") if error is None else error for error in row] for row in errors]
-    look = {"curve_points": torch.tensor(points), "curve_error": torch.tensor(numbers)}
+    look = {"curve_samples": torch.tensor(points), "curve_error": torch.tensor(numbers)}
     return made(torch.ones(len(errors), 2, 1), **(look | parts))
 
 

@@ -63,10 +63,10 @@ def outputs(model, z, output):
     return [[power / sum(row) for power in row] for row in powers]
 
 
-def without(x, cells, substitute):
+def without(x, cells, baseline):
     z = x.clone()
     for t, d in cells:
-        z[t, d] = substitute[t, d]
+        z[t, d] = baseline[t, d]
     return z
 
 
@@ -82,23 +82,23 @@ def steps_mean(per_step, steps):
     return sum(chosen) / len(chosen) if chosen else math.nan
 
 
-def cumulative(model, x, order, substitute, count, output, steps):
+def cumulative(model, x, order, baseline, count, output, steps):
     total = 0.0
     for k in range(count):
-        before = outputs(model, without(x, order[:k], substitute), output)
-        after = outputs(model, without(x, order[: k + 1], substitute), output)
+        before = outputs(model, without(x, order[:k], baseline), output)
+        after = outputs(model, without(x, order[: k + 1], baseline), output)
         per_step = [sum(abs(a - b) for a, b in zip(p, q, strict=True)) for p, q in zip(before, after, strict=True)]
         total += steps_mean(per_step, steps)
     return total
 
 
-def faithfulness(model, x, values, mask, target, substitute, count, *, output, steps, rank):
+def faithfulness(model, x, values, mask, target, baseline, count, *, output, steps, rank):
     """All metrics that remove cells, for one series; ``target`` and ``steps`` are lists over the steps."""
     order = important_first(values, mask, rank)
     count = min(count, len(order))
     clean = outputs(model, x, output)
-    last = outputs(model, without(x, order[:count], substitute), output)
-    kept = outputs(model, without(x, order[count:], substitute), output)
+    last = outputs(model, without(x, order[:count], baseline), output)
+    kept = outputs(model, without(x, order[count:], baseline), output)
 
     def mean(function):
         return steps_mean([function(s, c) for s, c in enumerate(target)], steps)
@@ -107,8 +107,8 @@ def faithfulness(model, x, values, mask, target, substitute, count, *, output, s
         return float(max(range(len(last[s])), key=lambda i: last[s][i]) == c)
 
     return {
-        "cpd": cumulative(model, x, order, substitute, count, output, steps),
-        "cpp": cumulative(model, x, order[::-1], substitute, count, output, steps),
+        "cpd": cumulative(model, x, order, baseline, count, output, steps),
+        "cpp": cumulative(model, x, order[::-1], baseline, count, output, steps),
         "prediction_difference": mean(lambda s, c: abs(clean[s][c] - last[s][c])),
         "accuracy": mean(same_class),
         "accuracy_half": mean(lambda s, c: float(last[s][c] >= 0.5)),

@@ -13,18 +13,18 @@ from tests.helpers.models import series
 
 # few epochs or draws, where a method's defaults would make the contract tests slow
 QUICK: dict[str, dict[str, object]] = {
-    "augmented_occlusion": {"samples": 4},
+    "augmented_occlusion": {"n_samples": 4},
     "contralsp": {"epochs": 10, "lr": 0.1},
     "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4), "time_weight": 0.0},
-    "fit": {"samples": 4, "epochs": 20},
+    "fit": {"n_samples": 4, "epochs": 20},
     "extremal_mask": {"epochs": 9, "lr": 0.05},
-    "timex": {"epochs": 1, "batch": 8},
-    "timexpp": {"epochs": 1, "batch": 8},
-    "winit": {"window": 4, "samples": 2, "epochs": 1},
+    "timex": {"epochs": 1, "fit_batch_size": 8},
+    "timexpp": {"epochs": 1, "fit_batch_size": 8},
+    "winit": {"window": 4, "n_samples": 2, "epochs": 1},
 }
 # as many as a method needs to find out something, for the tests that look at what it found
 THOROUGH: dict[str, dict[str, object]] = {
-    "fit": {"samples": 20, "epochs": 60},
+    "fit": {"n_samples": 20, "epochs": 60},
     "timex": {"epochs": 6, "learning_rate": 0.003},
 }
 # TimeX++ has a free network between mask and model, which may learn to keep what the mask drops: with one seed the

@@ -45,25 +45,25 @@ def exported(path):
     return path
 
 
-def swapped(source, path, change):
+def swapped(source, path, delta):
     """Copy an archive; ``change`` gets the name and the content of each part, and returns the new content."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
-            new.writestr(name, change(name, old.read(name)))
+            new.writestr(name, delta(name, old.read(name)))
     return path
 
 
 def evaluating(marker, source, path):
     """Put Python in the place of the first expression of an exported program."""
 
-    def change(name, content):
+    def delta(name, content):
         if not name.endswith("models/model.json"):
             return content
         plain = json.loads(content)
         _first_expression(plain)["expr_str"] = expression(marker)
         return json.dumps(plain).encode()
 
-    return swapped(source, path, change)
+    return swapped(source, path, delta)
 
 
 def _first_expression(plain):

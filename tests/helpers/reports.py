@@ -70,7 +70,7 @@ class Case:
     def order(self, method: str, row: int) -> list[tuple[int, int]]:
         """Return the observed cells of a series, the strongest first, by a plain sort of their sizes."""
         explanation, seen = self.explanations[method], self.observed(row)
-        found = explanation.strength[row]
+        found = explanation.importance[row]
         cells = [(t, d) for t in range(seen.shape[0]) for d in range(seen.shape[1]) if seen[t, d]]
         return sorted(cells, key=lambda cell: -float(found[cell]))
 
@@ -139,8 +139,8 @@ def classifier(path: Path) -> Case:
     y[::3] = (y[::3] + 1) % 3
     split = tg.Split(x, y, mask=mask, truth=truth, ids=torch.arange(40, 49))
     common = {"mask": mask, "ids": split.ids, "channels": HOSTILE}
-    timing = tg.explain(model, x, "timing", points=20, **common)
-    unsigned = tg.explain(model, x, "augmented_occlusion", train=x, samples=2, **common)
+    timing = tg.explain(model, x, "timing", n_samples=20, **common)
+    unsigned = tg.explain(model, x, "augmented_occlusion", background=x, n_samples=2, **common)
     named = {"timing": timing, HOSTILE[1]: unsigned}
     raw = x * torch.tensor([2.0, 10.0, 0.5, 100.0]) + torch.tensor([5.0, 0.0, -3.0, 1000.0])
     names = {"units": (LINK, "bpm", "°C", "mmHg"), "classes": CLASSES, "title": f"Three {HOSTILE[0]}"}
@@ -162,7 +162,7 @@ def one_column(path: Path) -> Case:
     model, x = network(12, 2, 1), series(8, 12, 2)
     y = wrong_now_and_then((model(x)[:, 0] > 0).long())
     names = (*"7654321", HOSTILE[0])  # most of them are the number of another series
-    found = [tg.explain(model, x, method).named(names=names) for method in ("timing", "random")]
+    found = [tg.explain(model, x, method).with_names(names=names) for method in ("timing", "random")]
     found[1] = replace(found[1], values=found[1].values * torch.tensor([-9.0, 1.0]), method="fit")
     return write(path, model, found, tg.Split(x, y), classes=("alive", "died"))
 
@@ -202,7 +202,7 @@ def long(path: Path) -> Case:
     """Ten thousand steps of one channel."""
     model, x = Drift().eval(), series(2, 10_000, 1)
     return write(
-        path, model, [tg.explain(model, x, "integrated_gradients", points=5)], tg.Split(x, torch.tensor([0, 1]))
+        path, model, [tg.explain(model, x, "integrated_gradients", n_steps=5)], tg.Split(x, torch.tensor([0, 1]))
     )
 
 
@@ -232,11 +232,11 @@ def bare(path: Path) -> Case:
 
 def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, looks: tuple[int, ...]) -> Any:
     """Explain with more and more points until each series is good enough, by hand, and keep how the error fell."""
-    runs = [tg.explain(model, x, points=points) for points in looks]
+    runs = [tg.explain(model, x, n_samples=points) for points in looks]
     error = torch.stack([run.relative_error for run in runs], -1)
     last = (error <= tolerance).int().argmax(-1)
     last[(error > tolerance).all(-1)] = len(looks) - 1
-    parts = ("values", "standard_error", "free_points", "effective_points")
+    parts = ("values", "standard_error", "n_draws", "ess")
     rows = torch.arange(len(x))
     found = {name: torch.stack([getattr(run, name) for run in runs], 1)[rows, last] for name in parts}
     with torch.no_grad():
@@ -244,10 +244,10 @@ def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, lo
     return replace(
         runs[0],
         **found,
-        parameters=runs[0].parameters | {"tolerance": tolerance, "max_points": looks[-1]},
-        passes=torch.tensor(looks, dtype=torch.int32)[last],
-        change=clean - start,
-        curve_points=torch.tensor(looks, dtype=torch.int32),
+        parameters=runs[0].parameters | {"tolerance": tolerance, "max_samples": looks[-1]},
+        n_evals=torch.tensor(looks, dtype=torch.int32)[last],
+        delta=clean - start,
+        curve_samples=torch.tensor(looks, dtype=torch.int32),
         curve_error=error.masked_fill(torch.arange(len(looks)) > last[:, None], torch.nan),
     )
 
@@ -257,7 +257,7 @@ def stopping(path: Path) -> Case:
     model, x = network(16, 3, 2), torch.linspace(1, 6, 9)[:, None, None] * series(9, 16, 3)
     exact = tg.explain(model, x, "integrated_gradients")
     found = looked_at(model, x, 0.045, (8, 16, 32, 64, 128, 256))
-    return write(path, model, [found, replace(exact, change=found.change)])
+    return write(path, model, [found, replace(exact, delta=found.delta)])
 
 
 def large(path: Path) -> Case:
@@ -266,7 +266,7 @@ def large(path: Path) -> Case:
     with torch.no_grad():
         y = model(x).argmax(-1)
     y[::5] = 1 - y[::5]
-    found = [tg.explain(model, x, "timing", points=8), tg.explain(model, x, "integrated_gradients", points=8)]
+    found = [tg.explain(model, x, "timing", n_samples=8), tg.explain(model, x, "integrated_gradients", n_steps=8)]
     return write(path, model, found, tg.Split(x, y))
 
 

@@ -106,9 +106,9 @@ def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
     """With zeros as baseline, the changes along the slider are what CPD adds up."""
     counts = np.arange(6)
     found = prediction.removal(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
-    change = np.abs(np.diff(found.outputs, axis=1)).sum((1, 2))
+    delta = np.abs(np.diff(found.outputs, axis=1)).sum((1, 2))
     scores = evaluate(flat, explanations[1], metrics=["cpd"], k=5)
-    np.testing.assert_allclose(change, scores["cpd"].numpy(), rtol=1e-4)
+    np.testing.assert_allclose(delta, scores["cpd"].numpy(), rtol=1e-4)
 
 
 def test_outputs_per_step_are_averaged_over_the_explained_steps():
@@ -281,9 +281,9 @@ def test_chosen_series_spread_over_classes_and_sizes(flat):
 def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     """500 series of 48 × 32 with two methods that have errors: 12 bytes a cell, and a third more as text."""
     large = torch.zeros(1, 48, 32)
-    per_series = dict.fromkeys(("passes", "change", "curve_points", "curve_error", "gradient_check"))
+    per_series = dict.fromkeys(("n_evals", "delta", "curve_samples", "curve_error", "gradient_check"))
     cells = dict.fromkeys(("values", "standard_error", "baseline", "x"), large)
-    absent = ("mask", "free_points", "effective_points", "target", "steps", "channels", "times", "names")
+    absent = ("mask", "n_draws", "ess", "target", "steps", "channels", "times", "names")
     none = dict.fromkeys(absent)
     made = type(explanations[0])(
         **{**vars(explanations[0]), **per_series, **none, **cells, "ids": torch.zeros(1, dtype=torch.int64)}

@@ -123,7 +123,7 @@ def prepare(folder):
     explain(load_model(model), x, "random").save(stored)
     reading.DATASET_LABELS = {"toy": "Toy"}
     on = ["--device", "cpu"]
-    explaining = ["--model", model, "--data", series, "--set", "points=8", *on]
+    explaining = ["--model", model, "--data", series, "--set", "n_samples=8", *on]
     return [
         Command("explain", folder, explaining, "E.safetensors"),
         Command("report", folder, [stored, "--model", model, *on], "R.html"),

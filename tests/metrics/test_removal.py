@@ -88,7 +88,7 @@ def test_the_states_are_the_series_without_its_first_cells():
     x = torch.tensor([[[1.0], [2.0], [3.0]]])
     recorder = Recorder(lambda z: z.sum(1))
     explanation = by_hand(torch.tensor([[[0.5], [-0.9], [0.1]]]), x, torch.tensor([0]))
-    evaluate(recorder, explanation, metrics="cpd", k=2, substitute=torch.tensor([10.0]))
+    evaluate(recorder, explanation, metrics="cpd", k=2, baseline=torch.tensor([10.0]))
     assert sorted(recorder.sequences.flatten(1).tolist()) == [[1, 2, 3], [1, 10, 3], [10, 10, 3]]
 
 
@@ -101,7 +101,7 @@ def test_unobserved_cells_are_never_removed_and_their_scores_never_matter():
     for i in range(len(x)):
         recorder = Recorder(model)
         chosen = [METRICS[name](k=1.0) for name in FAITHFUL]
-        evaluate(recorder, loud[i : i + 1], metrics=chosen, substitute=torch.tensor(77.0))
+        evaluate(recorder, loud[i : i + 1], metrics=chosen, baseline=torch.tensor(77.0))
         seen = recorder.sequences
         assert (seen[:, ~mask[i]] == x[i][~mask[i]]).all()
         assert (seen == 77).flatten(1).sum(1).max() == mask[i].sum()
@@ -111,7 +111,7 @@ def test_the_average_substitute_leaves_unobserved_values_out():
     x = torch.tensor([[[1.0], [2.0], [6.0], [1e6]]])
     mask = torch.tensor([[[True], [True], [True], [False]]])
     recorder = Recorder(lambda z: z[:, 0])
-    evaluate(recorder, by_hand(x / 10, x, torch.tensor([0]), mask), metrics="cpd", k=1, substitute="average")
+    evaluate(recorder, by_hand(x / 10, x, torch.tensor([0]), mask), metrics="cpd", k=1, baseline="average")
     assert sorted(recorder.sequences.flatten(1).tolist()) == [[1, 2, 3, 1e6], [1, 2, 6, 1e6]]
 
 
@@ -162,8 +162,10 @@ def test_keeping_k_cells_keeps_those_that_removing_k_takes():
 def test_scores_do_not_depend_on_company_order_or_chunk():
     model, explanation = problem(series=9)
     expected = everything(model, explanation)
-    for chunk in (1, 4, 50):
-        torch.testing.assert_close(everything(model, explanation, chunk=chunk), expected, rtol=1e-6, atol=1e-7)
+    for batch_size in (1, 4, 50):
+        torch.testing.assert_close(
+            everything(model, explanation, batch_size=batch_size), expected, rtol=1e-6, atol=1e-7
+        )
     shuffled = torch.tensor([4, 8, 0, 2, 7])
     torch.testing.assert_close(
         everything(model, explanation[shuffled]), expected[:, shuffled], rtol=1e-6, atol=1e-7
@@ -173,7 +175,7 @@ def test_scores_do_not_depend_on_company_order_or_chunk():
 def test_chunk_bounds_the_sequences_of_one_pass():
     model, explanation = problem()
     recorder = Recorder(model)
-    evaluate(recorder, explanation, chunk=4, k=0.5)
+    evaluate(recorder, explanation, batch_size=4, k=0.5)
     assert max(len(z) for z in recorder.seen) == 4
 
 
@@ -226,12 +228,12 @@ def test_the_model_is_left_as_it_was_found():
 def test_a_double_model_scores_float_series_in_double():
     model = Net(2, 3).double()
     x = randn(5, 6, 2, dtype=torch.float32)
-    explanation = IntegratedGradients(points=4)(model, x)
-    same = IntegratedGradients(points=4)(model, x.double())
+    explanation = IntegratedGradients(n_steps=4)(model, x)
+    same = IntegratedGradients(n_steps=4)(model, x.double())
     assert torch.equal(explanation.target, same.target)
     doubled = by_hand(explanation.values, x.double(), explanation.target)
-    ours = evaluate(model, explanation, metrics=FAITHFUL, substitute="average", k=4)
-    expected = evaluate(model, doubled, metrics=FAITHFUL, substitute=x.mean(1, keepdim=True), k=4)
+    ours = evaluate(model, explanation, metrics=FAITHFUL, baseline="average", k=4)
+    expected = evaluate(model, doubled, metrics=FAITHFUL, baseline=x.mean(1, keepdim=True), k=4)
     for name in FAITHFUL:
         assert ours[name].dtype == torch.float32
         torch.testing.assert_close(ours[name], expected[name], rtol=1e-6, atol=1e-7)
@@ -251,30 +253,30 @@ def test_the_curve_is_what_cpd_and_cpp_sum_over():
     scores = evaluate(model, explanation, k=0.6)
     for name, descending in (("cpd", True), ("cpp", False)):
         curve = removal_curve(model, explanation, k=0.6, descending=descending)
-        torch.testing.assert_close(curve.change.sum(1), scores[name])
+        torch.testing.assert_close(curve.delta.sum(1), scores[name])
         observed = explanation.mask.flatten(1).sum(1)
         assert curve.limit.tolist() == [int(0.6 * n + 1e-9) for n in observed.tolist()]
         assert curve.removed.tolist() == list(range(int(curve.limit.max()) + 1))
         clean = model(explanation.x).softmax(-1).float()
         torch.testing.assert_close(curve.predictions[:, 0], clean)
         torch.testing.assert_close(curve.score[:, 0], clean.amax(-1))
-        torch.testing.assert_close(curve.predictions.diff(dim=1).abs().sum(-1), curve.change)
+        torch.testing.assert_close(curve.predictions.diff(dim=1).abs().sum(-1), curve.delta)
         for i, limit in enumerate(curve.limit.tolist()):
-            assert (curve.change[i, limit:] == 0).all()
-            assert (curve.change[i, :limit] > 0).all()
+            assert (curve.delta[i, limit:] == 0).all()
+            assert (curve.delta[i, :limit] > 0).all()
 
 
 def test_the_curve_of_a_model_with_one_output_per_step():
     model = Net(2, 3, per_step=True)
     x = randn(3, 5, 2, dtype=torch.float32)
-    explanation = IntegratedGradients(points=3)(model, x, steps=[1, 4])
-    curve = removal_curve(model, explanation, k=10, substitute="zero", rank="signed")
+    explanation = IntegratedGradients(n_steps=3)(model, x, steps=[1, 4])
+    curve = removal_curve(model, explanation, k=10, baseline="zero", rank="signed")
     with torch.no_grad():
         ends = [model(z).softmax(-1).gather(-1, explanation.target[..., None])[..., 0] for z in (x, 0 * x)]
     assert curve.predictions is None
     torch.testing.assert_close(curve.score[:, [0, -1]], torch.stack([e[:, [1, 4]].mean(1) for e in ends], 1))
     cpd = evaluate(model, explanation, metrics=METRICS["cpd"](rank="signed"), k=1.0)["cpd"]
-    torch.testing.assert_close(curve.change.sum(1), cpd)
+    torch.testing.assert_close(curve.delta.sum(1), cpd)
 
 
 def test_the_curve_without_a_class_has_no_score():
@@ -282,7 +284,7 @@ def test_the_curve_without_a_class_has_no_score():
     blind = by_hand(explanation.values, explanation.x, None, explanation.mask, ids=explanation.ids)
     curve, seeing = (removal_curve(model, e, k=3) for e in (blind, explanation))
     assert curve.score is None
-    assert torch.equal(curve.change, seeing.change)
+    assert torch.equal(curve.delta, seeing.delta)
 
 
 @pytest.mark.gpu

@@ -21,7 +21,7 @@ STORED = Path(__file__).parent / "pictures"
 
 
 def series():
-    explanation = waves(channels=4).named(channels=[*HOSTILE, "never measured"])
+    explanation = waves(channels=4).with_names(channels=[*HOSTILE, "never measured"])
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
     return plots.series(with_gaps(explanation), 1, truth=truth)
@@ -30,7 +30,7 @@ def series():
 def series_per_step():
     x = waves(channels=2).x
     labels = (x[..., 0] > 1).long() + (x[..., 0] < -0.5)
-    return plots.series(tg.explain(RunningDifference(), x, points=20), model=RunningDifference(), y=labels)
+    return plots.series(tg.explain(RunningDifference(), x, n_samples=20), model=RunningDifference(), y=labels)
 
 
 def series_without_direction():

@@ -28,7 +28,7 @@ def ready(name, model, x):
 def alike(found, expected, rows):
     """The same scores and errors up to rounding, from exactly as many draws."""
     torch.testing.assert_close(found.values, expected.values[rows], rtol=2e-4, atol=2e-6)
-    for part, tolerance in (("standard_error", 1e-3), ("free_points", 0), ("passes", 0)):
+    for part, tolerance in (("standard_error", 1e-3), ("n_draws", 0), ("n_evals", 0)):
         one, other = getattr(found, part), getattr(expected, part)
         assert (one is None) == (other is None)
         if one is not None:
@@ -50,7 +50,7 @@ def test_scores_of_a_series_do_not_depend_on_its_company(name, data, batch, clas
     x, mask = some.x, some.mask
     if turned:
         x, mask = x.transpose(1, 2), None if mask is None else mask.transpose(1, 2)
-    options = {"chunk": data.draw(CHUNKS), "layout": "BDT" if turned else "BTD", "seed": seed}
+    options = {"batch_size": data.draw(CHUNKS), "layout": "BDT" if turned else "BTD", "seed": seed}
     alike(explained(explainer, model, x, mask=mask, ids=some.ids, **options), together, rows)
 
 
@@ -109,7 +109,7 @@ def test_model_and_series_are_left_as_they_were_found(name, data, batch, most, s
     model.calls, model.most = 0, float("inf") if most is None else most
     before = memory(model, x)
     try:
-        explained(explainer, usable_model, x, mask=batch.mask, ids=batch.ids, chunk=data.draw(CHUNKS))
+        explained(explainer, usable_model, x, mask=batch.mask, ids=batch.ids, batch_size=data.draw(CHUNKS))
     except ArithmeticError:
         assert most is not None
     assert same(memory(model, x), before)
@@ -136,7 +136,7 @@ def test_unobserved_cells_score_zero_and_are_never_replaced(name, batch, baselin
     explainer = fitted(quick(name), model, batch.x)
     model.seen.clear()  # a fit sees other series
     found = explained(explainer, model, batch.x, mask=batch.mask, baseline=baseline, ids=batch.ids, seed=seed)
-    for part in (found.values, found.standard_error, found.free_points, found.effective_points):
+    for part in (found.values, found.standard_error, found.n_draws, found.ess):
         assert part is None or (part[~batch.mask] == 0).all()
     for shown in model.seen:  # every sequence agrees with one of the series wherever that was not observed
         steps = shown.shape[1]

@@ -40,11 +40,11 @@ def explanations(draw):
     parts["target"] = draw(st.sampled_from([None, torch.zeros(count, dtype=torch.int64)]))
     if draw(maybe):
         errors = st.floats(0, math.inf, width=32)
-        parts |= {"standard_error": filled(draw, shape, errors), "effective_points": torch.ones(shape)}
+        parts |= {"standard_error": filled(draw, shape, errors), "ess": torch.ones(shape)}
     if draw(maybe):
         parts["steps"] = draw(st.sampled_from(["own", torch.ones(count, time, dtype=torch.bool)]))
     if draw(maybe):
-        parts["change"] = filled(draw, (count,), FLOATS)
+        parts["delta"] = filled(draw, (count,), FLOATS)
     if draw(maybe):
         parts["facts"] = Facts(complete=draw(maybe), deterministic=draw(st.sampled_from([None, True, False])))
     for name, size in (("channels", channels), ("times", time), ("names", count)):

@@ -50,10 +50,10 @@ def test_scores_of_a_series_do_not_depend_on_its_company(data, found, k):
     count = len(found)
     truth = torch.rand(found.x.shape, generator=torch.Generator().manual_seed(3)) < 0.4
     rows = data.draw(st.permutations(range(count)))[: data.draw(st.integers(1, count))]
-    chunk = data.draw(st.one_of(st.none(), st.integers(1, 20)))
+    batch_size = data.draw(st.one_of(st.none(), st.integers(1, 20)))
     model, metrics, k = model_of(found), (*REMOVING, "accuracy", *LOCATING), amount(found, k)
     together = tg.evaluate(model, found, metrics=metrics, k=k, truth=truth)
-    some = tg.evaluate(model, found[rows], metrics=metrics, k=k, truth=truth[rows], chunk=chunk)
+    some = tg.evaluate(model, found[rows], metrics=metrics, k=k, truth=truth[rows], batch_size=batch_size)
     equal(some, {name: score[rows] for name, score in together.items()})
 
 
@@ -73,8 +73,8 @@ def test_removing_more_than_there_is_removes_what_there_is(found):
     cells = found.x[0].numel()
     seen = torch.full((len(found),), cells) if found.mask is None else found.mask.flatten(1).sum(1)
     curve = tg.removal_curve(model_of(found), found, k=cells)
-    for change, observed in zip(curve.change, seen.tolist(), strict=True):
-        assert (change[observed:] == 0).all()
+    for delta, observed in zip(curve.delta, seen.tolist(), strict=True):
+        assert (delta[observed:] == 0).all()
 
 
 @given(explained())
@@ -87,7 +87,7 @@ def test_cumulative_differences_only_grow_and_bound_the_plain_one(found):
         assert (scores["cpd"] >= scores["prediction_difference"] - 1e-6).all()
         before = scores["cpd"]
     curve = tg.removal_curve(model, found, k=cells)
-    torch.testing.assert_close(curve.change.sum(1), before, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(curve.delta.sum(1), before, rtol=1e-5, atol=1e-6)
 
 
 @given(explained(), AMOUNTS, st.sampled_from([1e-6, 3.0, 1e6]), st.sampled_from(["absolute", "signed"]))
@@ -125,7 +125,7 @@ def removed(values, mask, ids, **options):
     found = by_hand(
         values, x, mask=mask, ids=ids, output="raw", target=torch.zeros(len(values), dtype=torch.int64)
     )
-    lost = tg.removal_curve(total, found, k=time * channels, **options).change
+    lost = tg.removal_curve(total, found, k=time * channels, **options).delta
     return [[round(worth).bit_length() - 1 for worth in row if worth] for row in lost.tolist()]
 
 

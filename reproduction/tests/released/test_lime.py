@@ -25,7 +25,7 @@ def test_released_settings_keep_the_last_step_of_every_prefix(per_step, dataset)
 
     x = 3 * series(2, 5, 3, seed=first_seed(lambda seed: len(predicted(seed)) > 1))
     preset = ReleasedLime.of(dataset)
-    assert (preset.samples, preset.alpha, preset.relative, preset.width) == (25, 0.01, False, 1.0)
+    assert (preset.n_samples, preset.alpha, preset.relative, preset.width) == (25, 0.01, False, 1.0)
     assert preset.quirks == ({"A6", "B7"} if per_step else {"B8"})
     found = preset(model, x).values
     targets = set()

@@ -53,7 +53,7 @@ def test_the_released_loop_moves_masks_in_the_steps_of_others(monkeypatch):
             mask.data.clamp_(0, 1)
     expected = misread(1 - mask.detach(), wrong(slice(0, 5)).detach(), 2)
     quirks = frozenset({"B5", "0.3.5", "0.3.6", "4.2", "4.3"})
-    found = ReleasedDynamask((0.2, 0.4), epochs=8, lr=0.03, deletion=True, quirks=quirks)(model, x, chunk=3)
+    found = ReleasedDynamask((0.2, 0.4), epochs=8, lr=0.03, deletion=True, quirks=quirks)(model, x, batch_size=3)
     torch.testing.assert_close(found.values, expected.float(), rtol=1e-4, atol=1e-6)
     apart = ReleasedDynamask((0.2, 0.4), epochs=8, lr=0.03, deletion=True, quirks=quirks - {"0.3.5"})(model, x)
     assert (apart.values - found.values).abs().max() > 0.01
@@ -92,45 +92,47 @@ def test_hard_labels_are_a_cross_entropy_of_probabilities():
     torch.testing.assert_close(found, twice)
 
 
-@pytest.mark.parametrize("chunk", [2, 100])
-def test_a_dense_adam_on_means_learns_extremal_masks(chunk):
+@pytest.mark.parametrize("batch_size", [2, 100])
+def test_a_dense_adam_on_means_learns_extremal_masks(batch_size):
     """0.3.5."""
     model, x = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE)
-    settings = ReleasedExtremalMask(0.4, 0.6, epochs=10, lr=0.03, batch=3, quirks=frozenset({"0.3.5"}))
+    settings = ReleasedExtremalMask(0.4, 0.6, epochs=10, lr=0.03, fit_batch_size=3, quirks=frozenset({"0.3.5"}))
     expected = literal_extremal_mask(model, x, settings, THREES, dense=True, mean=True)
-    found = settings(model, x, seed=5, chunk=chunk).values
+    found = settings(model, x, seed=5, batch_size=batch_size).values
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-5)
 
 
 def test_drift_is_seen():
     model, x = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE)
-    plain = ExtremalMask(epochs=10, lr=0.03, batch=3)(model, x).values
-    dense = ReleasedExtremalMask(epochs=10, lr=0.03, batch=3, quirks=frozenset({"0.3.5"}))(model, x).values
+    plain = ExtremalMask(epochs=10, lr=0.03, fit_batch_size=3)(model, x).values
+    dense = ReleasedExtremalMask(epochs=10, lr=0.03, fit_batch_size=3, quirks=frozenset({"0.3.5"}))(
+        model, x
+    ).values
     assert (plain - dense).abs().max() > 0.05
 
 
 def test_settings_of_extremal_masks():
     mimic, state = ReleasedExtremalMask.of("mimic3"), ReleasedExtremalMask.of("state")
-    assert (mimic.mask_weight, mimic.replacement_weight, mimic.batch) == (0.01, 10, 100)
+    assert (mimic.mask_weight, mimic.replacement_weight, mimic.fit_batch_size) == (0.01, 10, 100)
     assert (mimic.epochs, mimic.lr) == (500, 0.01)
     assert mimic.quirks == {"0.3.5", "0.3.6"}
-    assert (state.mask_weight, state.replacement_weight, state.batch) == (1, 1, 100)
+    assert (state.mask_weight, state.replacement_weight, state.fit_batch_size) == (1, 1, 100)
     assert state.quirks == {"A6", "B6", "0.3.5"}
     assert ReleasedExtremalMask.of("switch_feature").quirks == {"A6", "0.3.5"}
     with pytest.raises(UnknownNameError, match="Did you mean 'wafer'"):
         ReleasedExtremalMask.of("waffer")
 
 
-@pytest.mark.parametrize("chunk", [3, 100])
+@pytest.mark.parametrize("batch_size", [3, 100])
 @pytest.mark.parametrize("contrastive", ["none", "triplet"])
-def test_contralsp_learns_from_means(contrastive, chunk):
+def test_contralsp_learns_from_means(contrastive, batch_size):
     """0.3.5. Groups and their anchors may be a matter of rounding, so one of three batches may differ."""
     model, alike, quirks = smooth(5, 3), 0, frozenset({"0.3.5"})
     settings = ReleasedContraLSP(0.4, 0.6, epochs=10, lr=0.05, contrastive=contrastive, quirks=quirks)
     for draw in range(3):
         x = series(7, 5, 3, draw, DOUBLE)
         x[:3] += 2  # two groups of more than two series
-        found = settings(model, x, seed=6, chunk=chunk).values
+        found = settings(model, x, seed=6, batch_size=batch_size).values
         expected = literal_contralsp(model, x, settings, 6, mean=True)
         alike += torch.allclose(found, expected, rtol=1e-3, atol=2e-5)
     assert alike >= (3 if contrastive == "none" else 2)

@@ -19,12 +19,12 @@ TRAIN = series(9, TIME, CHANNELS, seed=1, dtype=torch.float64) + 1
 
 
 @pytest.mark.parametrize("kind", ["gru", "two layers"])
-@pytest.mark.parametrize("chunk", [1, 9, None])
-def test_remembered_states_make_no_difference_to_prefixes(kind, chunk, monkeypatch):
+@pytest.mark.parametrize("batch_size", [1, 9, None])
+def test_remembered_states_make_no_difference_to_prefixes(kind, batch_size, monkeypatch):
     model, mask = any_length(kind, CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
     kinds = ReleasedOcclusion(quirks=B8), ReleasedAugmentedOcclusion(4, quirks=B8)
     explainers = [explainer.fit(model, TRAIN) for explainer in kinds]
-    fast = [explainer(model, X, mask=mask, seed=2, chunk=chunk).values for explainer in explainers]
+    fast = [explainer(model, X, mask=mask, seed=2, batch_size=batch_size).values for explainer in explainers]
     used = []
 
     class Slow(Prefixes):
@@ -33,7 +33,7 @@ def test_remembered_states_make_no_difference_to_prefixes(kind, chunk, monkeypat
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)
-    slow = [explainer(model, X, mask=mask, seed=2, chunk=chunk).values for explainer in explainers]
+    slow = [explainer(model, X, mask=mask, seed=2, batch_size=batch_size).values for explainer in explainers]
     assert used
     assert set(used) == {None}
     for one, other in zip(fast, slow, strict=True):
@@ -59,8 +59,8 @@ def test_b8_judges_a_value_by_the_class_predicted_from_its_prefix(kind, channels
         assert any((target != targets[-1]).any() for target in targets)
 
 
-@pytest.mark.parametrize("chunk", [None, 1, 30])
-def test_released_mimic_gives_a_series_the_map_of_another(chunk):
+@pytest.mark.parametrize("batch_size", [None, 1, 30])
+def test_released_mimic_gives_a_series_the_map_of_another(batch_size):
     """All N·C maps in a row, one per series and class, of which the first N are taken."""
     model, mask = any_length("gru", CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
     maps = torch.zeros(5 * 3, TIME, CHANNELS, dtype=torch.float64)
@@ -74,10 +74,10 @@ def test_released_mimic_gives_a_series_the_map_of_another(chunk):
                     maps[i * 3 + c, t, d] = fall[0, c]
     preset = ReleasedOcclusion.of("mimic3")
     assert preset.quirks == {"B1", "B8"}
-    found = preset.fit(model, TRAIN)(model, X, chunk=chunk)
+    found = preset.fit(model, TRAIN)(model, X, batch_size=batch_size)
     torch.testing.assert_close(found.values.double(), maps[:5], rtol=1e-5, atol=1e-8)
     assert not found.signed
-    some = preset.fit(model, TRAIN)(model, X, mask=mask, chunk=chunk).values
+    some = preset.fit(model, TRAIN)(model, X, mask=mask, batch_size=batch_size).values
     both = mask & mask[torch.arange(5) // 3]
     torch.testing.assert_close(some.double(), maps[:5] * both, rtol=1e-5, atol=1e-8)
 
@@ -85,7 +85,7 @@ def test_released_mimic_gives_a_series_the_map_of_another(chunk):
 def test_b1_alone_is_about_the_final_prediction():
     model, mask = smooth(TIME, CHANNELS), torch.ones_like(X)
     mask[0] = 0  # nothing to run for it, yet it has its three maps
-    found = ReleasedOcclusion(quirks=frozenset({"B1"}))(model, X, mask=mask, chunk=1).values
+    found = ReleasedOcclusion(quirks=frozenset({"B1"}))(model, X, mask=mask, batch_size=1).values
     for i, (row, target) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]):
         plain = Occlusion()(model, X[row : row + 1], target=target).values[0].double()
         torch.testing.assert_close(found[i].double(), plain * mask[row] * mask[i], rtol=1e-5, atol=1e-8)

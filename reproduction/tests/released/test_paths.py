@@ -31,8 +31,8 @@ def test_released_gradient_shap_draws_half_of_its_baselines_from_the_batch(datas
     """For a linear model the expectation is weight · (x - half the mean of the series' batch)."""
     model, x = linear(4, 2, classes=1), series(size, 4, 2) + 2 * torch.arange(size)[:, None, None] / size
     preset = ReleasedGradientShap.of(dataset)
-    assert (preset.points, preset.noise, preset.batch) == (50, 1e-4, batch)
-    found = replace(preset, points=3000)(model, x, output="raw")
+    assert (preset.n_samples, preset.noise, preset.batch) == (50, 1e-4, batch)
+    found = replace(preset, n_samples=3000)(model, x, output="raw")
     batches = x.split(batch or size)
     centre = torch.cat([part.mean(0, keepdim=True).expand_as(part) / 2 for part in batches])
     expected = (model[1].weight[0].view(4, 2) * (x - centre)).detach()
@@ -85,7 +85,7 @@ def test_released_presets_of_the_real_sets():
     assert ReleasedIntegratedGradients.of("wafer").quirks == frozenset()
     assert all(ReleasedTiming.of(name).anchored == 0 for name in ("mimic3", "wafer"))
     preset = ReleasedRandIG.of("mimic3")
-    assert (preset.points, preset.p, preset.quirks) == (50, 0.7, {"A7", "A11"})
+    assert (preset.n_samples, preset.p, preset.quirks) == (50, 0.7, {"A7", "A11"})
 
 
 def test_the_left_grid_of_rand_ig_starts_at_the_baseline():

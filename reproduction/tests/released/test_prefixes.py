@@ -20,9 +20,9 @@ def test_the_released_layout_scrambles_steps_and_channels(kind):
     """B2."""
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE)
     if kind is ReleasedFit:
-        right = ReleasedFit(samples=1, generator=Known([0.0] * 3, torch.zeros(3, 3), 1e-12, last=True))
+        right = ReleasedFit(n_samples=1, generator=Known([0.0] * 3, torch.zeros(3, 3), 1e-12, last=True))
     else:
-        right = ReleasedWinIT(samples=1, sampler="marginal").fit(model, series(20, 6, 3, seed=1))
+        right = ReleasedWinIT(n_samples=1, sampler="marginal").fit(model, series(20, 6, 3, seed=1))
     clean, wrong = (e(model, x).values for e in (right, replace(right, quirks=frozenset({"B2"}))))
     for t in range(5):
         for d in range(3):
@@ -34,7 +34,7 @@ def test_the_released_layout_scrambles_steps_and_channels(kind):
 @torch.no_grad()
 def test_the_plain_generator_gives_the_literal_loops():
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
-    explainer = ReleasedFit(samples=2, epochs=3, recipe="plain").fit(model, series(30, 6, 3, seed=1), seed=2)
+    explainer = ReleasedFit(n_samples=2, epochs=3, recipe="plain").fit(model, series(30, 6, 3, seed=1), seed=2)
     assert explainer.generator.noise == 1e-5
     assert isinstance(explainer.generator.latent[-1], nn.Tanh)
     expected = literal_fit(explainer, model, x, 7, (4, 9))
@@ -61,10 +61,11 @@ def test_the_plain_generator_learns_one_late_step_of_each_batch_and_keeps_the_la
 def test_settings_of_fit():
     real, synthetic = ReleasedFit.of("pam"), ReleasedFit.of("state")
     assert real.quirks == {"B2"}
-    assert (real.samples, real.hidden, real.batch_size, real.patience) == (10, None, 100, None)
+    assert (real.n_samples, real.hidden, real.fit_batch_size, real.patience) == (10, None, 100, None)
     assert (real.epochs, real.recipe) == (301, "validated")
     assert not synthetic.quirks
-    assert (synthetic.hidden, synthetic.epochs, synthetic.batch_size, synthetic.recipe) == (6, 200, 32, "plain")
+    found = (synthetic.hidden, synthetic.epochs, synthetic.fit_batch_size, synthetic.recipe)
+    assert found == (6, 200, 32, "plain")
     assert replace(synthetic, epochs=1).fit(nn.Identity(), series(9, 4, 3)).generator.gru.hidden_size == 6
     with pytest.raises(UnknownNameError, match="'state'"):
         ReleasedFit.of("stat")
@@ -72,7 +73,7 @@ def test_settings_of_fit():
 
 def test_settings_of_winit():
     found = ReleasedWinIT.of("mimic3")
-    assert (found.window, found.samples, found.distance, found.aggregation) == (10, 3, "pd", "mean")
+    assert (found.window, found.n_samples, found.distance, found.aggregation) == (10, 3, "pd", "mean")
     assert (found.sampler, found.quirks) == ("marginal", {"B2"})
     for dataset in ("state", "pam"):
         with pytest.raises(UnknownNameError, match="mimic3"):

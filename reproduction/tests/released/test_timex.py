@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("kind", [ReleasedTimeX, ReleasedTimeXPP])
 
 
 def quick(kind, **changes):
-    return kind(**({"epochs": 1, "batch": 8} | changes))
+    return kind(**({"epochs": 1, "fit_batch_size": 8} | changes))
 
 
 def generator():
@@ -92,7 +92,7 @@ def test_b3_lets_the_company_matter(kind):
     assert not torch.allclose(explainer(model, many[:3]).values, together[:3])
     torch.testing.assert_close(explainer(model, many[:50]).values, together[:50])  # batches of fifty
     torch.testing.assert_close(explainer(model, many[50:]).values, together[50:])
-    torch.testing.assert_close(explainer(model, many, chunk=7).values, together)
+    torch.testing.assert_close(explainer(model, many, batch_size=7).values, together)
 
 
 @BOTH

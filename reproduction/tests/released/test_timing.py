@@ -26,7 +26,7 @@ def test_released_wafer_leaves_half_of_the_cells_at_zero_and_all_of_the_first_st
 def test_released_settings_are_those_of_the_paper(dataset):
     preset = ReleasedTiming.of(dataset)
     assert (preset.segments, preset.min_length, preset.max_length) == PAPER[dataset][2:]
-    assert preset.points == 50
+    assert preset.n_samples == 50
     assert preset.quirks == {"A3", "A4", "A5", "A7"}
 
 
@@ -62,7 +62,7 @@ def test_released_synthetic_variant_sums_magnitudes_over_prefixes():
     expected = torch.zeros_like(x)
     for end in range(1, 7):
         part = x[:, :end]
-        short = Timing(20, 2, 1, min(3, end), anchored=0.0, controls=False)
+        short = Timing(20, 2, 1, min(3, end), anchored=0.0, control_variates=False)
         target = model(part)[:, -1].argmax(-1)
         step = short(model, part, target=target, steps=end - 1, output="raw", seed=4 + (end << 32)).values
         expected[:, :end] += step.abs()
@@ -102,7 +102,7 @@ def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():
 def test_the_faults_of_the_sampler_reach_the_masks_of_timing():
     """A3: a segment of 4 steps on a series of 5 always starts at 0. Without quirks that would be refused."""
     found = ReleasedTiming(50, 1, 4, 4, anchored=0.0, quirks=frozenset({"A3"}))(linear(5, 1), series(3, 5, 1))
-    assert found.free_points[0].flatten().tolist() == [0, 0, 0, 0, 50]
+    assert found.n_draws[0].flatten().tolist() == [0, 0, 0, 0, 50]
 
 
 def masks_of(law, ids, points, *faults):

@@ -28,7 +28,7 @@ from tempograd_paper.tables.tabulate import tabulate
 
 def mixed():
     """A plan with pooled scores, undefined ones, settings, and a cell that was not run."""
-    settings = (("points", 5), ("rule", "midpoint"))
+    settings = (("n_steps", 5), ("rule", "midpoint"))
     measures = (CPD, AUP, Measure("cpd50", "cpd", 50, "average"))
     plan = toy_plan(rows=(IG, Row("timing", "TIMING", settings), RANDOM), measures=measures)
     records = {}

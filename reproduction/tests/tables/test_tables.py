@@ -227,7 +227,7 @@ def test_sufficiency_comes_times_a_hundred_with_errors_and_differences():
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ((IG, Row("timing", "other", (("points", 5),)), TIMING), "TIMING"),
+        ((IG, Row("timing", "other", (("n_samples", 5),)), TIMING), "TIMING"),
         ((Row("timing", "TIMING (10, 1, 10)"), Row("timing", "TIMING (50, 10, 48)")), "TIMING (50, 10, 48)"),
         ((IG, Row("timing", "a"), Row("timing", "b")), "a"),
         ((Row("integrated_gradients", "TIMING"), IG), None),
