@@ -1,7 +1,7 @@
 """What installed packages offer through their entry points, found without importing anything of theirs.
 
-``importlib.metadata`` takes three times as long to import as argparse, which a command's help cannot afford. So the
-folders of the path are read here, as it does, and it is asked only where packages come from elsewhere.
+``importlib.metadata`` takes four times as long to import as argparse, which a command's help cannot afford. So
+the folders of the path are read here, as it does, and it is asked only where packages come from elsewhere.
 """
 
 import os
@@ -51,15 +51,16 @@ class Offer(NamedTuple):
     def about(self) -> str:
         """One line about what it points to, as lines of a command's help are: small, without a full stop.
 
-        It is the first line of the docstring, read from the source, or, where that is not found, the summary of the
-        package.
+        It is the first line of the docstring, read from the source, or, where that is not found, the summary of
+        the package.
         """
         import ast  # noqa: PLC0415  # for the few who have such a package
 
         module, _, name = self.value.partition(":")
         try:
             (found,) = (node for node in ast.parse(_source(module)).body if getattr(node, "name", None) == name)
-            line = ast.get_docstring(found).splitlines()[0]  # type: ignore[arg-type, union-attr]
+            text = ast.get_docstring(found, clean=False)  # type: ignore[arg-type]  # to clean it loads inspect
+            line = text.strip().splitlines()[0]  # type: ignore[union-attr]
         except Exception:  # whatever is odd about another package's files is said when somebody wants to use it
             line = self.summary
         line = line[:1].lower() + line[1:] if line[1:2].islower() else line
@@ -99,7 +100,7 @@ def _read(folder: str, group: str) -> list[Offer]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
-        name = one_line(os.path.basename(folder).partition("-")[0])
+        name = one_line(_stem(folder))
         warn(f"The entry points of the package {name} cannot be read: {one_line(str(error), 120)}.")
         return []
 
@@ -107,11 +108,14 @@ def _read(folder: str, group: str) -> list[Offer]:
 def _fields(folder: str) -> tuple[str, str, str]:
     """Return the name, the version and the summary of a package."""
     file = "METADATA" if folder.endswith(".dist-info") else "PKG-INFO"
-    with open(os.path.join(folder, file), encoding="utf-8") as lines:
-        head = dict(
-            re.findall(r"^(Name|Version|Summary): *(.*)$", lines.read().partition("\n\n")[0], re.MULTILINE)
-        )
-    return head["Name"], head.get("Version", ""), head.get("Summary", "")
+    with open(os.path.join(folder, file), encoding="utf-8") as text:
+        head = text.read().partition("\n\n")[0]
+    found = dict(re.findall(r"^(Name|Version|Summary): *(.*)$", head, re.MULTILINE))
+    return found.get("Name", _stem(folder)), found.get("Version", ""), found.get("Summary", "")
+
+
+def _stem(folder: str) -> str:
+    return os.path.basename(folder).partition("-")[0]
 
 
 def _pairs(text: str, group: str) -> Iterator[tuple[str, str]]:

@@ -102,9 +102,10 @@ class Registry(Mapping[str, T]):
             raise UnknownNameError(self.kind, name, self)
         points = self.offers.get(name, [])
         if len(points) > 1:
+            packages = listed(point.package for point in points)
             raise TempogradError(
-                f"The packages {listed(point.package for point in points)} each offer a {self.kind} called {quote(name)}: "
-                "uninstall all but one of them."
+                f"The packages {packages} each offer a {self.kind} called {quote(name)}: uninstall all but one of "
+                "them."
             )
         if name not in self._entries:
             self._entries[name] = self._load(points[0])

@@ -202,9 +202,10 @@ def _add(name: str, parts: Any) -> None:
     try:
         add(parts)
     except Exception as error:  # whatever happens in another package
+        package, reason = COMMANDS.offers[name][0].package, one_line(str(error), 120)
         raise TempogradError(
-            f"The command {quote(name)} of the package {one_line(COMMANDS.offers[name][0].package)} cannot be added: "
-            f"{type(error).__name__}: {one_line(str(error), 120)}"
+            f"The command {quote(name)} of the package {one_line(package)} cannot be added: "
+            f"{type(error).__name__}: {reason}"
         ) from error
 
 

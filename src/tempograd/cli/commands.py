@@ -85,10 +85,12 @@ def describe(kind: str) -> list[dict[str, Any]]:
     """Return one entry per name of a registry."""
     registries: tuple[Registry[Any], ...] = (EXPLAINERS, METRICS, DATASETS, MODELS)
     entries = []
-    found = registries[KINDS.index(kind)].working()
+    registry = registries[KINDS.index(kind)]
+    found = registry.working()
     for name in sorted(found) if kind == "explainers" else found:
         thing = found[name]
         entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
+        entry["package"] = registry.origin(name) or None
         if kind == "explainers":
             entry |= {fact: getattr(thing, fact) for fact in FACTS}
         if kind == "metrics":
@@ -110,10 +112,11 @@ def first_sentence(documentation: str) -> str:
 
 
 def _extra(entry: dict[str, Any]) -> str:
+    package = f" (from {entry['package']})" if entry["package"] else ""
     if "higher_is_better" in entry:
-        return " Higher is better." if entry["higher_is_better"] else " Lower is better."
+        return (" Higher is better." if entry["higher_is_better"] else " Lower is better.") + package
     facts = [fact.replace("_", " ") for fact in FACTS if entry.get(fact)]
-    return f" [{', '.join(facts)}]" if facts else ""
+    return (f" [{', '.join(facts)}]" if facts else "") + package
 
 
 # ``tempograd train``: a model for a data set.
