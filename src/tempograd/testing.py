@@ -36,7 +36,7 @@ from tempograd.metrics.localisation import Localisation
 __all__ = ["EXPLAINER_RULES", "METRIC_RULES", "ContractError", "check_explainer", "check_metric"]
 
 TIME, CHANNELS, CLASSES = 9, 3, 3
-ERRORS = ("standard_error", "free_points", "effective_points")  # what an explanation may say of its scores
+ERRORS = ("standard_error", "n_draws", "ess")  # what an explanation may say of its scores
 
 
 class ContractError(TempogradError, AssertionError):
@@ -84,7 +84,7 @@ def check_explainer(method: type[Explainer] | Explainer, *, rules: Iterable[str]
     Examples
     --------
     >>> import tempograd as tg
-    >>> check_explainer(tg.Timing(points=8))
+    >>> check_explainer(tg.Timing(n_samples=8))
     """
     explainer = method() if isinstance(method, type) else method
     if not isinstance(explainer, Explainer):
@@ -404,7 +404,7 @@ def _batch_size(explainer: Explainer) -> None:
     explainer = _ready(explainer, model, x)
     expected = explainer(model, x)
     for size in (1, 7, 100000):
-        found = explainer(model, x, chunk=size)
+        found = explainer(model, x, batch_size=size)
         _same(found.values, expected.values, f"with {size} sequences a pass")
         if expected.standard_error is not None and found.standard_error is not None:
             error = found.standard_error
@@ -417,7 +417,7 @@ def _left(explainer: Explainer) -> None:
     ready = _ready(explainer, _Recurrent(), x)
     for fails_after in (None, 0, 1):
         model = _Recurrent(fails_after)
-        _left_as_found(model, x, lambda model=model: ready(model, x, chunk=200))  # type: ignore[misc]
+        _left_as_found(model, x, lambda model=model: ready(model, x, batch_size=200))  # type: ignore[misc]
     if explainer.needs_fit:
         for fails_after in (None, 0):
             model, others = _Recurrent(fails_after), _background(explainer, x)
@@ -712,7 +712,7 @@ def _scores_company(metric: Metric) -> None:
             found, expected if _pools(metric) else expected[rows], f"for {len(rows)} series in another order", 1e-5
         )
     for size in (1, 7, 100000):
-        _same(_measure(metric, model, explanation, truth, chunk=size), expected, f"with {size} a pass", 1e-5)
+        _same(_measure(metric, model, explanation, truth, batch_size=size), expected, f"with {size} a pass", 1e-5)
 
 
 @_rule(METRIC_RULES, "where a cell stands makes no difference, and ties are not broken by position")

@@ -21,9 +21,9 @@ from tempograd.cli.summary import (
     compares,
     fitting_classes,
     show,
-    warn_of_another_zero,
     warn_of_far_zero,
     warn_of_fresh_weights,
+    warn_of_several_baselines,
 )
 from tempograd.data import DATASETS, Dataset, Series, load_dataset
 from tempograd.errors import InputError, TempogradError, warn
@@ -54,7 +54,7 @@ FACTS = (
 
 LEGEND = """
 signed: the sign tells the direction · targeted: about one class or output, not the whole · deterministic: the
-seed makes no difference · needs gradient: of a differentiable model · needs fit: training series, train= ·
+seed makes no difference · needs gradient: of a differentiable model · needs fit: background series ·
 needs module: an nn.Module · needs prefixes: predictions on the first steps of a series · needs probabilities:
 no regression · shared: series explained together influence each other · complete: scores sum to the change of
 the prediction
@@ -147,7 +147,7 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "model": "--model",
     "x": "--data",
     "method": "--method",
-    "train": "--train",
+    "background": "--background",
     "mask": "--data, whose missing values are masked",
     "missing": "--missing",
     "ids": "--id",
@@ -175,7 +175,7 @@ def run_explain(args: argparse.Namespace) -> None:
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
-    explanation = explain(model, series.x, args.method, train=_pool(args), **options)
+    explanation = explain(model, series.x, args.method, background=_pool(args), **options)
     explanation.save(args.out, force=args.force)
     show(explanation, model, series, args, faulty=faulty)
 
@@ -203,11 +203,11 @@ def _labelled(args: argparse.Namespace) -> tuple[Series, bool]:
 
 def _pool(args: argparse.Namespace) -> Tensor | None:
     """Return the series that a method learns from: those given, or those of the data set if it must learn."""
-    source = args.train
+    source = args.background
     if source is None and not EXPLAINERS[args.method].needs_fit:
         return None
     if source is None and args.data not in DATASETS:
-        raise InputError(f"{args.method} learns from training series: pass them with --train.")
+        raise InputError(f"{args.method} learns from training series: pass them with --background.")
     return read(source or args.data, args, "train", labels=False).x
 
 
@@ -219,9 +219,9 @@ def run_evaluate(args: argparse.Namespace) -> None:
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
-    if args.substitute == "zero":
-        warn_of_another_zero(named, x)
-    options = {"metrics": args.metrics, "substitute": args.substitute, "k": args.k, "truth": truth}
+    if args.baseline is None:
+        warn_of_several_baselines(named)
+    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth}
     scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
     found = score_table(scores)
     if args.json:

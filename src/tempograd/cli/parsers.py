@@ -151,7 +151,7 @@ EXPLAIN_USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
 EXPLAIN_EXAMPLES = (
     "--model model.safetensors --data state --limit 50 --out E.safetensors",
     "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model model.pt2 --trust --data test.parquet --method gradient_shap --train train.parquet --set points=100",
+    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --set n_samples=100",
 )
 
 
@@ -180,10 +180,10 @@ def _add_method(group: Any) -> None:
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="a hyper-parameter of the method, as points=100 or areas=0.1,0.2; may be repeated",
+        help="a hyper-parameter of the method, as n_samples=100 or areas=0.1,0.2; may be repeated",
     )
     group.add_argument(
-        "--train",
+        "--background",
         metavar="DATASET_OR_FILE",
         help="series for methods that learn from some (default: the training series, where --data is a data set)",
     )
@@ -229,7 +229,9 @@ def add_evaluate(commands: Commands, about: str) -> None:
     )
     group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
     group.add_argument(
-        "--substitute", default="zero", choices=("zero", "average"), help="what replaces them (default: zero)"
+        "--baseline",
+        choices=("zero", "average"),
+        help="what replaces them (default: what each explanation compares with)",
     )
     add_model(parser)
     add_files(parser)
