@@ -280,7 +280,7 @@ def mutable_if_needed(work: Callable[[], T]) -> T:
 def by_lists() -> bool | None:
     """Return what optimisers and clipping take as ``foreach``: None, which leaves it to torch.
 
-    But copies of what a model overwrites (see :func:`mutable_if_needed`) know lists of tensors since torch 2.7.
+    But copies of what a model overwrites (:func:`mutable_if_needed`) know lists of tensors only since torch 2.7.
     """
     old: Any = torch.autograd.graph if torch.__version__ < "2.7" else None
     return False if old is not None and old._allow_mutation_on_saved_tensors_enabled else None
@@ -648,7 +648,7 @@ class Hold:
     def __init__(self) -> None:
         self._mine: dict[Hashable, None] = {}
 
-    def take(self, key: Hashable, change: Callable[[], Restore]) -> bool:
+    def take(self, key: Hashable, apply: Callable[[], Restore]) -> bool:
         """Change what ``key`` names, and tell whether this call had not done so before.
 
         ``change`` is called unless another call has changed it already, and returns what puts it back.
@@ -657,7 +657,7 @@ class Hold:
             return False
         with _lock:
             if key not in _held:
-                _held[key] = _Held(change())
+                _held[key] = _Held(apply())
             _held[key].users += 1
             self._mine[key] = None
         return True
