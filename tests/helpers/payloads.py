@@ -9,6 +9,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+# parts of an archive by torch.export.save, as torch writes them now and as 2.6 did
+EXPORTED = ("models/model.json", "exported_program.json")
+SAMPLE_INPUTS = ("sample_inputs/model.pt", "example_inputs.pt")
+
 
 class Touches:
     """Writes a marker when it is unpickled."""
@@ -57,7 +61,7 @@ def evaluating(marker, source, path):
     """Put Python in the place of the first expression of an exported program."""
 
     def delta(name, content):
-        if not name.endswith("models/model.json"):
+        if not name.endswith(EXPORTED):
             return content
         plain = json.loads(content)
         _first_expression(plain)["expr_str"] = expression(marker)
