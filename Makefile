@@ -2,13 +2,14 @@
 # and Chromium and npm for the browser tests.
 PYTHON ?= python3
 BIN := .venv/bin
+LOWEST := .venv-lowest/bin/python
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-paper fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-paper test-lowest fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
@@ -18,6 +19,10 @@ test: .venv/test  # of the library
 
 test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables, the kept results
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
+
+test-lowest: .venv-lowest/test  # both with the lowest versions that pyproject.toml declares; Python 3.11, 6 GB with CUDA
+	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal
+	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
 
 fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.many --calls $(FUZZ)
@@ -70,7 +75,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv demo docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
+	rm -rf .venv .venv-lowest demo docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml reproduction/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -102,4 +107,11 @@ clean:
 
 .venv/lint: .venv/test
 	$(PIP) --group lint
+	touch $@
+
+.venv-lowest/test: pyproject.toml reproduction/pyproject.toml constraints-lowest.txt
+	test -x $(LOWEST) || $(PYTHON) -m venv .venv-lowest
+	$(LOWEST) -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(LOWEST) -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
+	  --editable '.[all]' --editable reproduction --group test
 	touch $@

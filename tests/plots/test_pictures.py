@@ -5,7 +5,6 @@ before you commit them.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,10 +13,10 @@ import tempograd as tg
 from tempograd import plots
 from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
 from tests.helpers.models import RunningDifference
-from tests.helpers.pictures import DPI, TOLERANCE, quadratic, three_methods
+from tests.helpers.pictures import DPI, TOLERANCE, quadratic, stored, three_methods
 
 pytestmark = pytest.mark.exact_draws
-STORED = Path(__file__).parent / "pictures"
+STORED = stored(__file__)
 
 
 def series():
