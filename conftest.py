@@ -1,6 +1,7 @@
 """Small models and series that many tests share."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,6 +15,21 @@ pytest_plugins = ("browsing",)  # tests/browser: fixtures that only browser test
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
     other_draws.change()
+
+
+if sys.platform == "win32":  # no signals between processes, no pseudo terminals, other permissions and links
+    collect_ignore = [
+        "reproduction/tests/runner/test_runner.py",
+        "reproduction/tests/test_paper_outputs.py",
+        "reproduction/tests/test_paper_writer_faults.py",
+        "tests/cli/test_bars.py",
+        "tests/cli/test_demo.py",
+        "tests/cli/test_outputs.py",
+        "tests/cli/test_signals.py",
+        "tests/kills",
+        "tests/test_files.py",
+        "tests/test_writer_faults.py",
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
