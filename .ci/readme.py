@@ -1,9 +1,10 @@
 """Run the blocks of the README where nothing is installed but the wheel and what it requires.
 
-``python readme.py README.md [--short]``. Python blocks run statement by statement in an empty folder, and a warning
-is an error. A statement whose line says ``needs matplotlib`` must say in one sentence what to install, where that
-package is not there. Blocks of ``tempograd`` commands run as they stand, on a small model and table made here; blocks
-of ``make`` commands need a clone and are left out. ``--short`` trains a smaller model for one epoch, on fewer series.
+``python readme.py README.md [--short]``. Python blocks run statement by statement in an empty folder, and a
+warning is an error. A statement whose line says ``needs matplotlib`` must say in one sentence what to install,
+where that package is not there. Blocks of ``tempograd`` commands run as they stand, on a small model and table
+made here; blocks of ``make`` commands need a clone and are left out. ``--short`` trains a smaller model for one
+epoch, on fewer series.
 """
 
 import ast

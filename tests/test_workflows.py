@@ -1,4 +1,4 @@
-"""The jobs of the hosting page run what ``.ci/run`` runs here, and hooks before a commit what ``make lint`` runs."""
+"""Jobs of the hosting page run what ``.ci/run`` runs here, and hooks before a commit what ``make lint`` runs."""
 
 import os
 import re
