@@ -13,6 +13,7 @@ from tempograd.explanation.files import SCHEMA
 ROOT = Path(__file__).parents[2]
 LIBRARY, PAPER = ROOT / "src/tempograd", ROOT / "reproduction"
 PAGES = sorted([ROOT / "CONTRIBUTING.md", *(ROOT / "docs/development").rglob("*.md")])
+HOMES = (ROOT, LIBRARY, PAPER, ROOT / "tests", ROOT / "docs")  # as the pages say
 IDS = [str(path.relative_to(ROOT)) for path in PAGES]
 VERSIONS = (ROOT / "docs/development/versions.md").read_text(encoding="utf-8")
 MADE = {".venv", "docs/_build/html"}  # what make makes
@@ -30,7 +31,7 @@ def named(page: str) -> list[str]:
 
 
 def exists(path: str, page: Path) -> bool:
-    return path in MADE or any((home / path).exists() for home in (ROOT, LIBRARY, PAPER, page.parent))
+    return path in MADE or any((home / path).exists() for home in (*HOMES, page.parent))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
