@@ -11,7 +11,7 @@ BIN := .venv/$(SCRIPTS)
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
-DRAWN := tests/engine tests/explainers tests/metrics tests/models
+DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
 # exact versions; after make clean, make test CONSTRAINTS= takes the newest of everything
 INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
@@ -30,7 +30,7 @@ test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
 
 fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/many.py --calls $(FUZZ)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.many --calls $(FUZZ)
 
 lock: .venv/test  # scores and tables of the commit before the new layout and of this tree, bit for bit
 	$(BIN)/python tests/lock/compare.py --tables
@@ -49,11 +49,12 @@ test-many-draws: .venv/test  # the same for several seeds, and for the arithmeti
 test-browser: .venv/browser
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m browser tests/browser
 
-test-slow: .venv/others  # models of other libraries, and what else takes long; once per change
+test-slow: .venv/others  # models of other libraries, what else takes long, many more examples of properties; once per change
 	$(BIN)/python -m pytest -m slow
+	TEMPOGRAD_EXAMPLES=many $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/properties
 
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
-	$(BIN)/python tests/browser/pictures.py demo/report.html docs/pictures
+	$(BIN)/python -m tests.browser.pictures demo/report.html docs/pictures
 
 lint: .venv/lint
 	$(BIN)/ruff check .

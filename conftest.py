@@ -1,4 +1,4 @@
-"""Small models and series that many tests share."""
+"""What all tests run with: one thread, other draws where they are asked for, and a few fixtures."""
 
 import os
 import sys
@@ -7,75 +7,48 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from torch import nn
 
-import other_draws
+pytest.register_assert_rewrite("tests.helpers", "tests.fuzz", "reproduction.tests.helpers")
 
-pytest_plugins = ("browsing",)  # tests/browser: fixtures that only browser tests ask for
+from tests.helpers import other_draws  # noqa: E402
+from tests.helpers.models import Recurrent  # noqa: E402
+
+# the same examples on every machine and every day; make test-slow asks for many more of them
+for name, count in (("few", 10), ("many", 300)):
+    settings.register_profile(
+        name,
+        max_examples=count,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
-    other_draws.change()
+    other_draws.delta()
 
 
 if sys.platform == "win32":  # no signals between processes, no pseudo terminals, other permissions and links
     collect_ignore = [
         "reproduction/tests/runner/test_runner.py",
-        "reproduction/tests/test_paper_outputs.py",
-        "reproduction/tests/test_paper_writer_faults.py",
-        "tests/cli/test_bars.py",
+        "reproduction/tests/test_outputs.py",
+        "reproduction/tests/test_write_faults.py",
+        "tests/cli/test_progress.py",
         "tests/cli/test_demo.py",
         "tests/cli/test_outputs.py",
         "tests/cli/test_signals.py",
         "tests/kills",
-        "tests/test_files.py",
-        "tests/test_writer_faults.py",
+        "tests/_utils/test_io.py",
+        "tests/_utils/test_write_faults.py",
     ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if other_draws.OFFSET:
         other_draws.leave_out_exact_draws(config, items)
-
-
-def first_seed(suits) -> int:
-    """Return the first seed whose series are what a test is about, for instance of two classes."""
-    return next(seed for seed in range(100) if suits(seed))
-
-
-def linear(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Flatten(), nn.Linear(time * channels, classes))
-
-
-def smooth(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        layers = (nn.Linear(time * channels, 24), nn.Tanh(), nn.Linear(24, classes))
-        return nn.Sequential(nn.Flatten(), *layers).double()
-
-
-class Recurrent(nn.Module):
-    """A GRU with dropout between its layers and batch normalisation: much that can be disturbed."""
-
-    def __init__(self, channels: int = 3, classes: int = 3, *, per_step: bool = False) -> None:
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            self.gru = nn.GRU(channels, 8, num_layers=2, dropout=0.4, batch_first=True)
-            self.norm = nn.BatchNorm1d(8)
-            self.head = nn.Linear(8, classes)
-        self.per_step = per_step
-
-    def forward(self, x):
-        states = self.gru(x)[0]
-        if self.per_step:
-            return self.head(self.norm(states.transpose(1, 2)).transpose(1, 2))
-        return self.head(self.norm(states[:, -1]))
-
-
-def series(batch: int, time: int, channels: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
-    return torch.randn(batch, time, channels, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 @pytest.fixture

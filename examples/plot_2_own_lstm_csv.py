@@ -85,7 +85,7 @@ print(f"right on {right.float().mean():.0%} of the other machines")
 # Explain why it says *failure*, class 0.
 
 others = machines.take(test)
-exp = tg.explain(model, x[test], target=0, points=200, **others.options)
+exp = tg.explain(model, x[test], target=0, n_samples=200, **others.options)
 exp.plot(1, classes=machines.classes)
 
 # %%

@@ -56,7 +56,7 @@ exp.plot(5)
 
 for step in range(6):
     found = tg.explain(model, x[400:], target=step, **options)
-    strongest = found.strength[..., 1].mean(0).argmax().item()
+    strongest = found.importance[..., 1].mean(0).argmax().item()
     print(f"{step + 1} hours ahead: the temperature of hour {times[strongest]}")
 
 # %%

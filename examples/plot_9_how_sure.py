@@ -38,12 +38,12 @@ exp.verdict()
 # A fixed number of points may be too few for some series and too many for others.
 # The verdict says what to type instead.
 
-rough = tg.explain(model, test.x, points=50)
+rough = tg.explain(model, test.x, n_samples=50)
 rough.verdict()
 
 # %%
 # Each series has its own verdict, and got its own number of points.
 
-hardest = int(exp.passes.argmax())
+hardest = int(exp.n_evals.argmax())
 print(f"series {hardest}: {exp.verdict(hardest)}")
-print("points of the first ten series:", exp.passes[:10].tolist())
+print("points of the first ten series:", exp.n_evals[:10].tolist())

@@ -126,7 +126,7 @@ def best_batch(model: nn.Module, x: Tensor, sequences: int, batches: tuple[int, 
 
 def against_bare(name: str, x: Tensor, sizes: Sizes, explainer: tg.Timing) -> dict[str, Any]:
     model = ready(tg.models.build(name, x.shape[2], 2).to(x.device))
-    sequences = len(x) * explainer.points
+    sequences = len(x) * explainer.n_samples
     trials = best_batch(model, x, sequences, sizes.batches)
     best = min(trials, key=trials.__getitem__)
     found: dict[str, Any] = side_by_side(

@@ -57,9 +57,9 @@ def gap(model: Net, x: Tensor, y: Tensor, output: str, points: int) -> float:
     """Largest difference of the sum of integrated gradients to F(x) - F(baseline)."""
     with torch.no_grad():
         ends = [model(z) if output == "raw" else model(z).softmax(-1) for z in (x, torch.zeros_like(x))]
-    change = (ends[0] - ends[1]).gather(1, y[:, None])[:, 0]
+    delta = (ends[0] - ends[1]).gather(1, y[:, None])[:, 0]
     total = IntegratedGradients(points)(model, x, output=output, target=y).values.sum((1, 2))
-    return float((total - change).abs().max())
+    return float((total - delta).abs().max())
 
 
 def coverage(model: Net, x: Tensor, y: Tensor, output: str, points: int, runs: int, converged: Tensor) -> Tensor:

@@ -21,11 +21,11 @@ from sampling_intervals import models
 WAYS: dict[str, dict[str, Any]] = {
     "plain 50": {"controls": False},
     "50": {},
-    "200": {"points": 200},
+    "200": {"n_samples": 200},
     "anchored .8": {"anchored": 0.8},
-    "tolerance .2": {"tolerance": 0.2, "max_points": 800},
-    "tolerance .05": {"tolerance": 0.05, "max_points": 800},
-    "top .05": {"tolerance": 0.05, "until": "top", "max_points": 800},
+    "tolerance .2": {"tolerance": 0.2, "max_samples": 800},
+    "tolerance .05": {"tolerance": 0.05, "max_samples": 800},
+    "top .05": {"tolerance": 0.05, "stop_when": "top", "max_samples": 800},
 }
 SMOOTH = {
     (1, 1, 3): (20, 2),
@@ -46,10 +46,10 @@ class Case(NamedTuple):
 
     def explain(self, seeds: range, options: dict[str, Any]) -> tg.Explanation:
         """Explain all series once per seed; draws depend on the id, so other ids are other seeds."""
-        options = {"points": 50, **options}
-        method = tg.Timing(options.pop("points"), *self.setting, **options)
+        options = {"n_samples": 50, **options}
+        method = tg.Timing(options.pop("n_samples"), *self.setting, **options)
         ids = range(seeds.start * len(self.x), seeds.stop * len(self.x))
-        call = {"target": self.target.repeat(len(seeds)), "output": self.output, "ids": ids, "chunk": 4096}
+        call = {"target": self.target.repeat(len(seeds)), "output": self.output, "ids": ids, "batch_size": 4096}
         return method(self.model, self.x.repeat(len(seeds), 1, 1), **call)
 
 
@@ -71,7 +71,7 @@ def cases() -> dict[str, Case]:
 
 def line(case: Case, seeds: int, converged: int) -> str:
     runs = max(2, converged // 2000)
-    maps = case.explain(range(10_000, 10_000 + runs), {"points": 2000}).values
+    maps = case.explain(range(10_000, 10_000 + runs), {"n_samples": 2000}).values
     truth = maps.view(runs, *case.x.shape).double().mean(0).repeat(seeds, 1, 1)
     told = []
     for name, options in WAYS.items():
@@ -79,9 +79,9 @@ def line(case: Case, seeds: int, converged: int) -> str:
         low, high = found.interval(0.95)
         error = (found.values - truth).abs()
         held = ((low <= truth) & (truth <= high)) | (error < 1e-6 * truth.abs().amax())
-        share = held[found.free_points > 1].float().mean()
+        share = held[found.n_draws > 1].float().mean()
         size = (error.sum((1, 2)) / truth.abs().sum((1, 2))).mean()
-        told.append(f"{name}: {share:.3f} err {size:.3f} n {found.passes.float().mean():.0f}")
+        told.append(f"{name}: {share:.3f} err {size:.3f} n {found.n_evals.float().mean():.0f}")
     return " | ".join(told)
 
 

@@ -41,8 +41,8 @@ def sides(model: nn.Module, x: Tensor, points: int, batch: int) -> dict[str, Wor
     """Return what is compared; all but the released structure answer for the predicted class."""
     return {
         "bare": partial(bare, model, x, len(x) * points, batch),
-        "timing": lambda: tg.Timing(points=points)(model, x).values,
-        "ig": lambda: tg.IntegratedGradients(points=points)(model, x).values,
+        "timing": lambda: tg.Timing(n_samples=points)(model, x).values,
+        "ig": lambda: tg.IntegratedGradients(n_steps=points)(model, x).values,
         "captum": in_calls(peers.integrated_gradients, model, x, points),
     }
 
@@ -76,7 +76,7 @@ def compare(setting: Setting, rounds: int) -> Figures:
     ways["released"] = lambda: [released.timing(model, rows, *law, points) for rows in x.split(BATCH)]
     if len(x) == 1:  # draws are remembered for an id that was seen before, so both cases are measured
         ids = iter(range(10**6, 10**7))
-        ways["timing_new_id"] = lambda: tg.Timing(points=points)(model, x, ids=[next(ids)]).values
+        ways["timing_new_id"] = lambda: tg.Timing(n_samples=points)(model, x, ids=[next(ids)]).values
     turns = in_turn(ways, rounds)
     return {
         **setting._asdict(),

@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/browser"))
-from browsing import READY, chromium
-from reports import large
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.helpers.browser import READY, chromium
+from tests.helpers.reports import large
 
 MARK = "performance.getEntriesByName('tempograd-ready')[0].startTime / 1000"
 

@@ -28,25 +28,27 @@ WAYS: dict[str, dict[str, Any]] = {  # the first is what the others are compared
     "released": RELEASED,
     "plain mean": {"controls": False},
     "default": {},
-    "200 points": {"points": 200},
+    "200 points": {"n_samples": 200},
     "tolerance 0.2": {"tolerance": 0.2},
     "tolerance 0.1": {"tolerance": 0.1},
     "tolerance 0.05": {"tolerance": 0.05},
-    "top 0.1": {"tolerance": 0.1, "until": "top"},
+    "top 0.1": {"tolerance": 0.1, "stop_when": "top"},
 }
 BUDGET = 0.04  # seconds a series, what the paper's code takes
 
 
 def explained(
-    model: nn.Module, test: Split, setting: tuple, seeds: int, chunk: int, options: dict[str, Any]
+    model: nn.Module, test: Split, setting: tuple, seeds: int, batch_size: int, options: dict[str, Any]
 ) -> tuple[list[Explanation], float]:
     """One explanation per seed, and the time per series."""
-    options = {"points": 50, **options}
-    explainer = tg.Timing(options.pop("points"), *setting, **options)
+    options = {"n_samples": 50, **options}
+    explainer = tg.Timing(options.pop("n_samples"), *setting, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tg.TempogradWarning)
         start = time.perf_counter()
-        runs = [explainer(model, test.x, mask=test.mask, seed=seed, chunk=chunk) for seed in range(seeds)]
+        runs = [
+            explainer(model, test.x, mask=test.mask, seed=seed, batch_size=batch_size) for seed in range(seeds)
+        ]
     return runs, (time.perf_counter() - start) / seeds / len(test.x)
 
 
@@ -61,17 +63,17 @@ def study(
         way = asked
         seeds = options.seeds if name in ("released", "plain mean", "default") else 1
         if name == "40 ms":
-            _, each = explained(model, test, setting, 1, limit, {"points": 800})
-            way = {"points": int(min(64_000, 800 * BUDGET / each))}
+            _, each = explained(model, test, setting, 1, limit, {"n_samples": 800})
+            way = {"n_samples": int(min(64_000, 800 * BUDGET / each))}
         runs, seconds = explained(model, test, setting, seeds, limit, way)
         scores = measured(model, truth, torch.cat([run.values for run in runs]), seeds, limit)
         base = base or scores
         seen = torch.ones_like(test.x, dtype=torch.bool) if test.mask is None else test.mask
-        unseen = torch.stack([(seen & (run.free_points == 0)).sum() / seen.sum() for run in runs]).mean()
+        unseen = torch.stack([(seen & (run.n_draws == 0)).sum() / seen.sum() for run in runs]).mean()
         low, high = zip(*(run.interval(0.95) for run in runs), strict=True)
-        drawn = torch.stack([(run.free_points > 1) & seen for run in runs])
+        drawn = torch.stack([(run.n_draws > 1) & seen for run in runs])
         held = (torch.stack(low) <= truth.values) & (truth.values <= torch.stack(high))
-        passes = torch.cat([run.passes for run in runs if run.passes is not None]).double()
+        passes = torch.cat([run.n_evals for run in runs if run.n_evals is not None]).double()
         yield (
             facts
             | summary(scores, {key: table[: len(scores[key])] for key, table in base.items()})

@@ -38,7 +38,7 @@ def main() -> None:
         data, model = store.data(cell), store.model(cell, args.device)
         test = evenly(data.test, args.series)
         found = make_explainer(cell, model, data, test)(model, test.x.to(args.device), seed=42, ids=test.ids)
-        scores = found.strength.flatten(1).double()
+        scores = found.importance.flatten(1).double()
         ranks = scores.unique(return_inverse=True)[1].double()
         place = torch.arange(scores.shape[1], device=scores.device) / scores.shape[1]
         orders = {"hash": ranks, "position": ranks - place, "later first": ranks + place}

@@ -7,13 +7,13 @@ import pytest
 import torch
 from captum.attr import IntegratedGradients, NoiseTunnel
 from captum.metrics import infidelity, infidelity_perturb_func_decorator, sensitivity_max
-from conftest import Recurrent, series, smooth
 from torch import nn
 
 import tempograd as tg
 from tempograd.captum import Timing
 from tempograd.errors import InputError, MissingExtraError, ModelError, SettingError
 from tempograd.explainers.timing.segments import complete
+from tests.helpers.models import Recurrent, series, smooth
 
 
 class Mixed(nn.Module):
@@ -210,11 +210,11 @@ def test_sensitivity_has_a_closed_form_and_no_noise_of_its_own():
     shifted = lambda parts, radius: tuple(x + radius for x in parts)  # noqa: E731
     explain = Timing(linear_pair).attribute
     found = sensitivity_max(explain, inputs, shifted, 0.1, n_perturb_samples=2, target=0)
-    before, change = (
+    before, delta = (
         torch.cat([left.flatten(1), (right * torch.eye(7).double()[2, :, None] * -3).flatten(1)], 1).norm(dim=1)
         for left, right in (inputs, [torch.full_like(x, 0.1) for x in inputs])
     )
-    torch.testing.assert_close(found, change / before, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found, delta / before, rtol=1e-6, atol=0)
     options = {"target": 1, "additional_forward_args": SCALE, "max_examples_per_batch": 4}
     still = sensitivity_max(Timing(model).attribute, mixed_inputs(), shifted, 0.0, **options)
     assert still.max() == 0
@@ -230,8 +230,8 @@ def test_the_model_is_left_as_it_was_and_explained_in_evaluation_mode():
     assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
     model.eval()
     torch.testing.assert_close(found, Timing(model).attribute(x, target=1))
-    change = (model(x) - model(0 * x))[:, 1].detach()
-    torch.testing.assert_close(delta, found.sum((1, 2)) - change, rtol=1e-4, atol=1e-6)
+    moved = (model(x) - model(0 * x))[:, 1].detach()
+    torch.testing.assert_close(delta, found.sum((1, 2)) - moved, rtol=1e-4, atol=1e-6)
 
 
 def test_scores_carry_no_graph_and_an_ignored_input_scores_zero():

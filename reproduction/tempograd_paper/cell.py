@@ -3,7 +3,9 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+from tempograd.explanation.files import SETTING_WORDS
 
 Pairs = tuple[tuple[str, Any], ...]
 """Settings as (name, JSON value) pairs: like a dict, but frozen."""
@@ -23,14 +25,14 @@ class Measure:
         A key of ``METRICS``.
     k : int or float, optional
         Cells removed: a count, or a share of the observed cells; None for metrics of localisation.
-    substitute : {"zero", "average"}
+    baseline : {"zero", "average"}
         What takes the place of removed cells.
     """
 
     name: str
     metric: str
     k: int | float | None = None
-    substitute: str = "zero"
+    baseline: Literal["zero", "average"] = "zero"
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,30 @@ class Cell:
         return f"{self.method}{settings} on {self.dataset}/{self.variant}, {self.model}, fold {self.fold}"
 
     def _key(self, *names: str) -> str:
-        values = asdict(self)
+        values = _in_first_words(asdict(self))
         text = json.dumps([FORMAT, {name: values[name] for name in names}], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def cell_from(plain: dict[str, Any]) -> Cell:
-    """Rebuild a cell from ``dataclasses.asdict`` that went through JSON."""
-    measures = tuple(Measure(**measure) for measure in plain["measures"])
+    """Rebuild a cell from ``dataclasses.asdict`` that went through JSON, also of the first version's words."""
+    words = SETTING_WORDS.get(plain["method"], {})
+    measures = tuple(Measure(**_renamed(measure, {"substitute": "baseline"})) for measure in plain["measures"])
     pairs = {name: _frozen(plain[name]) for name in ("settings", "training", "sizes")}
+    pairs["settings"] = tuple(sorted((words.get(name, name), value) for name, value in pairs["settings"]))
     return Cell(**(plain | {"measures": measures} | pairs))
+
+
+def _in_first_words(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a cell in the words of the first version: keys are made of them, so that its records stay known."""
+    words = {new: old for old, new in SETTING_WORDS.get(values["method"], {}).items()}
+    measures = [_renamed(measure, {"baseline": "substitute"}) for measure in values["measures"]]
+    settings = sorted((words.get(name, name), value) for name, value in values["settings"])
+    return values | {"measures": measures, "settings": settings}
+
+
+def _renamed(plain: dict[str, Any], words: dict[str, str]) -> dict[str, Any]:
+    return {words.get(name, name): value for name, value in plain.items()}
 
 
 def _frozen(value: Any) -> Any:

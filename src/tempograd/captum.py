@@ -162,7 +162,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         tensors = _inputs_of(inputs)
         job = _Job(
             forward=self.forward_func,
-            method=replace(self.method, points=validation.whole(n_steps, "n_steps", 1)),
+            method=replace(self.method, n_samples=validation.whole(n_steps, "n_steps", 1)),
             seed=self.seed,
             inputs=tensors,
             baselines=_baselines_of(baselines, tensors),
@@ -236,8 +236,8 @@ class _Job:
     def _explain(self, rows: slice, size: int, groups: list[_Group], scores: tuple[Tensor, ...]) -> None:
         """Explain some rows, at most ``size`` sequences at a time; the cells of all inputs are as one row."""
         x = [whole[rows] for whole in self.inputs]
-        change = [each - base[rows] for each, base in zip(x, self.baselines, strict=True)]
-        way = _joined(change, 1)
+        delta = [each - base[rows] for each, base in zip(x, self.baselines, strict=True)]
+        way = _joined(delta, 1)
         mean = ControlledMean(way) if self.method.controlled else WeightedMean(errors=False)
         with torch.no_grad():
             clean = self._score([part[:, None] for part in x], rows) if self.method.controlled else None
@@ -246,7 +246,7 @@ class _Job:
             for piece in pieces(points, max(1, size // len(x[0]))):
                 position = (torch.arange(piece.start, piece.stop, device=way.device) + 0.5) / points
                 free = [None if mask is None else mask[:, piece] for mask in masks]
-                z = [_moved(*parts, position) for parts in zip(x, change, free, strict=True)]
+                z = [_moved(*parts, position) for parts in zip(x, delta, free, strict=True)]
                 score = self._score(z, rows)
                 gradient = _joined(differentiate_each(score.sum(), z), 2)
                 every = [
@@ -303,10 +303,10 @@ class _Job:
         return score.view(-1, points)
 
 
-def _moved(x: Tensor, change: Tensor, free: Tensor | None, position: Tensor) -> Tensor:
+def _moved(x: Tensor, delta: Tensor, free: Tensor | None, position: Tensor) -> Tensor:
     """Points on the paths, (rows, points, …): back towards the baseline where a cell moves."""
     back = (position.to(x.dtype) - 1).view(-1, *[1] * (x.ndim - 1))
-    z = torch.addcmul(x[:, None], back if free is None else back * free.to(x.dtype), change[:, None])
+    z = torch.addcmul(x[:, None], back if free is None else back * free.to(x.dtype), delta[:, None])
     return z.requires_grad_()
 
 

@@ -1,11 +1,11 @@
-"""Pictures of a report for the documentation, one per view and width: ``pictures.py REPORT FOLDER``."""
+"""Pictures of a report, for the documentation: ``python -m tests.browser.pictures REPORT FOLDER``."""
 
 import argparse
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from browsing import READY, VIEWS, WIDTHS, chromium
+from tests.helpers.browser import READY, VIEWS, WIDTHS, chromium
 
 COLOURS = 256  # a palette keeps each file below 200 kB
 LARGEST = 200_000

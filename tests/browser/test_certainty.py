@@ -63,12 +63,12 @@ def test_the_verdict_on_each_series_and_on_all(visit, name):
             else:
                 error = float(explanation.relative_error[row])
                 assert sheet.number("#certainty", "error") == pytest.approx(error, rel=1e-5)
-            if explanation.change is None:
+            if explanation.delta is None:
                 assert "sum to" not in said.removeprefix(f"How sure is {readable}? ").partition(". ")[2]
             else:
                 total = float(explanation.values[row].sum())
                 assert sheet.number("#certainty", "total") == pytest.approx(total, rel=1e-4, abs=1e-6)
-                assert sheet.number("#certainty", "change") == pytest.approx(float(explanation.change[row]))
+                assert sheet.number("#certainty", "delta") == pytest.approx(float(explanation.delta[row]))
                 assert "The scores sum to " in said
                 assert ("does not promise" in said) == (method == "timing")
     sheet.view("summary")
@@ -81,9 +81,9 @@ def test_the_verdict_on_each_series_and_on_all(visit, name):
 def test_the_error_of_a_series_falls_to_the_goal(visit):
     sheet = visit("stopping")
     explanation = sheet.case.first
-    points = explanation.curve_points.tolist()
+    points = explanation.curve_samples.tolist()
     goal = explanation.parameters["tolerance"]
-    for row in (0, int(explanation.passes.argmin()), int(explanation.passes.argmax())):
+    for row in (0, int(explanation.n_evals.argmin()), int(explanation.n_evals.argmax())):
         sheet.choose(row)
         errors = [error for error in explanation.curve_error[row].tolist() if not math.isnan(error)]
         wanted = expected_places(sheet, "chart-convergence", points, errors, errors, goal)
@@ -110,7 +110,7 @@ def test_the_error_of_all_series(visit):
         kept[row, len(seen) :] = seen[-1]
     ordered = kept.sort(0).values
     low, middle, high = ordered[0], ordered[4], ordered[8]  # of nine
-    points, goal = explanation.curve_points.tolist(), explanation.parameters["tolerance"]
+    points, goal = explanation.curve_samples.tolist(), explanation.parameters["tolerance"]
     known = torch.cat([low, high]).tolist()
     chart = "chart-convergence-all"
     wanted = expected_places(sheet, chart, points, middle.tolist(), known, goal)

@@ -1,8 +1,9 @@
 """Every report opens from disk without a network, draws every view, and runs nothing that came with the data."""
 
 import pytest
-from browsing import VIEWS
-from reports import BUILDERS, CLASSES, HOSTILE, LINK
+
+from tests.helpers.browser import VIEWS
+from tests.helpers.reports import BUILDERS, CLASSES, HOSTILE, LINK
 
 pytestmark = pytest.mark.browser
 

@@ -1,7 +1,8 @@
 """For everybody: keyboard alone, paper, and what axe-core finds."""
 
 import pytest
-from browsing import AXE, VIEWS
+
+from tests.helpers.browser import AXE, VIEWS
 
 pytestmark = pytest.mark.browser
 

@@ -1,8 +1,9 @@
 """The watchman himself: a page that asks for something, complains or runs what it should not is noticed."""
 
 import pytest
-from browsing import RUNNING, Sheet
-from reports import Case
+
+from tests.helpers.browser import RUNNING, Sheet
+from tests.helpers.reports import Case
 
 pytestmark = pytest.mark.browser
 
@@ -69,7 +70,7 @@ def test_a_name_that_runs_is_noticed(watched):
 
 
 def test_a_missing_chromium_says_what_to_install(monkeypatch):
-    from browsing import chromium
+    from tests.helpers.browser import chromium
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CHROMIUM", raising=False)

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from unpacking import Page
 
 from tempograd._utils.formatting import with_error
 from tempograd.cli import main
@@ -15,6 +14,7 @@ from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, compare, evaluate, summarise
 from tempograd.models import accuracy, build, load_model, save_model, train
+from tests.helpers.report_page import Page
 
 SERIES = 6
 
@@ -55,7 +55,17 @@ def stored(folder):
     """An explanation written by the command, and what it printed."""
     path = folder / "timing.safetensors"
     model = str(folder / "model.safetensors")
-    argv = ["explain", "--model", model, "--data", "switch_feature", "--limit", str(SERIES), "--set", "points=8"]
+    argv = [
+        "explain",
+        "--model",
+        model,
+        "--data",
+        "switch_feature",
+        "--limit",
+        str(SERIES),
+        "--set",
+        "n_samples=8",
+    ]
     assert main([*argv, "--seed", "3", "--device", "cpu", "--out", str(path)]) == 0
     return path
 
@@ -80,18 +90,27 @@ def test_train_writes_the_model_the_library_trains(tmp_path, capsys):
 def test_explain_writes_what_the_library_explains(folder, stored):
     test = load_dataset("switch_feature").test.take(slice(SERIES))
     model = load_model(folder / "model.safetensors")
-    expected = explain(model, test.x, "timing", points=8, seed=3, ids=test.ids)
+    expected = explain(model, test.x, "timing", n_samples=8, seed=3, ids=test.ids)
     written = Explanation.load(stored)
     torch.testing.assert_close(written.values, expected.values, rtol=0, atol=0)
     assert written.ids.tolist() == test.ids.tolist()
     assert written.channels == load_dataset("switch_feature").channels
-    assert written.parameters["points"] == 8
+    assert written.parameters["n_samples"] == 8
 
 
 def test_explain_reads_everything_from_a_file(folder, tmp_path):
     out = tmp_path / "e.safetensors"
     argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(folder / "series.npz")]
-    argv += ["--method", "gradient_shap", "--train", "switch_feature", "--set", "points=3", "--set", "noise=0.5"]
+    argv += [
+        "--method",
+        "gradient_shap",
+        "--background",
+        "switch_feature",
+        "--set",
+        "n_samples=3",
+        "--set",
+        "noise=0.5",
+    ]
     argv += ["--target", "1", "--baseline", "average", "--output", "raw", "--steps", "4,9", "--out", str(out)]
     assert main([*argv, "--device", "cpu"]) == 0
     arrays = np.load(folder / "series.npz")
@@ -99,8 +118,8 @@ def test_explain_reads_everything_from_a_file(folder, tmp_path):
         load_model(folder / "model.safetensors"),
         arrays["x"],
         "gradient_shap",
-        train=load_dataset("switch_feature").train.x,
-        points=3,
+        background=load_dataset("switch_feature").train.x,
+        n_samples=3,
         noise=0.5,
         target=1,
         baseline="average",
@@ -148,13 +167,13 @@ def test_explain_reads_a_bare_array(folder, tmp_path):
 
 def test_evaluate_prints_mean_and_standard_error(folder, stored, capsys):
     argv = ["evaluate", str(stored), "--model", str(folder / "model.safetensors"), "--metrics", "cpd,auroc"]
-    assert main([*argv, "--data", "switch_feature", "--k", "7", "--substitute", "average", "--device", "cpu"]) == 0
+    assert main([*argv, "--data", "switch_feature", "--k", "7", "--baseline", "average", "--device", "cpu"]) == 0
     scores = evaluate(
         load_model(folder / "model.safetensors"),
         Explanation.load(stored),
         metrics=["cpd", "auroc"],
         k=7,
-        substitute="average",
+        baseline="average",
         truth=load_dataset("switch_feature").test.truth[:SERIES],
     )
     printed = capsys.readouterr().out.splitlines()
@@ -229,9 +248,9 @@ def evaluated(capsys, folder, *names, extra=()):
 
 
 def test_evaluate_names_explanations_of_one_method_by_their_files(several, capsys):
-    found = evaluated(capsys, several, "timing", "noise", "half", extra=["--json", "--substitute", "average"])
+    found = evaluated(capsys, several, "timing", "noise", "half", extra=["--json", "--baseline", "average"])
     assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "random", "half"]
-    found = evaluated(capsys, several, "half", "half", extra=["--json", "--substitute", "average"])
+    found = evaluated(capsys, several, "half", "half", extra=["--json", "--baseline", "average"])
     assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "timing 2"]
 
 
@@ -252,17 +271,15 @@ def test_evaluate_says_which_is_better(several, metric, capsys, monkeypatch):
     assert last == f"timing and random: these series do not tell them apart by {shown} (the interval holds 0)."
 
 
-def test_evaluate_notes_a_baseline_that_is_not_what_replaces_values(several, capsys):
-    assert evaluated(capsys, several, "timing", "noise").err == ""
+def test_evaluate_notes_baselines_that_differ(several, capsys):
+    assert evaluated(capsys, several, "timing", "timing").err == ""
     assert evaluated(capsys, several, "timing", "other").err == (
-        "tempograd: warning: other compares with the average, but removed values become 0: pass --substitute "
-        "average to ask the same question.\n"
+        "tempograd: warning: Removed values become what each explanation compares with, and these differ (timing: "
+        "zero, other: average), so their scores are not about the same removals: pass --baseline zero or "
+        "--baseline average.\n"
     )
-    assert evaluated(capsys, several, "timing", "other", extra=["--substitute", "average"]).err == ""
-    found = evaluated(capsys, several, "half")
-    assert found.err == (
-        "tempograd: warning: timing compares with a baseline of its own, but removed values become 0.\n"
-    )
+    assert evaluated(capsys, several, "timing", "other", extra=["--baseline", "average"]).err == ""
+    assert evaluated(capsys, several, "half").err == ""
 
 
 def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys):
@@ -309,15 +326,17 @@ def test_list_alone_lists_everything(capsys):
 def test_methods_that_learn_take_the_training_series_of_a_data_set(folder, tmp_path, capsys):
     out = tmp_path / "e.safetensors"
     argv = ["explain", "--model", str(folder / "model.safetensors"), "--method", "augmented_occlusion"]
-    argv += ["--limit", "2", "--set", "samples=2", "--out", str(out), "--device", "cpu"]
+    argv += ["--limit", "2", "--set", "n_samples=2", "--out", str(out), "--device", "cpu"]
     assert main([*argv, "--data", "switch_feature"]) == 0
     data, model = load_dataset("switch_feature"), load_model(folder / "model.safetensors")
     expected = explain(
-        model, data.test.x[:2], "augmented_occlusion", data.train.x, samples=2, ids=data.test.ids[:2]
+        model, data.test.x[:2], "augmented_occlusion", background=data.train.x, n_samples=2, ids=data.test.ids[:2]
     )
     torch.testing.assert_close(Explanation.load(out).values, expected.values)
     assert main([*argv, "--data", str(folder / "series.npz")]) == 1
-    assert "augmented_occlusion learns from training series: pass them with --train." in capsys.readouterr().err
+    assert (
+        "augmented_occlusion learns from training series: pass them with --background." in capsys.readouterr().err
+    )
 
 
 def test_list_tells_facts_and_directions(capsys):

@@ -101,7 +101,7 @@ def test_a_method_on_fewer_series_says_so_and_is_paired_with_the_same_series(fin
     model, data = load_model(out / "model.safetensors"), load_dataset("state")
     few, setting = data.test.take(slice(2)), demo.METHODS["winit"].options
     train = data.train.x[: demo.LEARNT_FROM]
-    scores = evaluate(model, explain(model, few.x, "winit", train=train, seed=1, ids=few.ids, **setting))
+    scores = evaluate(model, explain(model, few.x, "winit", background=train, seed=1, ids=few.ids, **setting))
     timing = evaluate(model, Explanation.load(out / "timing.safetensors"))
     series, cpd, *_, difference = rows(out)["winit"]
     summary, gap = summarise(scores["cpd"]), compare(scores["cpd"], timing["cpd"][:2])

@@ -135,7 +135,7 @@ def test_demo_with_too_many_series(capsys):
         ["dance"],
         ["list", "colours"],
         ["train"],
-        ["explain", "--model", "m", "--data", "state", "--set", "points"],
+        ["explain", "--model", "m", "--data", "state", "--set", "n_samples"],
         ["explain", "--model", "m", "--data", "state", "--steps", "first"],
         ["evaluate", "e", "--model", "m", "--k", "many"],
     ],

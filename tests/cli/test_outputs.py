@@ -84,7 +84,7 @@ def fails(capsys, *argv):
         (STORED, "m.safetensors"),
         (OWN, "w.pt"),
         (OWN, "mynet.py"),
-        ([*STORED, "--train", "E.safetensors"], "E.safetensors"),
+        ([*STORED, "--background", "E.safetensors"], "E.safetensors"),
         (REPORT, "E.safetensors"),
         (REPORT, "m.safetensors"),
         (REPORT, "d.npz"),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from toy_models import Flat, random_series
-from unpacking import Page
 
 from tempograd.cli import main
 from tempograd.data import load_dataset
 from tempograd.explainers import explain
 from tempograd.models import build
+from tests.helpers.models import Flat, random_series
+from tests.helpers.report_page import Page
 
 
 def test_values_of_a_data_set_are_those_of_its_source(data_root, tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
 from scipy import stats
 from torch import nn
 
@@ -16,7 +15,8 @@ from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
-from tempograd.views.summary import change, sign_certain
+from tempograd.views.summary import delta, sign_certain
+from tests.helpers.models import linear, series
 
 CODE = """
 import torch
@@ -199,13 +199,13 @@ def test_weights_that_nobody_trained_are_noticed(model, extra, warned, folder, c
 
 def test_share_of_certain_signs_by_students_interval():
     generator = torch.Generator().manual_seed(2)
-    explanation = tg.explain(linear(6, 3), series(4, 6, 3), points=30)
+    explanation = tg.explain(linear(6, 3), series(4, 6, 3), n_samples=30)
     values = torch.randn(4, 6, 3, generator=generator)
     values[0] = 0
     values[1].view(-1)[4:] = 0  # four values count
     error = torch.rand(4, 6, 3, generator=generator)
     points = 2 + 20 * torch.rand(4, 6, 3, generator=generator)
-    explanation = replace(explanation, values=values, standard_error=error, effective_points=points)
+    explanation = replace(explanation, values=values, standard_error=error, ess=points)
     certain = []
     for row in range(4):
         cells = zip(values[row].flatten(), error[row].flatten(), points[row].flatten(), strict=True)
@@ -221,11 +221,11 @@ def test_share_of_certain_signs_by_students_interval():
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     np.savez("pumps.npz", x=series(2, 30, 2).numpy())
-    found = said(capsys, "Sign", "--method", "timing", "--set", "points=1000").out
+    found = said(capsys, "Sign", "--method", "timing", "--set", "n_samples=1000").out
     stored = tg.Explanation.load("explanation.safetensors")
     assert f"\n  {sentence(stored, option='--set ')}\n" in found
     assert " of the ten strongest values of each series\n" in found
-    argv = ["--method", "rand_ig", "--set", "points=2"]
+    argv = ["--method", "rand_ig", "--set", "n_samples=2"]
     found = said(capsys, "Sign", *argv).out
     (line,) = (line for line in found.splitlines() if "converged" in line)
     assert line.startswith("  not converged: error over 100 % with 2 points, above 10 % in 2 of 2 series; pass ")
@@ -244,7 +244,7 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
 
 
 def gap(explanation, model, x):
-    return completeness_gap(replace(explanation, change=change(explanation, model, model(x), x)))
+    return completeness_gap(replace(explanation, delta=delta(explanation, model, model(x), x)))
 
 
 def cubes(x):
@@ -257,10 +257,10 @@ def test_gap_of_a_cube_at_the_midpoint(masked):
     x = series(3, 4, 2, dtype=torch.float64) + 2
     mask = torch.ones_like(x)
     mask[:, 1] = 0 if masked else 1
-    settings = {"points": 1, "rule": "midpoint", "output": "raw", "mask": mask}
+    settings = {"n_steps": 1, "rule": "midpoint", "output": "raw", "mask": mask}
     explanation = tg.explain(cubes, x, "integrated_gradients", **settings)
     assert gap(explanation, cubes, x) == pytest.approx(0.25, rel=1e-5)
-    exact = tg.explain(cubes, x, "integrated_gradients", points=2, output="raw", mask=mask)
+    exact = tg.explain(cubes, x, "integrated_gradients", n_steps=2, output="raw", mask=mask)
     assert gap(exact, cubes, x) == pytest.approx(0, abs=1e-5)
     assert gap(tg.explain(cubes, x, "random", output="raw"), cubes, x) is None
 
@@ -270,7 +270,7 @@ def test_gap_counts_the_explained_steps_only():
         return (x**3).cumsum(1).sum(-1, keepdim=True)
 
     x = series(3, 4, 2, dtype=torch.float64) + 2
-    settings = {"points": 1, "rule": "midpoint", "output": "raw", "steps": [1, 3]}
+    settings = {"n_steps": 1, "rule": "midpoint", "output": "raw", "steps": [1, 3]}
     explanation = tg.explain(running, x, "integrated_gradients", **settings)
     assert gap(explanation, running, x) == pytest.approx(0.25, rel=1e-5)
     own = tg.explain(running, x, "integrated_gradients", **(settings | {"steps": "own"}))
@@ -280,7 +280,9 @@ def test_gap_counts_the_explained_steps_only():
 def test_a_wide_gap_comes_with_advice(folder, capsys):
     np.savez("pumps.npz", x=10 * series(5, 5, 2).abs().numpy())
     argv = ["--method", "integrated_gradients"]
-    wide = said(capsys, "Sign", *argv, "--set", "points=2").out
-    assert "\n  not complete: the scores miss 100 % of the change of the prediction; pass --set points=8\n" in wide
+    wide = said(capsys, "Sign", *argv, "--set", "n_steps=2").out
+    assert (
+        "\n  not complete: the scores miss 100 % of the change of the prediction; pass --set n_steps=8\n" in wide
+    )
     close = said(capsys, "Sign", *argv, "--output", "raw").out
     assert "\n  complete to 0.1 %: the scores sum to the change of the prediction\n" in close

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import tempograd as tg
-from fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
 from tempograd.data import files
 from tempograd.data.readers import csv_file, pivot
 from tempograd.data.readers.parquet_file import connect
 from tempograd.errors import short_path
+from tests.fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
 
 
 def refusal(path, **options):
@@ -78,21 +78,21 @@ def test_a_path_is_a_text(path):
 @pytest.mark.parametrize(
     "kind", ["long.csv", "packed.csv.gz", "text.ts", "array.npy", "plain.npz", "zstd.parquet"]
 )
-@pytest.mark.parametrize("change", ["grows", "is replaced", "goes"])
-def test_a_file_that_changes_while_it_is_read(kind, change, tmp_path, monkeypatch):
+@pytest.mark.parametrize("delta", ["grows", "is replaced", "goes"])
+def test_a_file_that_changes_while_it_is_read(kind, delta, tmp_path, monkeypatch):
     (file,) = [file for file in sound_files(tmp_path) if file.name == kind]
     path = file.write(tmp_path)
     assert not isinstance(read(path), str)
     series, seen = tg.Series, []
 
     def meanwhile(*args, **named):
-        seen.append(change)
-        if change == "grows":
+        seen.append(delta)
+        if delta == "grows":
             with path.open("ab") as grown:
                 grown.write(b"\n")
         else:
             path.unlink()
-        if change == "is replaced":
+        if delta == "is replaced":
             file.write(tmp_path)
             os.utime(path, ns=(1, 1))
         return series(*args, **named)
@@ -100,7 +100,7 @@ def test_a_file_that_changes_while_it_is_read(kind, change, tmp_path, monkeypatc
     for module in ("readers", "readers.array_file"):
         monkeypatch.setattr(f"tempograd.data.{module}.Series", meanwhile)
     wanted = (
-        "does not exist." if change == "goes" else "changed while it was read: read it again when it is complete."
+        "does not exist." if delta == "goes" else "changed while it was read: read it again when it is complete."
     )
     assert refusal(path) == f"{path.name} {wanted}"
     assert len(seen) == 1

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from conftest import linear, series
 from torch import nn
 
 from tempograd.engine import fingerprint
 from tempograd.explainers import IntegratedGradients
+from tests.helpers.models import linear, series
 
 
 def mixed() -> nn.Module:
@@ -56,4 +56,4 @@ def test_a_model_that_counts_its_calls_is_explained_under_the_name_it_has_outsid
             return self.inner(x)
 
     model = Counting()
-    assert IntegratedGradients(points=2)(model, series(3, 6, 2)).fingerprint == fingerprint(model)()
+    assert IntegratedGradients(n_steps=2)(model, series(3, 6, 2)).fingerprint == fingerprint(model)()

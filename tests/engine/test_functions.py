@@ -6,11 +6,11 @@ import types
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
 from tempograd.engine.model import modules_of, place
+from tests.helpers.models import series
 
 
 class Disturbed(nn.Module):
@@ -112,10 +112,10 @@ FUNCTIONS = {
     "wrapped, net known": lambda net: tg.wrap(net, call=lambda z: net(z.transpose(1, 2))),
 }
 METHODS = {
-    "timing": {"points": 8},
-    "integrated_gradients": {"points": 5},
+    "timing": {"n_samples": 8},
+    "integrated_gradients": {"n_steps": 5},
     "occlusion": {},
-    "lime": {"samples": 60},
+    "lime": {"n_samples": 60},
 }
 
 
@@ -143,8 +143,8 @@ def test_a_function_is_as_safe_as_its_module(kind, method):
 def test_metrics_pictures_and_reports_are_as_safe(kind, tmp_path):
     net, x = Disturbed().train(), series(3, 9, 3)
     model, before = FUNCTIONS[kind](net), state(net)
-    found = tg.explain(model, x, points=8)
-    twin = tg.explain(Turned(net), x, points=8)
+    found = tg.explain(model, x, n_samples=8)
+    twin = tg.explain(Turned(net), x, n_samples=8)
     scores, expected = tg.evaluate(model, found), tg.evaluate(Turned(net), twin)
     assert all(torch.equal(scores[name], expected[name]) for name in expected)
     tg.plots.series(found, 0, model=model)
@@ -155,8 +155,8 @@ def test_metrics_pictures_and_reports_are_as_safe(kind, tmp_path):
 @pytest.mark.parametrize("kind", [kind for kind in FUNCTIONS if kind not in {"hidden", "method", "unregistered"}])
 def test_the_precision_of_a_module_is_followed(kind):
     net = Disturbed().double()
-    found = tg.explain(FUNCTIONS[kind](net), series(3, 9, 3), points=5)
-    expected = tg.explain(Turned(net), series(3, 9, 3), points=5)
+    found = tg.explain(FUNCTIONS[kind](net), series(3, 9, 3), n_samples=5)
+    expected = tg.explain(Turned(net), series(3, 9, 3), n_samples=5)
     assert torch.equal(found.values, expected.values)
     assert place(FUNCTIONS[kind](net), torch.zeros(1))[1] == torch.float64
 
@@ -171,15 +171,15 @@ def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():
     net = Disturbed().double()
     with pytest.raises(tg.TempogradError, match=r"float32 on cpu .* tempograd.wrap"):
         tg.explain(Hidden(net), series(3, 9, 3))
-    found = tg.explain(tg.wrap(net, Hidden(net)), series(3, 9, 3), points=5)
-    assert torch.equal(found.values, tg.explain(Turned(net), series(3, 9, 3), points=5).values)
+    found = tg.explain(tg.wrap(net, Hidden(net)), series(3, 9, 3), n_samples=5)
+    assert torch.equal(found.values, tg.explain(Turned(net), series(3, 9, 3), n_samples=5).values)
 
 
 def test_the_name_of_the_weights_is_that_of_the_module():
     net, x = Disturbed(), series(3, 9, 3)
-    found = tg.explain(lambda z: net(z.transpose(1, 2)), x, points=8)
+    found = tg.explain(lambda z: net(z.transpose(1, 2)), x, n_samples=8)
     with pytest.warns(tg.TempogradWarning, match="takes the 3 steps of x as its channels"):
-        assert found.fingerprint == tg.explain(net, x.transpose(1, 2), points=8).fingerprint
+        assert found.fingerprint == tg.explain(net, x.transpose(1, 2), n_samples=8).fingerprint
     with torch.no_grad():
         net.head.bias += 1
     with pytest.warns(tg.TempogradWarning, match="another model"):
@@ -188,7 +188,7 @@ def test_the_name_of_the_weights_is_that_of_the_module():
 
 def test_plain_weights_in_a_function_are_followed_too():
     weight = nn.Parameter(torch.randn(27, 2, dtype=torch.float64))
-    found = tg.explain(lambda z: z.flatten(1) @ weight, series(2, 9, 3), points=8, target=0, output="raw")
+    found = tg.explain(lambda z: z.flatten(1) @ weight, series(2, 9, 3), n_samples=8, target=0, output="raw")
     expected = weight[:, 0].detach().view(9, 3) * series(2, 9, 3)
     torch.testing.assert_close(found.values, expected.float())
     assert weight.requires_grad
@@ -225,10 +225,10 @@ def test_compiled_models_are_not_compiled_again():
         return graph.forward
 
     compiled = torch.compile(net, backend=backend)
-    expected, before = tg.explain(Turned(net), x, points=8).values, state(net)
-    found = tg.explain(lambda z: compiled(z.transpose(1, 2)), x, points=8)
+    expected, before = tg.explain(Turned(net), x, n_samples=8).values, state(net)
+    found = tg.explain(lambda z: compiled(z.transpose(1, 2)), x, n_samples=8)
     first = len(runs)
-    tg.explain(lambda z: compiled(z.transpose(1, 2)), x, points=8)
+    tg.explain(lambda z: compiled(z.transpose(1, 2)), x, n_samples=8)
     assert first > 0
     assert len(runs) == first
     torch.testing.assert_close(found.values, expected)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
+from tests.helpers.models import series
 
 POOL = series(12, 8, 2, seed=9)
 WEIGHT = torch.randn(2, 2, generator=torch.Generator().manual_seed(0))
@@ -42,13 +42,13 @@ SETTINGS = {
     "dynamask": {"epochs": 5},
     "extremal_mask": {"epochs": 5},
     "contralsp": {"epochs": 5},
-    "lime": {"samples": 60},
-    "gradient_shap": {"train": POOL},
-    "augmented_occlusion": {"train": POOL, "samples": 3},
-    "fit": {"train": POOL, "epochs": 1},
-    "winit": {"train": POOL, "epochs": 1},
-    "timex": {"train": POOL, "epochs": 2},
-    "timexpp": {"train": POOL, "epochs": 2},
+    "lime": {"n_samples": 60},
+    "gradient_shap": {"background": POOL},
+    "augmented_occlusion": {"background": POOL, "n_samples": 3},
+    "fit": {"background": POOL, "epochs": 1},
+    "winit": {"background": POOL, "epochs": 1},
+    "timex": {"background": POOL, "epochs": 2},
+    "timexpp": {"background": POOL, "epochs": 2},
 }
 
 

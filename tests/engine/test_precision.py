@@ -1,11 +1,11 @@
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 from tempograd.engine.model import rounding
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
+from tests.helpers.models import series
 
 
 def test_bfloat16_rounds_the_products():

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 from tempograd.engine import Prefixes, Question, quiet
 from tempograd.errors import ModelError
 from tempograd.models import build
+from tests.helpers.models import Recurrent, linear, series
 
 TIME, CHANNELS = 7, 3
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd.engine.outputs as module
@@ -11,6 +10,7 @@ from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tempograd.models import MODELS, build
 from tempograd.models.networks import GRUClassifier
+from tests.helpers.models import series
 
 TIME = 60  # two spans and a part of one
 
@@ -128,12 +128,12 @@ def observed(x):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("chunk", [None, 20])
-def test_occlusion_is_that_of_the_plain_loop(model, rows, masked, chunk):
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_occlusion_is_that_of_the_plain_loop(model, rows, masked, batch_size):
     x = series(3, TIME, 3)
     mask = observed(x) if masked else torch.ones_like(x, dtype=torch.bool)
     mask[:, -1, 0] = True  # what comes behind the last observed step would not be explained
-    found = Occlusion()(model, x, output="raw", mask=mask, chunk=chunk)
+    found = Occlusion()(model, x, output="raw", mask=mask, batch_size=batch_size)
     assert len(rows) > 3
     expected = torch.zeros_like(x)
     target = found.target if found.target.ndim == 2 else found.target[:, None]
@@ -150,7 +150,7 @@ def test_occlusion_is_that_of_the_plain_loop(model, rows, masked, chunk):
 
 
 @pytest.mark.parametrize(
-    "explainer", [Occlusion(), AugmentedOcclusion(samples=2, rows=series(6, TIME, 3, seed=1))]
+    "explainer", [Occlusion(), AugmentedOcclusion(n_samples=2, rows=series(6, TIME, 3, seed=1))]
 )
 def test_a_channel_without_weights_scores_exactly_zero(model, rows, explainer):
     with torch.no_grad():
@@ -162,8 +162,8 @@ def test_a_channel_without_weights_scores_exactly_zero(model, rows, explainer):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("chunk", [None, 20])
-def test_removal_is_that_of_whole_series(model, rows, monkeypatch, masked, chunk):
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_removal_is_that_of_whole_series(model, rows, monkeypatch, masked, batch_size):
     """Both ends of both rankings, against the same pass without remembered states."""
     x = series(4, TIME, 3)
     mask = observed(x) if masked else None
@@ -171,8 +171,8 @@ def test_removal_is_that_of_whole_series(model, rows, monkeypatch, masked, chunk
     rows.clear()
     ways = [(metric, rank) for metric in ("cpd", "cpp") for rank in ("absolute", "signed")]
     metrics = [METRICS[metric](rank=rank, k=0.5, name=f"{metric} {rank}") for metric, rank in ways]
-    found = evaluate(model, explanation, metrics=metrics, chunk=chunk)
-    curve = removal_curve(model, explanation, k=0.5, chunk=chunk)
+    found = evaluate(model, explanation, metrics=metrics, batch_size=batch_size)
+    curve = removal_curve(model, explanation, k=0.5, batch_size=batch_size)
     assert len(rows) > 3
     rows.clear()
     monkeypatch.setattr(module, "resumes", lambda _: False)
@@ -180,4 +180,4 @@ def test_removal_is_that_of_whole_series(model, rows, monkeypatch, masked, chunk
     assert rows == []
     for name, score in found.items():
         torch.testing.assert_close(score, plain[name], rtol=1e-3, atol=1e-5)
-    close(curve.change, plain_curve.change)
+    close(curve.delta, plain_curve.delta)

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 import torch
-from conftest import Recurrent, series
 
 import tempograd as tg
 from tempograd.engine import computing
 from tempograd.engine.model import Hold, exact, rounding
+from tests.helpers.models import Recurrent, series
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def together(*works):
 @pytest.mark.parametrize("mode", [True, False])
 def test_two_threads_explain_one_model(mode):
     model, x = Recurrent().train(mode), series(8, 6, 3)
-    many, few = tg.explain(model, x).values, tg.explain(model, x[:3], points=120).values
+    many, few = tg.explain(model, x).values, tg.explain(model, x[:3], n_samples=120).values
     for _ in range(4):
         generator = torch.get_rng_state()
         found = together(
             lambda: tg.explain(model, x).values,
-            lambda: tg.explain(lambda z: model(z) + 0, x[:3], points=120).values,
+            lambda: tg.explain(lambda z: model(z) + 0, x[:3], n_samples=120).values,
             lambda: tg.explain(model, x, "occlusion").values,
         )
         torch.testing.assert_close(found[0], many)
@@ -65,15 +65,15 @@ def test_what_overlaps_is_put_back_by_the_last():
     """The order that leaves the wrong state if each puts back what it has found."""
     state = ["as it was"]
 
-    def change():
+    def delta():
         before = state[0]
         state[0] = "changed"
         return lambda: state.__setitem__(0, before)
 
     first, second = Hold(), Hold()
-    first.take("state", change)
-    second.take("state", change)
-    second.take("state", change)  # twice is once
+    first.take("state", delta)
+    second.take("state", delta)
+    second.take("state", delta)  # twice is once
     first.release()
     assert state == ["changed"]
     second.release()

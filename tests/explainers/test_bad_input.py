@@ -6,8 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
-from settings import explained
 from torch import nn
 
 import tempograd as tg
@@ -21,6 +19,8 @@ from tempograd.errors import (
     UnknownNameError,
 )
 from tempograd.models import build
+from tests.helpers.methods import explained
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)
@@ -67,7 +67,7 @@ CASES = {
     "method, for short": (lambda: tg.explain(MODEL, X, "IG"), UnknownNameError, "mean 'integrated_gradients'"),
     "method, capitals": (lambda: tg.explain(MODEL, X, "Gradient-SHAP"), UnknownNameError, "mean 'gradient_shap'"),
     "nothing like it": (lambda: tg.explain(MODEL, X, "zzz"), UnknownNameError, r"called 'zzz'\. Known names: "),
-    "option": (lambda: tg.explain(MODEL, X, pionts=3), UnknownNameError, "Did you mean 'points'"),
+    "option": (lambda: tg.explain(MODEL, X, n_sampels=3), UnknownNameError, "Did you mean 'n_samples'"),
     "no method": (lambda: tg.explain(MODEL, X, 3), InputError, "a name or an explainer"),
     "output": (lambda: tg.explain(MODEL, X, output="logit"), InputError, "'probability' or 'raw'"),
     "target too large": (lambda: tg.explain(MODEL, X, target=3), InputError, "target 3 is out of range.*0 to 2"),
@@ -85,15 +85,15 @@ CASES = {
         SettingError,
         "hold step 2.*try segments=2, min_length=1, max_length=2",
     ),
-    "no points": (lambda: tg.Timing(points=0), InputError, "points must be at least 1"),
-    "points real": (lambda: tg.IntegratedGradients(points=2.5), InputError, "points must be an integer"),
+    "no points": (lambda: tg.Timing(n_samples=0), InputError, "n_samples must be at least 1"),
+    "points real": (lambda: tg.IntegratedGradients(n_steps=2.5), InputError, "n_steps must be an integer"),
     "segments": (lambda: tg.Timing(segments=-1), InputError, "segments must be at least 0"),
     "anchored": (lambda: tg.Timing(anchored=1.0), SettingError, "between 0 and 0.95"),
     "p": (lambda: tg.RandIG(p=0), SettingError, "p must be above 0 and at most 1, got 0"),
     "rule": (lambda: tg.IntegratedGradients(rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
     "noise": (lambda: tg.GradientShap(noise=-1), SettingError, "negative"),
     "pool": (
-        lambda: tg.explain(MODEL, X, "gradient_shap", train=X[:, :3]),
+        lambda: tg.explain(MODEL, X, "gradient_shap", background=X[:, :3]),
         InputError,
         r"shape \(3, 2\).*\(6, 2\)",
     ),
@@ -106,7 +106,7 @@ CASES = {
     "ids too few": (lambda: tg.explain(MODEL, X, ids=[1, 2]), InputError, "each of the 4 series once"),
     "ids real": (lambda: tg.explain(MODEL, X, ids=[0.0, 1.0, 2.0, 3.0]), InputError, "ids must be integers"),
     "seed": (lambda: tg.explain(MODEL, X, seed=1.5), InputError, "seed must be an integer"),
-    "chunk": (lambda: tg.explain(MODEL, X, chunk=0), InputError, "chunk must be at least 1"),
+    "batch_size": (lambda: tg.explain(MODEL, X, batch_size=0), InputError, "batch_size must be at least 1"),
     "channels": (lambda: tg.explain(MODEL, X, channels=["a"]), InputError, "channels must have 2 entries"),
     "NaN from the model": (lambda: tg.explain(Broken(), X), ModelError, "returned NaN or infinity"),
     "NaN from the model, random": (lambda: tg.explain(Broken(), X, "random"), ModelError, "returned NaN"),
@@ -149,27 +149,27 @@ CASES |= {
     "ids bool": (lambda: tg.explain(MODEL, X[:2], ids=[True, False]), InputError, "ids must be integers"),
     "ids twice, apart": (lambda: tg.explain(MODEL, X, ids=[2, 1, 3, 2]), InputError, "2 occurs more than once"),
     "baseline bool": (lambda: tg.explain(MODEL, X, baseline=True), InputError, "baseline must hold numbers"),
-    "points bool": (lambda: tg.Timing(points=True), InputError, "points must be an integer"),
+    "points bool": (lambda: tg.Timing(n_samples=True), InputError, "n_samples must be an integer"),
     "target of one": (lambda: tg.explain(MODEL, X, target=[0]), InputError, r"shape \(4,\)"),
     "seed bool": (lambda: tg.explain(MODEL, X, seed=True), InputError, "seed must be an integer"),
     "steps real": (lambda: tg.explain(STEPS, X, steps=[1.0]), InputError, "steps must be an integer or a list"),
     "steps none": (lambda: tg.explain(STEPS, X, steps=[]), InputError, "steps must be an integer or a list"),
     "steps negative": (lambda: tg.explain(STEPS, X, steps=-1), InputError, "0 … 5"),
     "four axes": (lambda: tg.explain(lambda x: x[..., None], X), ModelError, "pass a function as target"),
-    "NaN in one block": (lambda: tg.explain(Late(), X, "random", chunk=1), ModelError, "returned NaN"),
+    "NaN in one block": (lambda: tg.explain(Late(), X, "random", batch_size=1), ModelError, "returned NaN"),
     "level": (lambda: tg.explain(MODEL, X).interval(1.0), InputError, "between 0 and 1"),
     "p above one": (lambda: tg.RandIG(p=1.5), SettingError, "at most 1"),
     "noise NaN": (lambda: tg.GradientShap(noise=float("nan")), SettingError, "must be finite and not negative"),
     "anchored negative": (lambda: tg.Timing(anchored=-0.1), SettingError, "between 0 and 0.95"),
-    "moving": (lambda: tg.MaskingIG(torch.ones(5, 2))(MODEL, X), InputError, "moving must broadcast"),
-    "one sample": (lambda: tg.Lime(samples=1), InputError, "samples must be at least 2"),
+    "moving": (lambda: tg.MaskingIG(torch.ones(5, 2))(MODEL, X), InputError, "active must broadcast"),
+    "one sample": (lambda: tg.Lime(n_samples=1), InputError, "samples must be at least 2"),
     "no penalty": (lambda: tg.Lime(alpha=0), SettingError, "alpha must be a finite number above 0"),
     "endless width": (lambda: tg.Lime(width=float("inf")), SettingError, "width must be a finite number above 0"),
     "relative": (lambda: tg.Lime(relative=1), SettingError, "relative must be True or False"),
     "distance": (lambda: tg.Lime(distance="cosine"), SettingError, "'kept' or 'series'"),
     "no module": (lambda: tg.DeepLift()(lambda x: x.flatten(1), X), ModelError, "needs the nn.Module itself"),
     "no graph for DeepLIFT": (lambda: tg.DeepLift()(Shy(), X), ModelError, "does not depend on its input"),
-    "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), points=3), UnknownNameError, "points"),
+    "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), n_samples=3), InputError, "it when the"),
     "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError, "target must hold numbers"),
     "target complex": (lambda: tg.explain(MODEL, X, target=1j), InputError, "target must hold real numbers"),
     "ids text": (
@@ -186,12 +186,12 @@ CASES |= {
     "flat mask": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6), layout="BDT"), InputError, "shape of x"),
     "masking rule": (lambda: tg.MaskingIG(1, rule="simpson"), SettingError, "'gauss-legendre' or 'midpoint'"),
     "absolute": (lambda: tg.Occlusion(absolute=1), SettingError, "absolute must be True or False, got 1"),
-    "samples": (lambda: tg.AugmentedOcclusion(samples=0), InputError, "samples must be at least 1"),
+    "samples": (lambda: tg.AugmentedOcclusion(n_samples=0), InputError, "samples must be at least 1"),
     "marginal": (lambda: tg.AugmentedOcclusion(marginal="all"), SettingError, "'per_time' or 'pooled'"),
     "over": (lambda: tg.AugmentedOcclusion(over="classes"), SettingError, "'target' or 'all', got 'classes'"),
-    "no training series": (lambda: tg.explain(MODEL, X, "augmented_occlusion"), InputError, "or pass train="),
+    "no training series": (lambda: tg.explain(MODEL, X, "augmented_occlusion"), InputError, "or pass background="),
     "shorter training series": (
-        lambda: tg.explain(MODEL, X, "occlusion", train=X[:, :3]),
+        lambda: tg.explain(MODEL, X, "occlusion", background=X[:, :3]),
         InputError,
         r"shape \(3, 2\).*\(6, 2\): fit with",
     ),
@@ -200,7 +200,7 @@ CASES |= {
         InputError,
         r"shape \(6, 1\).*\(6, 2\): fit with",
     ),
-    "too many nodes": (lambda: tg.IntegratedGradients(points=5001), SettingError, "pass rule='midpoint'"),
+    "too many nodes": (lambda: tg.IntegratedGradients(n_steps=5001), SettingError, "pass rule='midpoint'"),
     "no model": (lambda: tg.explain(None, X), InputError, "must be an nn.Module or a function.*but it is None"),
     "a class": (lambda: tg.explain(nn.Linear, X), InputError, "model is the class Linear: pass an object of it"),
     "a whole array": (
@@ -223,9 +223,13 @@ def test_one_sentence_that_says_what_to_do(case):
     assert "\n" not in message
 
 
-def test_an_index_is_no_series():
-    with pytest.raises(InputError, match=r"explanation\[2:3\]"):
-        tg.explain(MODEL, X)[2]
+def test_an_index_is_one_series():
+    found = tg.explain(MODEL, X, names=list("abcd"))
+    assert (len(found[2]), found[2].ids.tolist(), found[2].names, found[-1].ids.tolist()) == (1, [2], ("c",), [3])
+    assert torch.equal(found[2].values, found.values[2:3])
+    for place in (4, -5):
+        with pytest.raises(InputError, match=f"There is no series {place}: the explanation holds 4"):
+            found[place]
 
 
 def test_rare_cells_are_announced_before_anything_runs():
@@ -235,11 +239,11 @@ def test_rare_cells_are_announced_before_anything_runs():
         calls.append(len(x))
         return MODEL(x)
 
-    with pytest.warns(TempogradWarning, match="use points=") as caught:
-        tg.explain(model, X, points=4)
+    with pytest.warns(TempogradWarning, match="use n_samples=") as caught:
+        tg.explain(model, X, n_samples=4)
     assert caught[0].filename == __file__
     with pytest.warns(TempogradWarning, match="larger p"):
-        tg.explain(model, X, "rand_ig", points=4, p=0.2)
+        tg.explain(model, X, "rand_ig", n_samples=4, p=0.2)
 
 
 def test_recurrent_models_in_training_mode_are_explained_in_evaluation_mode():
@@ -257,7 +261,7 @@ def test_series_that_require_gradients_are_explained_like_others():
 
 
 def test_numpy_integers_are_integers():
-    assert tg.Timing(points=np.int64(20)) == tg.Timing(points=20)
+    assert tg.Timing(n_samples=np.int64(20)) == tg.Timing(n_samples=20)
 
 
 def test_logits_that_happen_to_sum_to_one_are_no_probabilities():
@@ -304,7 +308,7 @@ def test_swapped_axes_are_named_with_the_users_own_shape(method):
     """Seven series, of which only two go through the model at once."""
     x = series(7, 6, 2)
     with pytest.raises(ModelError, match=r"x of shape \(7, 2, 6\), read as \(batch, time, channel\)") as caught:
-        explained(tg.EXPLAINERS[method](), lstm, x.mT, chunk=2)
+        explained(tg.EXPLAINERS[method](), lstm, x.mT, batch_size=2)
     assert re.search(r"must be equal to input_size.*2, got 6; if time .* pass layout='BDT'\.$", str(caught.value))
     assert isinstance(caught.value.__cause__, RuntimeError)
 
@@ -347,7 +351,7 @@ def test_an_error_about_sizes_after_the_first_pass_stays_as_it_is():
         return MODEL(x)
 
     with pytest.raises(RuntimeError, match=r"^the size of the world$"):
-        tg.explain(model, X, "random", chunk=2)
+        tg.explain(model, X, "random", batch_size=2)
 
 
 def test_memory_that_runs_out_in_the_first_pass_halves_the_pass():
@@ -371,9 +375,9 @@ def test_warnings_point_at_the_callers_line():
     for call in (
         lambda: tg.Timing(4)(MODEL, X),
         lambda: tg.RandIG(4, 0.2)(MODEL, X),
-        lambda: tg.explain(MODEL, X, points=4),
+        lambda: tg.explain(MODEL, X, n_samples=4),
     ):
-        with pytest.warns(TempogradWarning, match="use points=") as caught:
+        with pytest.warns(TempogradWarning, match="use n_samples=") as caught:
             call()
         assert caught[0].filename == __file__
 
@@ -381,24 +385,23 @@ def test_warnings_point_at_the_callers_line():
 def test_steps_that_are_always_held_but_never_observed_do_not_matter():
     mask = torch.zeros(3, 5, 1)
     mask[:, 0] = mask[:, 4] = 1
-    with pytest.warns(TempogradWarning, match="use points="):
+    with pytest.warns(TempogradWarning, match="use n_samples="):
         found = tg.Timing(50, 1, 4, 4)(linear(5, 1), series(3, 5, 1), mask=mask)
     assert (found.values[:, [0, 4]] != 0).all()
 
 
 def test_numpy_numbers_can_be_saved(tmp_path):
-    found = tg.explain(MODEL, X, points=np.int64(30), seed=np.int64(3), ids=np.arange(4))
+    found = tg.explain(MODEL, X, n_samples=np.int64(30), seed=np.int64(3), ids=np.arange(4))
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))
-    assert (loaded.parameters["points"], loaded.seed) == (30, 3)
-    with pytest.raises(InputError, match=r"explanation\[2:3\]"):
-        loaded[np.int64(2)]
+    assert (loaded.parameters["n_samples"], loaded.seed) == (30, 3)
+    assert loaded[np.int64(2)].ids.tolist() == [2]
 
 
 def test_the_pool_follows_the_layout():
     x, pool = series(3, 6, 6), series(8, 6, 6, seed=1)
     model = linear(6, 6)
-    plain = tg.explain(model, x, "gradient_shap", train=pool).values
-    turned = tg.explain(model, x.mT, "gradient_shap", train=pool.mT, layout="BDT").values
+    plain = tg.explain(model, x, "gradient_shap", background=pool).values
+    turned = tg.explain(model, x.mT, "gradient_shap", background=pool.mT, layout="BDT").values
     torch.testing.assert_close(turned, plain)
 
 
@@ -415,9 +418,10 @@ def test_state_that_is_no_tensor_does_not_disturb_the_fingerprint():
 
 def test_every_argument_of_the_call_is_in_the_help_of_explain():
     parameters = inspect.signature(tg.Explainer.__call__).parameters.values()
-    expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"channels", "times", "names"}
-    listed = re.findall(r"^ +- ((?:``\w+``(?:, )?)+): ", tg.explain.__doc__, re.MULTILINE)
-    assert set(re.findall(r"\w+", " ".join(listed))) == expected
+    expected = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} | {"background"}
+    found = {p.name for p in inspect.signature(tg.explain).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    listed = re.findall(r"^    (\w+(?:, \w+)*) : ", tg.explain.__doc__, re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(listed))) - {"model", "x", "method"} == found == expected
 
 
 def test_a_model_that_leaves_torch_is_told_which_methods_can_follow():
@@ -428,13 +432,13 @@ def test_a_model_that_leaves_torch_is_told_which_methods_can_follow():
 
 
 def test_training_series_of_another_width_are_refused_before_anything_is_learnt():
-    with pytest.raises(InputError, match="The training series have 3 channels, x has 2"):
-        tg.explain(MODEL, X, "winit", train=series(20, 6, 3))
+    with pytest.raises(InputError, match="The background series have 3 channels, x has 2"):
+        tg.explain(MODEL, X, "winit", background=series(20, 6, 3))
 
 
 def test_occlusion_says_what_it_replaced_values_by():
     train = series(5, 6, 2, seed=8)
-    found = tg.explain(MODEL, X, "occlusion", train=train)
+    found = tg.explain(MODEL, X, "occlusion", background=train)
     torch.testing.assert_close(found.baseline[1], train.mean(0))
 
 

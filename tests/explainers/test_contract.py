@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from settings import UNDECIDED, quick, run, thorough
 from torch import nn
 
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, Explainer, GradientShap, IntegratedGradients, Random
+from tests.helpers.methods import UNDECIDED, quick, run, thorough
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 PATHS = ("timing", "rand_ig", "integrated_gradients", "gradient_shap", "occlusion")  # exact for sums of cells
 
@@ -55,13 +55,13 @@ def test_a_series_does_not_depend_on_its_company(explainer):
         close(alone.values, together.values[i : i + 1])
         if together.standard_error is not None:
             close(alone.standard_error, together.standard_error[i : i + 1])
-            assert torch.equal(alone.free_points, together.free_points[i : i + 1])
+            assert torch.equal(alone.n_draws, together.n_draws[i : i + 1])
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 120, 100000])
-def test_the_chunk_size_does_not_matter(explainer, chunk):
+@pytest.mark.parametrize("batch_size", [1, 7, 120, 100000])
+def test_the_chunk_size_does_not_matter(explainer, batch_size):
     model, x = smooth(9, 3), series(30, 9, 3, dtype=torch.float64)
-    automatic, given = run(explainer, model, x), run(explainer, model, x, chunk=chunk)
+    automatic, given = run(explainer, model, x), run(explainer, model, x, batch_size=batch_size)
     close(given.values, automatic.values)
     if automatic.standard_error is not None:
         torch.testing.assert_close(given.standard_error, automatic.standard_error, rtol=1e-3, atol=1e-7)
@@ -91,7 +91,7 @@ def test_model_and_surroundings_are_left_as_they_were(explainer, fails):
     state, kept = copy.deepcopy(model.state_dict()), x.clone()
     rng, numpy_rng = torch.get_rng_state(), np.random.mtrand._rand.get_state()[1].copy()
     try:
-        run(explainer, model, x, chunk=200)
+        run(explainer, model, x, batch_size=200)
     except ArithmeticError:
         assert fails
     assert all(part.training for part in model.modules())
@@ -135,7 +135,7 @@ def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
     with torch.no_grad():
         weight = model[1].weight
         weight.copy_(torch.where(important, weight + 0.1 * weight.sign(), 0.01 * weight))
-    found = run(thorough(explainer), model, series(40, 12, 5) + 3, train=64, output="raw").strength
+    found = run(thorough(explainer), model, series(40, 12, 5) + 3, train=64, output="raw").importance
     first = 5 if explainer.needs_prefixes else 0  # cells of a step that nothing comes before
     found, important = found.flatten(1)[:, first:], important[first:]
     hits = important[found.topk(int(important.sum())).indices].float().mean()
@@ -190,11 +190,11 @@ def test_the_target_is_the_class_of_the_clean_series(explainer):
     model, x = smooth(9, 3), series(12, 9, 3, dtype=torch.float64)
     classes = model(x).argmax(-1)
     assert len(classes.unique()) == 3
-    found = run(explainer, model, x, baseline=5.0, chunk=10000)
+    found = run(explainer, model, x, baseline=5.0, batch_size=10000)
     assert torch.equal(found.target, classes)
     if not explainer.targeted:
         return
-    asked = run(explainer, model, x, baseline=5.0, target=classes, chunk=10000)
+    asked = run(explainer, model, x, baseline=5.0, target=classes, batch_size=10000)
     torch.testing.assert_close(found.values, asked.values)
     one_by_one = [
         run(explainer, model, x[i : i + 1], baseline=5.0, target=int(classes[i]), ids=[i]) for i in range(12)

@@ -4,8 +4,6 @@ import math
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
-from mask_parts import blind, first_network, literal_contralsp
 from torch import nn
 from torch.nn.functional import normalize
 
@@ -13,6 +11,8 @@ from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
 from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
+from tests.helpers.literal_methods import blind, first_network, literal_contralsp
+from tests.helpers.models import Recurrent, series, smooth
 
 DOUBLE = torch.float64
 
@@ -82,16 +82,16 @@ def test_the_released_contrast_is_the_size_of_replacements():
     torch.testing.assert_close(part.replacement.gru.weight_hh_l0.grad, gru.weight_hh_l0.grad)
 
 
-@pytest.mark.parametrize("chunk", [3, 100])
+@pytest.mark.parametrize("batch_size", [3, 100])
 @pytest.mark.parametrize("contrastive", ["none", "triplet"])
-def test_masks_follow_the_definition(contrastive, chunk):
+def test_masks_follow_the_definition(contrastive, batch_size):
     """Groups and their anchors may be a matter of rounding, so one of three batches of series may differ."""
     model, alike = smooth(5, 3), 0
     settings = ContraLSP(0.4, 0.6, epochs=10, lr=0.05, contrastive=contrastive)
     for draw in range(3):
         x = series(7, 5, 3, draw, DOUBLE)
         x[:3] += 2  # two groups of more than two series
-        found = settings(model, x, seed=6, chunk=chunk).values
+        found = settings(model, x, seed=6, batch_size=batch_size).values
         alike += torch.allclose(found, literal_contralsp(model, x, settings, 6), rtol=1e-3, atol=2e-5)
     assert alike >= (3 if contrastive == "none" else 2)
 

@@ -3,15 +3,15 @@
 import sys
 import warnings
 
-import captum.attr
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
 from torch import nn
 
 from tempograd.errors import MissingExtraError, ModelError, TempogradWarning
 from tempograd.explainers import DeepLift
 from tempograd.models import MODELS
+from tests.helpers.literal_methods import captum_deep_lift
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 def deep(time: int, channels: int, classes: int = 3) -> nn.Module:
@@ -19,23 +19,6 @@ def deep(time: int, channels: int, classes: int = 3) -> nn.Module:
         torch.manual_seed(3)
         layers = (nn.Linear(time * channels, 20), nn.ReLU(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, classes))
         return nn.Sequential(nn.Flatten(), *layers).double()
-
-
-def by_captum(model, x, baseline, score):
-    """What a captum user would write."""
-
-    class Wrapper(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, z):
-            return score(self.model(z))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = captum.attr.DeepLift(Wrapper()).attribute(x.clone(), baselines=baseline)
-    return found.detach().float()
 
 
 @pytest.mark.parametrize("output", ["raw", "probability"])
@@ -51,8 +34,8 @@ def test_scores_sum_to_the_change_where_all_is_rescaled(output, classes):
             answer = (torch.cat([0 * answer, answer], -1) if classes == 1 else answer).softmax(-1)
         return answer.gather(1, found.target[:, None])[:, 0]
 
-    change = (score(x) - score(baseline)).detach()
-    torch.testing.assert_close(found.values.double().sum((1, 2)), change, rtol=1e-5, atol=1e-6)
+    delta = (score(x) - score(baseline)).detach()
+    torch.testing.assert_close(found.values.double().sum((1, 2)), delta, rtol=1e-5, atol=1e-6)
 
 
 def test_a_linear_model_is_its_weights():
@@ -73,7 +56,7 @@ def test_captum_gives_the_same_logits(architecture):
         warnings.filterwarnings("ignore", DeepLift.caveat)
         found = DeepLift()(model, x, target=target, baseline=baseline, output="raw").values
     pick = target.repeat(2)[:, None]
-    expected = by_captum(model, x, baseline, lambda answer: answer.gather(1, pick)[:, 0])
+    expected = captum_deep_lift(model, x, baseline, lambda answer: answer.gather(1, pick)[:, 0])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
 
 

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
 from sklearn.metrics import roc_auc_score
 from torch.nn.functional import kl_div
 
@@ -13,6 +12,7 @@ from tempograd.errors import InputError, ModelError, SettingError, TempogradWarn
 from tempograd.explainers import Dynamask
 from tempograd.explainers.masks.base import PERTURBATIONS, perturbation
 from tempograd.explainers.masks.dynamask import area_term, time_term
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 DOUBLE = torch.float64
 EVERY = torch.rand(2, 9, 3, generator=torch.Generator().manual_seed(4), dtype=DOUBLE) < 0.7
@@ -163,8 +163,8 @@ def test_every_series_and_area_is_a_problem_of_its_own():
     """Seven series and three areas in blocks of uneven size, against one fit at a time."""
     model, x, areas = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE), (0.2, 0.45, 0.8)
     explainer = Dynamask(areas, epochs=10, lr=0.06, time_weight=0.3, growth=50.0, tolerance=None)
-    for chunk in (2, 9, 100):
-        found = explainer(model, x, chunk=chunk).values
+    for batch_size in (2, 9, 100):
+        found = explainer(model, x, batch_size=batch_size).values
         for n in range(7):
             fits = [literal_fit(model, x[n], area, explainer, 10) for area in areas]
             best = min(range(3), key=lambda a: fits[a][1])

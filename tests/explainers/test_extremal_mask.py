@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from conftest import Recurrent, series, smooth
-from mask_parts import blind, first_network, literal_extremal_mask
 from torch.nn.functional import normalize
 
 from tempograd.engine import Question
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
 from tempograd.explainers.masks.replacements import Replacement, _Masks, seeded
+from tests.helpers.literal_methods import blind, first_network, literal_extremal_mask
+from tests.helpers.models import Recurrent, series, smooth
 
 DOUBLE = torch.float64
 
@@ -38,13 +38,13 @@ def test_the_first_gradient_of_a_mask():
 ALL, THREES = [slice(0, 7)], [slice(0, 3), slice(3, 6), slice(6, 7)]
 
 
-@pytest.mark.parametrize("chunk", [2, 100])
+@pytest.mark.parametrize("batch_size", [2, 100])
 @pytest.mark.parametrize("batch", [None, 3])
-def test_masks_follow_the_definition(batch, chunk):
+def test_masks_follow_the_definition(batch, batch_size):
     model, x = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE)
-    settings = ExtremalMask(0.4, 0.6, epochs=10, lr=0.03, batch=batch)
+    settings = ExtremalMask(0.4, 0.6, epochs=10, lr=0.03, fit_batch_size=batch)
     expected = literal_extremal_mask(model, x, settings, ALL if batch is None else THREES, dense=False)
-    found = settings(model, x, seed=5, chunk=chunk).values
+    found = settings(model, x, seed=5, batch_size=batch_size).values
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-5)
 
 
@@ -110,8 +110,8 @@ def test_the_seed_of_the_network_leaves_other_generators_alone():
 def test_mistakes_get_one_sentence():
     with pytest.raises(SettingError, match="mask_weight must be finite and not negative"):
         ExtremalMask(-1.0)
-    with pytest.raises(InputError, match="batch must be at least 1"):
-        ExtremalMask(batch=0)
+    with pytest.raises(InputError, match="fit_batch_size must be at least 1"):
+        ExtremalMask(fit_batch_size=0)
     with pytest.raises(InputError, match="explains all chosen steps together"):
         ExtremalMask(epochs=2)(Recurrent(per_step=True), series(2, 6, 3), steps="own")
     with pytest.raises(ModelError, match="in a way autograd can see"):

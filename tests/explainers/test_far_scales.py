@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import linear, series
 
 import tempograd as tg
+from tests.helpers.models import linear, series
 
 X, TRAIN = series(3, 6, 2), series(9, 6, 2, seed=1)
 NET, BENT = linear(6, 2, 2), linear(6, 2, 2, seed=1)
@@ -18,7 +18,7 @@ def answer(z):
 @pytest.mark.parametrize("method", ["timing", "rand_ig", "gradient_shap"])
 @pytest.mark.parametrize("target", [None, 1])
 def test_scores_and_errors_have_the_units_of_the_output(unit, method, target):
-    options = {"output": "raw", "target": target} | ({"train": TRAIN} if method == "gradient_shap" else {})
+    options = {"output": "raw", "target": target} | ({"background": TRAIN} if method == "gradient_shap" else {})
     plain = tg.explain(answer, X, method, **options)
     found = tg.explain(lambda z: answer(z) * unit, X, method, **options)
     assert torch.allclose(found.values.double() / unit, plain.values.double(), rtol=1e-4, atol=1e-6)
@@ -27,8 +27,8 @@ def test_scores_and_errors_have_the_units_of_the_output(unit, method, target):
     )
     assert found.verdict() == plain.verdict()
     assert torch.equal(found.target, plain.target)
-    if plain.change is not None:
-        assert torch.allclose(found.change.double() / unit, plain.change.double(), rtol=1e-4)
+    if plain.delta is not None:
+        assert torch.allclose(found.delta.double() / unit, plain.delta.double(), rtol=1e-4)
 
 
 def test_a_linear_model_with_a_huge_output_has_the_scores_and_the_verdict_of_the_model():

@@ -5,27 +5,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
-from test_generator import Known
 from torch import nn
 
 import tempograd as tg
-from tempograd._utils.rng import Purpose, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, TempogradWarning
+from tests.helpers.literal_methods import Known, kl, literal_fit, squash
+from tests.helpers.models import Recurrent, linear, series
 
 DOUBLE = torch.float64
 
 
 def last_value(channels):
     return Known([0.0] * channels, torch.zeros(channels, channels), 1e-12, last=True)
-
-
-def kl(p, q):
-    return float((p * (p / q).log()).sum())
-
-
-def squash(delta):
-    return 2 / (1 + math.exp(-5 * delta)) - 1
 
 
 class Now(nn.Module):
@@ -41,7 +32,7 @@ class Now(nn.Module):
 
 def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by_quadrature():
     x, mean, spread = series(2, 3, 2, dtype=DOUBLE), [0.5, -0.4], [0.7, 1.2]
-    explainer = tg.Fit(samples=40000, generator=Known(mean, torch.diag(torch.tensor(spread)), 1e-6))
+    explainer = tg.Fit(n_samples=40000, generator=Known(mean, torch.diag(torch.tensor(spread)), 1e-6))
     found = explainer(Now(1), x).values
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     for n in range(2):
@@ -57,44 +48,13 @@ def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by
             assert abs(float(found[n, t, 0]) - squash(kl(now, before) - expected)) < 4 * 2.5 * error
 
 
-def literal(explainer, model, x, seed, ids):
-    """The definition, one step, channel and draw at a time, with the generator run on every prefix."""
-    generator, (count, time, channels) = explainer.generator, x.shape
-    generator = generator.double()
-    scores = torch.zeros(x.shape)
-    eye = torch.eye(channels, dtype=DOUBLE)
-    for n in range(count):
-        streams = [
-            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.samples)[:, 0]
-            for purpose in (Purpose.LATENTS, Purpose.REPLACEMENTS)
-        ]
-        for t in range(1, time):
-            p = [model(x[n : n + 1, : s + 1]).softmax(-1)[0] for s in (t - 1, t)]
-            state = generator.gru(x[n : n + 1, :t])[0][:, -1]
-            for i in range(channels):
-                left = 0.0
-                for s in range(explainer.samples):
-                    latent = normal(streams[0][:, s], t * 100 + torch.arange(100))
-                    u, v = normal(streams[1][:, s], t * 2 * channels + torch.arange(2 * channels)).chunk(2)
-                    centre, spread = generator.latent(state).chunk(2, -1)
-                    z = centre + spread * latent
-                    mean, factor = generator.mean(z)[0], generator.factor(z).view(channels, channels)
-                    covariance = factor @ factor.T + generator.noise * eye
-                    joint = mean + factor @ u + math.sqrt(generator.noise) * v
-                    drawn = joint + covariance[:, i] / covariance[i, i] * (x[n, t, i] - joint[i])
-                    changed = torch.cat([x[n, :t], drawn[None]])[None]
-                    left += kl(p[1], model(changed).softmax(-1)[0]) / explainer.samples
-                scores[n, t, i] = squash(kl(p[1], p[0]) - left)
-    return scores
-
-
 @torch.no_grad()
 def test_remembered_states_and_plain_runs_give_the_literal_loops():
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3
-    explainer = tg.Fit(samples=2, epochs=3).fit(model, series(30, 6, 3, seed=1), seed=2)
+    explainer = tg.Fit(n_samples=2, epochs=3).fit(model, series(30, 6, 3, seed=1), seed=2)
     assert explainer.generator.noise == 1e-4
     assert not isinstance(explainer.generator.latent[-1], nn.Tanh)
-    expected = literal(explainer, model, x, 7, (4, 9))
+    expected = literal_fit(explainer, model, x, 7, (4, 9))
     assert expected.abs().max() > 0.001
     call = {"seed": 7, "ids": [4, 9]}
     for form in (model, lambda z: model(z) * 1):  # a function hides its recurrent layer
@@ -105,7 +65,7 @@ def test_remembered_states_and_plain_runs_give_the_literal_loops():
 
 def test_scores_move_with_the_channels():
     model, x = Recurrent().double().eval(), series(4, 6, 3, dtype=DOUBLE)
-    explainer, order = tg.Fit(samples=1, generator=last_value(3)), torch.tensor([2, 0, 1])
+    explainer, order = tg.Fit(n_samples=1, generator=last_value(3)), torch.tensor([2, 0, 1])
     back = order.argsort()
     found = explainer(model, x).values
     turned = explainer(lambda z: model(z[..., back]), x[..., order]).values
@@ -144,7 +104,7 @@ def test_the_generator_is_three_times_as_wide_as_the_series():
     assert tg.Fit(epochs=1).fit(nn.Identity(), series(9, 4, 2)).generator.gru.hidden_size == 6
 
 
-FITTED = tg.Fit(samples=1, generator=last_value(2))
+FITTED = tg.Fit(n_samples=1, generator=last_value(2))
 GRU = Recurrent(2, per_step=True)
 X = series(4, 6, 2)
 CASES = {
@@ -157,7 +117,7 @@ CASES = {
     "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "on some the model returned"),
     "seed": (lambda: tg.Fit().fit(GRU, X, seed=0.5), InputError, "seed must be an integer"),
     "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "fit needs predictions"),
-    "samples": (lambda: tg.Fit(samples=0), InputError, "samples must be at least 1"),
+    "samples": (lambda: tg.Fit(n_samples=0), InputError, "samples must be at least 1"),
     "hidden": (lambda: tg.Fit(hidden=0), InputError, "hidden must be at least 1"),
     "one step": (lambda: tg.Fit().fit(GRU, X[:, :1]), InputError, "two steps or more"),
     "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "Too few series to train the .* of fit: got 2"),

@@ -4,31 +4,15 @@ import math
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
 from tempograd.explainers.prefix.base import Plan, Task, learn
 from tempograd.explainers.prefix.fit import Generator, nearest_past
+from tests.helpers.literal_methods import Known
+from tests.helpers.models import series
 
 DOUBLE = torch.float64
-
-
-class Known(Generator):
-    """A generator whose guess is given: one mean and factor for every step, or the last value as mean."""
-
-    def __init__(self, mean, factor, noise=1e-4, *, last=False):
-        super().__init__(len(mean), 2, noise)
-        self.latents, self.last = 1, last
-        self.register_buffer("m", torch.as_tensor(mean, dtype=DOUBLE))
-        self.register_buffer("a", torch.as_tensor(factor, dtype=DOUBLE))
-
-    def past(self, x):
-        return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
-
-    def moments(self, past, noise):
-        mean = past if self.last else self.m.expand(len(past), -1)
-        return mean, self.a.expand(len(past), -1, -1)
 
 
 def test_draws_given_one_value_have_the_conditional_mean_and_covariance():

@@ -5,12 +5,12 @@ import warnings
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.engine.guesses import objection
 from tempograd.models import build
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(12, 10, 2)
 
@@ -102,9 +102,9 @@ def test_a_guess_that_the_values_deny_is_warned_of(case):
 
 def test_the_sentence_reaches_gradient_methods_too():
     with pytest.warns(tg.TempogradWarning, match="where its sigmoid is flat"):
-        tg.explain(Says(1, lambda y: 150 + y), X, points=10)
+        tg.explain(Says(1, lambda y: 150 + y), X, n_samples=10)
     with pytest.warns(tg.TempogradWarning, match="(rise and fall|on one side of 0) together"):
-        tg.IntegratedGradients(points=4)(horizon(8), X, chunk=8)
+        tg.IntegratedGradients(n_steps=4)(horizon(8), X, batch_size=8)
 
 
 def fresh(kind, classes, seed):

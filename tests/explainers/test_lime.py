@@ -1,19 +1,17 @@
 """LIME: the regressions against scikit-learn, the method against captum on the same masks."""
 
 import math
-import warnings
 
-import captum.attr
 import numpy as np
 import pytest
 import torch
-from captum._utils.models.linear_model import SkLearnLasso
-from conftest import Recurrent, linear, series, smooth
 from sklearn.linear_model import Lasso
 
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import Lime, lime
 from tempograd.explainers.lime import lasso
+from tests.helpers.literal_methods import captum_lime, seen_by
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 def problems(count: int, samples: int, cells: int, questions: int = 1):
@@ -111,17 +109,6 @@ def test_the_penalty_takes_the_same_share_of_every_coefficient():
     torch.testing.assert_close(times, 1000 * Lime(500)(lambda z: z.sum((1, 2)), x, output="raw").values)
 
 
-def seen_by(explainer, model, x, **call):
-    """The scores, and the series the model saw, clean ones left out; in calls of one sequence at a time."""
-    seen = []
-
-    def watched(z):
-        seen.append(z.clone())
-        return model(z)
-
-    return explainer(watched, x, **call), torch.cat(seen[:-1])  # the last is the second look at the model
-
-
 @pytest.mark.parametrize("distance", ["kept", "series"])
 def test_samples_weights_and_scores_are_those_of_the_formula(distance):
     """From the sequences the model saw, with a mask, an odd baseline and a narrow kernel."""
@@ -145,21 +132,11 @@ def test_samples_weights_and_scores_are_those_of_the_formula(distance):
     torch.testing.assert_close(found.values[mask.bool()].double(), expected, rtol=1e-4, atol=1e-6)
 
 
-def by_captum(forward, x, target, masks, alpha):
-    """captum's Lime for one series, given its masks."""
-    rows = iter(masks.flatten(1).long())
-    learner = SkLearnLasso(alpha=alpha, tol=1e-10, max_iter=100_000)
-    method = captum.attr.Lime(forward, learner, perturb_func=lambda *_, **__: next(rows)[None])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return method.attribute(x, target=target, n_samples=len(masks))
-
-
 def test_captum_finds_the_same_on_the_same_masks():
     model, x = linear(6, 2).float(), 2 * series(1, 6, 2)
     explainer = Lime(60, 0.01, relative=False, distance="series")
     found, seen = seen_by(explainer, model, x)
-    expected = by_captum(lambda z: model(z).softmax(-1), x, int(model(x).argmax()), seen[1:] == x, 0.01)
+    expected = captum_lime(lambda z: model(z).softmax(-1), x, int(model(x).argmax()), seen[1:] == x, 0.01)
     assert (expected == 0).any()
     torch.testing.assert_close(found.values, expected, rtol=1e-3, atol=1e-5)
 

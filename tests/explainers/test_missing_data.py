@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from conftest import linear, series, smooth
-from settings import Filled, explained, filled, fitted, quick, run
 from torch import nn
 
 from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing
+from tests.helpers.methods import Filled, explained, filled, fitted, quick, run
+from tests.helpers.models import linear, series, smooth
 
 
 class First(nn.Module):
@@ -72,7 +72,7 @@ def test_unobserved_cells_hold_zero_and_stay_where_they_are(name):
     explainer = fitted(quick(name), model, x)
     seen.clear()  # a fit sees other series
     found = explained(explainer, model, x, mask=mask, baseline=7.0)
-    for part in (found.values, found.standard_error, found.free_points, found.effective_points):
+    for part in (found.values, found.standard_error, found.n_draws, found.ess):
         assert part is None or (part[~mask] == 0).all()
     if EXPLAINERS[name].zero_if_ignored:
         first = 1 if EXPLAINERS[name].needs_prefixes else 0
@@ -147,13 +147,13 @@ def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_law():
     mask[1, 0] = 1
     together = Timing()(smooth(4, 3), x, mask=mask)
     alone = Timing()(smooth(4, 3), x[1:], mask=mask[1:], ids=[1])
-    assert torch.equal(together.free_points[1:], alone.free_points)
+    assert torch.equal(together.n_draws[1:], alone.n_draws)
     torch.testing.assert_close(together.values[1:], alone.values)
 
 
 def test_counts_of_half_precision_models_are_exact():
     found = Timing(499, segments=0)(linear(4, 3).bfloat16(), series(2, 4, 3))
-    assert (found.free_points == 499).all()
+    assert (found.n_draws == 499).all()
 
 
 @pytest.mark.parametrize("kind", [torch.bool, torch.float64, torch.uint8])

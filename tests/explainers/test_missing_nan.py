@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from settings import explained, fitted, quick, usable
 
 import tempograd as tg
 from tempograd.errors import InputError
+from tests.helpers.methods import explained, fitted, quick, usable
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 X = series(5, 6, 2)
 GAPS = torch.rand(X.shape, generator=torch.Generator().manual_seed(3)) < 0.3
@@ -99,8 +99,8 @@ def test_the_sentence_about_nan_offers_it():
         tg.explain(linear(6, 2), HOLES)
     with pytest.raises(InputError, match=r"missing must be 'error' or 'mask', got 'fill'"):
         tg.explain(linear(6, 2), HOLES, missing="fill")
-    with pytest.raises(InputError, match="train must not hold NaN or infinity"):
-        tg.explain(linear(6, 2), X, "occlusion", train=HOLES)
+    with pytest.raises(InputError, match="background must not hold NaN or infinity"):
+        tg.explain(linear(6, 2), X, "occlusion", background=HOLES)
 
 
 def test_what_was_explained_is_evaluated_saved_and_reported(tmp_path):

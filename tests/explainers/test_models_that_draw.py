@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.explanation import diagnostics
+from tests.helpers.models import linear, series
 
 X = series(6, 5, 2)
 WEIGHT = series(1, 5, 2, seed=9)[0]
@@ -178,7 +178,7 @@ def test_common_random_numbers_beat_independent_ones():
 def test_a_realisation_is_a_function_of_the_series_alone(kind):
     model = KINDS[kind]
     found = tg.explain(model, X, "occlusion", draws=4, **options(model))
-    others = tg.explain(model, X.flip(0), "occlusion", draws=4, chunk=2, **options(model))
+    others = tg.explain(model, X.flip(0), "occlusion", draws=4, batch_size=2, **options(model))
     alone = tg.explain(model, X[2:3], "occlusion", draws=4, **options(model))
     assert torch.allclose(found.values, others.values.flip(0), atol=1e-5)
     assert torch.allclose(found.values[2:3], alone.values, atol=1e-5)
@@ -206,18 +206,18 @@ def test_the_error_is_that_of_the_mean_over_realisations():
     found = tg.explain(model, X, "occlusion", output="raw", draws=5)
     assert torch.allclose(found.values, torch.stack(maps).mean(0), atol=1e-5)
     assert torch.allclose(found.standard_error, torch.stack(maps).std(0) / 5**0.5, atol=1e-5)
-    assert bool((found.effective_points == 5).all())
+    assert bool((found.ess == 5).all())
 
 
 def test_the_error_of_a_random_method_holds_both_parts():
     """TIMING of a noisy model: neither part alone is the whole."""
     bent = nn.Sequential(nn.Flatten(), nn.Linear(10, 1), nn.Tanh()).requires_grad_(False)
     model = lambda z: 3 * bent(z) + 0.3 * (torch.randn_like(z) * z).sum((1, 2))[:, None]  # noqa: E731
-    both = tg.explain(model, X, points=20, draws=8, output="raw")
-    own = tg.explain(lambda z: 3 * bent(z), X, points=20, output="raw")
+    both = tg.explain(model, X, n_samples=20, draws=8, output="raw")
+    own = tg.explain(lambda z: 3 * bent(z), X, n_samples=20, output="raw")
     assert bool((both.standard_error > 0.5 * own.standard_error).all())
     assert both.standard_error.mean() > 1.5 * own.standard_error.mean()
-    assert bool((both.effective_points > 1).all())
+    assert bool((both.ess > 1).all())
 
 
 def test_the_target_is_the_class_that_the_mean_predicts():

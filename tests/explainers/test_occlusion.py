@@ -1,11 +1,9 @@
 """Occlusion and augmented occlusion: closed forms, captum, and literal loops over cells and prefixes."""
 
-import numpy as np
 import pytest
 import torch
 from captum.attr import FeatureAblation
 from captum.attr import Occlusion as Captum
-from conftest import Recurrent, linear, series, smooth
 
 import tempograd.explainers.occlusion as single_cells
 from tempograd._utils.rng import Purpose, below, keys, per_point
@@ -13,40 +11,14 @@ from tempograd.engine import Prefixes
 from tempograd.errors import ModelError
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.models import build
+from tests.helpers.literal_methods import with_value
+from tests.helpers.models import Recurrent, any_length, linear, numpy_running, series, smooth
 
 TIME, CHANNELS = 6, 3
 
 
 def weights(model, target):
     return model[1].weight[target].view(-1, *X.shape[1:]).detach()
-
-
-def running(x):
-    """A classifier written in numpy, for series of any length: three functions of running means."""
-    array = x.detach().numpy()
-    means = array.cumsum(1) / np.arange(1, array.shape[1] + 1)[None, :, None]
-    total = means.sum(-1)
-    return torch.from_numpy(np.stack([np.sin(total), array[..., 0] * total, array[..., -1]], -1))
-
-
-def running_end(x):
-    return running(x)[:, -1]
-
-
-def made(kind, channels, *, per_step):
-    if kind == "numpy":
-        return running if per_step else running_end
-    if kind == "two layers":
-        return Recurrent(channels, per_step=per_step).double().eval()
-    with torch.random.fork_rng():
-        torch.manual_seed(2)
-        return build(kind, channels, 3, per_step=per_step, hidden=12).double().eval()
-
-
-def with_value(x, t, d, value):
-    z = x.clone()
-    z[:, t, d] = value
-    return z
 
 
 X, TRAIN = (
@@ -94,7 +66,7 @@ def test_occlusion_agrees_with_captum(architecture):
 @pytest.mark.parametrize("steps", [None, 4, [1, 5]])
 @pytest.mark.parametrize("kind", ["gru", "cnn", "numpy"])
 def test_the_chosen_steps_are_explained_together(kind, steps):
-    model, target = made(kind, CHANNELS, per_step=True), torch.arange(5 * TIME).view(5, TIME) % 3
+    model, target = any_length(kind, CHANNELS, per_step=True), torch.arange(5 * TIME).view(5, TIME) % 3
     chosen = list(range(TIME)) if steps is None else [steps] if isinstance(steps, int) else steps
 
     def score(z):
@@ -115,7 +87,7 @@ def test_the_chosen_steps_are_explained_together(kind, steps):
 
 @pytest.mark.parametrize(("kind", "channels"), [("gru", 3), ("two layers", 1), ("numpy", 2), ("cnn", 3)])
 def test_own_steps_are_what_replacing_one_value_does_to_the_output_of_its_step(kind, channels):
-    model, x, train = made(kind, channels, per_step=True), X[..., :channels], TRAIN[..., :channels]
+    model, x, train = any_length(kind, channels, per_step=True), X[..., :channels], TRAIN[..., :channels]
     before = model(x).softmax(-1)
     target = before.argmax(-1)
     found = Occlusion().fit(model, train)(model, x, steps="own").values.double()
@@ -135,7 +107,7 @@ def test_own_steps_are_what_replacing_one_value_does_to_the_output_of_its_step(k
 
 
 def test_own_steps_follow_the_asked_target():
-    model, target = made("gru", CHANNELS, per_step=True), torch.arange(5 * TIME).view(5, TIME) % 3
+    model, target = any_length("gru", CHANNELS, per_step=True), torch.arange(5 * TIME).view(5, TIME) % 3
     found = Occlusion()(model, X, steps="own", target=target).values
     for t in range(TIME):
         alone = Occlusion()(model, X, steps=t, target=target).values
@@ -189,8 +161,8 @@ def test_the_draws_are_those_of_the_seed_the_series_the_cell_and_the_sample():
                 torch.testing.assert_close(found.values[i, t, d].double(), moves.mean(), rtol=1e-5, atol=1e-8)
                 error = moves.std() / 3**0.5
                 torch.testing.assert_close(found.standard_error[i, t, d].double(), error, rtol=1e-4, atol=1e-8)
-    assert (found.free_points == 3).all()
-    assert (found.effective_points == 3).all()
+    assert (found.n_draws == 3).all()
+    assert (found.ess == 3).all()
 
 
 def test_intervals_hold_the_mean_over_the_training_series():
@@ -214,8 +186,8 @@ def test_one_draw_has_an_unknown_error():
 
 
 @pytest.mark.parametrize("explainer", [Occlusion(), AugmentedOcclusion(4)])
-@pytest.mark.parametrize("chunk", [1, 5, 40, None])
-def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(explainer, chunk):
+@pytest.mark.parametrize("batch_size", [1, 5, 40, None])
+def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(explainer, batch_size):
     inner, passes, mask = smooth(TIME, CHANNELS), [], series(5, TIME, CHANNELS, seed=3) > 1
     mask[1] = False
 
@@ -223,14 +195,14 @@ def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(e
         passes.append(z.clone())
         return inner(z)
 
-    explainer.fit(model, TRAIN)(model, X, mask=mask, chunk=chunk)
-    assert max(map(len, passes)) <= max(1, int((chunk or 256) * 1.05))
+    explainer.fit(model, TRAIN)(model, X, mask=mask, batch_size=batch_size)
+    assert max(map(len, passes)) <= max(1, int((batch_size or 256) * 1.05))
     rows = torch.cat(passes)
     other = (rows[:, None] != X).flatten(2).sum(2)  # cells in which a row differs from a series
     owner = other.argmin(1)
     place = rows != X[owner]
     assert ((place.sum((1, 2)) <= 1) & ~(place & ~mask[owner]).any((1, 2))).all()
-    assert place.sum() == mask.sum() * getattr(explainer, "samples", 1)
+    assert place.sum() == mask.sum() * getattr(explainer, "n_samples", 1)
     new = TRAIN if isinstance(explainer, AugmentedOcclusion) else TRAIN.mean(0)[None]
     assert ((rows[:, None] == new).any(1) | ~place).all()
 
@@ -261,7 +233,7 @@ def test_training_series_equal_to_the_explained_one_change_nothing(steps):
 
 @pytest.mark.parametrize("kind", ["gru", "numpy"])
 def test_missing_values_and_padding_at_own_steps(kind):
-    model, mask = made(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -0.5
+    model, mask = any_length(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -0.5
     mask[1, 3:], mask[2] = False, False
     for explainer in (Occlusion(), AugmentedOcclusion(2)):
         whole = explainer.fit(model, TRAIN)(model, X, steps="own")
@@ -277,7 +249,7 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
 
     def model(z):
         seen.append(z)
-        return running(z) + 1e-9 * torch.arange(len(z))[:, None, None] * torch.tensor([1, 0, 0])
+        return numpy_running(z) + 1e-9 * torch.arange(len(z))[:, None, None] * torch.tensor([1, 0, 0])
 
     for explainer in (Occlusion(), AugmentedOcclusion(2)):
         found = explainer.fit(model, TRAIN)(model, X, steps="own", mask=mask)
@@ -288,11 +260,11 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
 
 
 @pytest.mark.parametrize("kind", ["gru", "two layers"])
-@pytest.mark.parametrize("chunk", [1, 9, None])
-def test_remembered_states_make_no_difference(kind, chunk, monkeypatch):
-    model, mask = made(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -1
+@pytest.mark.parametrize("batch_size", [1, 9, None])
+def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
+    model, mask = any_length(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -1
     explainers = [e.fit(model, TRAIN) for e in (Occlusion(), AugmentedOcclusion(4))]
-    call = {"mask": mask, "seed": 2, "chunk": chunk, "steps": "own"}
+    call = {"mask": mask, "seed": 2, "batch_size": batch_size, "steps": "own"}
     fast = [explainer(model, X, **call).values for explainer in explainers]
     used = []
 

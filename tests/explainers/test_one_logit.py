@@ -2,25 +2,18 @@
 
 import pytest
 import torch
-from conftest import Recurrent, first_seed, series, smooth
-from settings import explained, fitted, quick, usable
 from torch import nn
 
 import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
+from tests.helpers.methods import explained, fitted, quick, usable
+from tests.helpers.models import Recurrent, Risk, first_seed, patients, series, smooth
 
 TARGETED = sorted(name for name, kind in EXPLAINERS.items() if kind.targeted and name != "random")
 WHOLE = ("contralsp", "dynamask", "extremal_mask", "fit", "timexpp", "winit")  # about both classes at once
 SIGNED = sorted(name for name in TARGETED if EXPLAINERS[name].signed)
 MIXED = torch.tensor([0, 1, 1, 0, 1])
-
-
-class Risk(nn.Module):
-    """Class 1, "died": made likely by channel 0 at step 2, and unlikely by channel 1 at step 5."""
-
-    def forward(self, x):
-        return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
 
 
 class Twin(nn.Module):
@@ -45,14 +38,6 @@ class Bare(nn.Module):
 
     def forward(self, x):
         return self.inner(x)[:, 0]
-
-
-def patients():
-    """One at high risk, one at low risk."""
-    x = torch.zeros(2, 8, 2)
-    x[0, 2, 0], x[0, 5, 1] = 1.0, 0.25
-    x[1, 2, 0], x[1, 5, 1] = 0.5, 2.0
-    return x
 
 
 def both(name, model, x, target, **call):
@@ -84,7 +69,7 @@ def test_a_single_logit_is_explained_as_its_twin(name, target):
     wanted = torch.ones(5) if target is None else torch.as_tensor(target).expand(5)
     assert found.target.tolist() == expected.target.tolist() == wanted.tolist()
     assert found.n_outputs == expected.n_outputs == 2
-    for part in ("standard_error", "change"):
+    for part in ("standard_error", "delta"):
         if getattr(expected, part) is not None:
             torch.testing.assert_close(getattr(found, part), getattr(expected, part), rtol=1e-3, atol=1e-6)
 
@@ -119,7 +104,7 @@ def test_one_target_per_step():
 @pytest.mark.parametrize("target", [None, 0])
 def test_a_model_that_returns_one_number_a_series(target):
     model, x = smooth(6, 2, 1), series(5, 6, 2, dtype=torch.float64)
-    found, plain = (tg.explain(each, x, "timing", points=20, target=target) for each in (Bare(model), model))
+    found, plain = (tg.explain(each, x, "timing", n_samples=20, target=target) for each in (Bare(model), model))
     assert torch.equal(found.values, plain.values)
     assert torch.equal(found.target, plain.target)
 
@@ -131,7 +116,7 @@ def test_the_complement_has_the_negative_map(name):
     torch.testing.assert_close(against.values, -for_it.values, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("explainer", [Timing(20, controls=False), IntegratedGradients(20)])
+@pytest.mark.parametrize("explainer", [Timing(20, control_variates=False), IntegratedGradients(20)])
 def test_the_negative_is_exact_where_nothing_but_a_gradient_is_taken(explainer):
     model, x = smooth(6, 2, 1).float(), series(5, 6, 2)
     assert torch.equal(explainer(model, x, target=0).values, -explainer(model, x, target=1).values)
@@ -153,8 +138,8 @@ def test_the_change_is_that_of_the_explained_class():
     x = patients()
     chance = Risk()(x).sigmoid()[:, 0]
     for target, expected in ((None, chance - 0.5), (0, 0.5 - chance)):
-        found = tg.explain(Risk(), x, "integrated_gradients", target=target, points=200)
-        torch.testing.assert_close(found.change, expected, rtol=1e-5, atol=1e-6)
+        found = tg.explain(Risk(), x, "integrated_gradients", target=target, n_steps=200)
+        torch.testing.assert_close(found.delta, expected, rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(found.values.sum((1, 2)), expected, rtol=1e-3, atol=1e-5)
 
 

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from captum.attr import IntegratedGradients as Captum
-from conftest import Recurrent, linear, series, smooth
-from settings import run
 
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
+from tests.helpers.methods import run
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 @pytest.mark.parametrize("architecture", ["gru", "cnn", "transformer"])
@@ -33,8 +33,8 @@ def test_integrated_gradients_are_complete_and_exact_for_a_cubic():
     torch.testing.assert_close(found.double(), x**3 - start**3, rtol=1e-5, atol=1e-6)
     model = smooth(5, 2)
     whole = IntegratedGradients(50)(model, x, target=1, baseline=start).values.sum((1, 2))
-    change = model(x).softmax(-1)[:, 1] - model(torch.full_like(x, start)).softmax(-1)[:, 1]
-    torch.testing.assert_close(whole.double(), change, rtol=1e-5, atol=1e-7)
+    delta = model(x).softmax(-1)[:, 1] - model(torch.full_like(x, start)).softmax(-1)[:, 1]
+    torch.testing.assert_close(whole.double(), delta, rtol=1e-5, atol=1e-7)
 
 
 def test_gradient_shap_averages_over_its_pool():
@@ -75,15 +75,15 @@ def test_starved_masks_of_many_series_are_repaired_too():
     x = series(1200, 60, 1)  # more masks than are remembered between calls
     with pytest.warns(UserWarning, match="is free in only"):
         found = Timing(20, 5, 4, 60, anchored=0.05)(linear(60, 1), x)
-    assert found.free_points.min() >= 1
+    assert found.n_draws.min() >= 1
 
 
 def test_the_error_of_a_cell_at_its_baseline_is_zero_or_unknown_but_never_nan():
     x = series(3, 6, 2)
     x[:, ::2] = 0
-    with pytest.warns(UserWarning, match="use points"):
+    with pytest.warns(UserWarning, match="use n_samples"):
         found = RandIG(3, p=0.4)(linear(6, 2), x)
-    assert (found.free_points[:, ::2] < 2).any()
+    assert (found.n_draws[:, ::2] < 2).any()
     assert not found.standard_error.isnan().any()
     assert (found.standard_error >= 0).all()
 
@@ -98,7 +98,7 @@ def test_half_precision_models_are_averaged_in_single_precision():
 def test_masking_follows_the_rows_of_its_series():
     model, x = smooth(6, 2), series(20, 6, 2, dtype=torch.float64)
     moving = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.5
-    together = MaskingIG(moving)(model, x, chunk=150).values
+    together = MaskingIG(moving)(model, x, batch_size=150).values
     alone = [MaskingIG(moving[i])(model, x[i : i + 1]).values for i in range(20)]
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-7)
 

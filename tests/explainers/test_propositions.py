@@ -1,9 +1,9 @@
 """The four propositions of the paper."""
 
 import torch
-from conftest import Recurrent, series, smooth
 
 from tempograd.explainers import MaskingIG, Timing
+from tests.helpers.models import Recurrent, series, smooth
 
 
 def all_masks(time: int, low: int, high: int) -> list[tuple[float, torch.Tensor]]:
@@ -23,7 +23,7 @@ def test_effectiveness_one_mask_per_point_is_as_good_as_a_path_per_mask():
     x = series(1, time, 1, seed=4, dtype=torch.float64)
     above, below = torch.zeros(1, time, 1), torch.zeros(time, 1)
     for probability, moving in all_masks(time, 2, 4):
-        exact = MaskingIG(moving, points=40, rule="gauss-legendre")(model, x, target=0).values
+        exact = MaskingIG(moving, n_steps=40, rule="gauss-legendre")(model, x, target=0).values
         above, below = above + probability * exact, below + probability * moving
     expected = (above / below)[0]
     for anchored in (0.0, 0.8):

@@ -5,11 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from settings import PAPER
 
 from tempograd._utils.rng import keys, per_point
 from tempograd.errors import SettingError
 from tempograd.explainers.timing.segments import Law, Segments, complete, moving
+from tests.helpers.literal_methods import deviation
+from tests.helpers.methods import PAPER
 
 
 def draw(segments: Segments, points: int, anchor: int | None = None, seed: int = 0) -> torch.Tensor:
@@ -19,14 +20,6 @@ def draw(segments: Segments, points: int, anchor: int | None = None, seed: int =
     stream = per_point(keys(seed, torch.tensor([0]), 0), points)
     anchors = None if anchor is None else torch.full((1, points), anchor)
     return moving(stream, law, anchors)[0]
-
-
-def deviation(masks: torch.Tensor, segments: Segments) -> float:
-    """Largest distance from the closed form at the first, middle and last step, in standard errors."""
-    steps = [0, segments.time // 2, segments.time - 1]
-    expected = torch.from_numpy(segments.free()[steps])
-    found = masks[:, steps, 0].double().mean(0)
-    return float(((found - expected) / (expected * (1 - expected) / len(masks)).sqrt()).abs().max())
 
 
 @pytest.mark.parametrize("time", [1, 4, 7])

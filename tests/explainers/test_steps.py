@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, series
-from settings import quick, run
 
 from tempograd.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
+from tests.helpers.methods import quick, run
+from tests.helpers.models import Recurrent, series
 
 GRADIENT = [
     name for name in sorted(EXPLAINERS) if EXPLAINERS[name].needs_gradient and EXPLAINERS[name].zero_if_ignored
@@ -42,7 +42,7 @@ def test_the_score_is_the_sum_over_the_chosen_steps(name, steps, model):
 def test_own_keeps_each_cells_effect_on_its_own_step(name, model):
     """With controls a step alone has its score as one more, which all steps together do not share."""
     x, explainer = series(3, 6, 3, dtype=torch.float64), quick(name)
-    explainer = replace(explainer, controls=False) if name == "timing" else explainer
+    explainer = replace(explainer, control_variates=False) if name == "timing" else explainer
     own = run(explainer, model, x, steps="own").values
     for t in range(6):
         torch.testing.assert_close(own[:, t], run(explainer, model, x, steps=t).values[:, t], rtol=1e-4, atol=1e-8)

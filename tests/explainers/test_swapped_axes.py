@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
+from tests.helpers.models import series
 
 TIME, CHANNELS = 12, 3
 LAST = series(5, TIME, CHANNELS)  # (batch, time, channel)

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from fragile import check_left_as_found
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
@@ -15,6 +13,7 @@ import tempograd as tg
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, time_code
 from tempograd.explainers.timex.training import Training
+from tests.helpers.models import Recurrent, check_left_as_found, linear, series, smooth
 
 TRAIN = series(24, 9, 3, seed=50)
 X = series(7, 9, 3)
@@ -22,7 +21,7 @@ BOTH = pytest.mark.parametrize("kind", [tg.TimeX, tg.TimeXPP])
 
 
 def quick(kind, **changes):
-    return kind(**({"epochs": 1, "batch": 8} | changes))
+    return kind(**({"epochs": 1, "fit_batch_size": 8} | changes))
 
 
 def generator(time: int = 9, channels: int = 3, seed: int = 0) -> MaskGenerator:
@@ -180,7 +179,7 @@ def test_a_series_scores_the_same_alone_and_in_any_company(kind):
     together = explainer(model, X).values
     for i in range(len(X)):
         torch.testing.assert_close(explainer(model, X[i : i + 1]).values, together[i : i + 1])
-    torch.testing.assert_close(explainer(model, X[[3, 0, 5]], chunk=2).values, together[[3, 0, 5]])
+    torch.testing.assert_close(explainer(model, X[[3, 0, 5]], batch_size=2).values, together[[3, 0, 5]])
 
 
 def test_the_default_embedding_is_what_the_last_linear_layer_reads():
@@ -247,7 +246,7 @@ def test_one_column_is_a_yes_and_a_no():
 
 def test_what_timexpp_minimises_falls_on_series_that_it_does_not_learn_from():
     """More cannot be said: which way its network reads the mask, and so what is high in it, is up to the draw."""
-    settings = tg.TimeXPP(epochs=6, batch=16, learning_rate=0.005, label_weight=20.0, sparsity=4.0)
+    settings = tg.TimeXPP(epochs=6, fit_batch_size=16, learning_rate=0.005, label_weight=20.0, sparsity=4.0)
     before = after = 0.0
     for seed in range(4):
         inner, x = smooth(4, 1, seed=3 + seed), series(128, 4, 3, seed=1 + seed, dtype=torch.float64)
@@ -270,7 +269,7 @@ def test_timex_finds_the_channel_a_model_looks_at(matters):
 
     model, truth = OneChannel(), torch.zeros(20, 4, 3)
     truth[..., matters] = 1
-    explainer = tg.TimeX(epochs=6, batch=8, learning_rate=0.003).fit(model, series(128, 4, 3, seed=1))
+    explainer = tg.TimeX(epochs=6, fit_batch_size=8, learning_rate=0.003).fit(model, series(128, 4, 3, seed=1))
     scores = explainer(model, series(20, 4, 3, seed=2)).values
     assert roc_auc_score(truth.flatten(), scores.flatten()) > 0.9
 
@@ -292,7 +291,7 @@ CASES = {
     "NaN": (lambda kind: quick(kind).fit(_Broken(), TRAIN), ModelError, "NaN or infinity for training series"),
     "no gradient": (lambda kind: quick(kind).fit(_Shy(), TRAIN), ModelError, "needs no gradient"),
     "epochs": (lambda kind: kind(epochs=0), InputError, "epochs must be at least 1"),
-    "batch": (lambda kind: kind(batch=1), InputError, "batch must be at least 2"),
+    "fit_batch_size": (lambda kind: kind(fit_batch_size=1), InputError, "fit_batch_size must be at least 2"),
     "rate": (lambda kind: kind(learning_rate=0), SettingError, "learning_rate must be a finite number above 0"),
     "prior": (lambda kind: kind(prior=1), SettingError, "above 0 and below 1"),
     "sparsity": (lambda kind: kind(sparsity=-1), SettingError, "sparsity must be finite and not negative"),
@@ -396,7 +395,7 @@ def test_a_series_without_any_observation_scores_zero(kind):
 @BOTH
 def test_training_series_may_be_an_array(kind):
     model = smooth(9, 3)
-    one = tg.explain(model, X, quick(kind), train=TRAIN.numpy()).values
+    one = tg.explain(model, X, quick(kind), background=TRAIN.numpy()).values
     assert torch.equal(one, quick(kind).fit(model, TRAIN)(model, X).values)
     assert np.isfinite(one.numpy()).all()
 
@@ -413,7 +412,7 @@ def test_a_model_in_half_precision_is_learnt_from_in_single():
 @pytest.mark.parametrize("kind", [tg.TimeX, tg.TimeXPP])
 def test_questions_about_other_answers_are_refused(kind):
     model, x = linear(6, 2), series(8, 6, 2)
-    explainer = kind(epochs=1, batch=4).fit(model, x)
+    explainer = kind(epochs=1, fit_batch_size=4).fit(model, x)
     with pytest.raises(InputError, match="explains all steps together, got steps=3"):
         explainer(model, x, steps=3)
     with pytest.raises(InputError, match="is for classifiers: with output='raw'"):

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from conftest import series
 from torch.distributions import Normal, kl_divergence
 
 from tempograd.explainers.timex.training import (
@@ -15,14 +14,12 @@ from tempograd.explainers.timex.training import (
     jensen_shannon,
     label_geometry,
 )
+from tests.helpers.literal_methods import kl
+from tests.helpers.models import series
 
 P = series(5, 4, 3, seed=1, dtype=torch.float64).sigmoid()
 FIRST, SECOND = (series(6, 4, 1, seed=seed, dtype=torch.float64)[..., 0].softmax(-1) for seed in (2, 3))
 STEPS = tuple(series(5, 7, 3, seed=seed, dtype=torch.float64).softmax(-1) for seed in (4, 5))
-
-
-def kl(p, q) -> float:
-    return sum(float(a) * math.log(float(a) / float(b)) for a, b in zip(p, q, strict=True))
 
 
 def divergence(p, q) -> float:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series, smooth
-from settings import PAPER
 
 from tempograd._utils.rng import keys, per_point
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.explainers.timing.segments import Law, complete, draw, moving, repaired
+from tests.helpers.methods import PAPER
+from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 @pytest.mark.parametrize("setting", PAPER)
@@ -21,7 +21,7 @@ def test_a_linear_model_is_explained_exactly_in_every_cell(setting):
     model, x = linear(time, channels), series(8 if setting == "pam" else 60, time, channels)
     found = Timing(50, *lengths)(model, x, target=1, output="raw")
     torch.testing.assert_close(found.values, model[1].weight[1].view(time, channels) * x, rtol=1e-5, atol=0)
-    assert found.free_points.min() >= 1
+    assert found.n_draws.min() >= 1
 
 
 def literal_timing(model, x, target, masks, anchors_free, points):
@@ -51,7 +51,7 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
     model, x = smooth(time, channels), series(3, time, channels, dtype=torch.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TempogradWarning)
-        method = Timing(points, *lengths, anchored=anchored, controls=False)
+        method = Timing(points, *lengths, anchored=anchored, control_variates=False)
         found = method(model, x, target=2, seed=5, ids=[7, 8, 9]).values
     segments = replace(complete(time, channels, *lengths, time), anchored=anchored)
     free = torch.from_numpy(segments.free()).repeat_interleave(channels)
@@ -91,17 +91,17 @@ def test_every_observed_cell_is_seen_even_where_independent_masks_see_half():
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     with pytest.warns(TempogradWarning, match="is free in only"):
         found = Timing(50, 5, 10, 152)(model, x, mask=mask)
-    assert found.free_points[mask].min() >= 1
-    assert (found.free_points[~mask] == 0).all()
-    with pytest.warns(TempogradWarning, match="use points="):
+    assert found.n_draws[mask].min() >= 1
+    assert (found.n_draws[~mask] == 0).all()
+    with pytest.warns(TempogradWarning, match="use n_samples="):
         independent = Timing(50, 5, 10, 152, anchored=0.0)(model, x, mask=mask)
-    assert (independent.free_points[mask] == 0).float().mean() > 0.4
+    assert (independent.n_draws[mask] == 0).float().mean() > 0.4
 
 
 @pytest.mark.parametrize("model", [linear(10, 3), Recurrent(), Recurrent().double()])
 def test_without_segments_it_is_midpoint_integrated_gradients(model):
     x = series(5, 10, 3)
-    plain = IntegratedGradients(points=40, rule="midpoint")(model, x).values
+    plain = IntegratedGradients(n_steps=40, rule="midpoint")(model, x).values
     torch.testing.assert_close(Timing(40, segments=0)(model, x).values, plain, rtol=1e-5, atol=1e-9)
     torch.testing.assert_close(RandIG(40, p=1.0)(model, x).values, plain, rtol=1e-5, atol=1e-9)
     torch.testing.assert_close(MaskingIG(torch.ones(10, 3), 40)(model, x).values, plain, rtol=1e-5, atol=1e-9)
@@ -122,45 +122,45 @@ def test_without_segments_it_is_midpoint_integrated_gradients(model):
 @pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
 def test_intervals_cover_the_converged_value(shape, lengths, anchored):
     """Light to starved masking, three models. Draws depend on the id, so 100 ids of one series are 100 seeds."""
-    call, inside = {"target": 0, "chunk": 4000}, {False: [], True: []}
+    call, inside = {"target": 0, "batch_size": 4000}, {False: [], True: []}
     for seed in (1, 11, 21):
         model, x = smooth(*shape, seed=seed), series(1, *shape, seed=seed, dtype=torch.float64)
         many = Timing(1500, *lengths)(model, x.expand(15, -1, -1), ids=range(1000, 1015), **call)
         converged, x = many.values.mean(0), x.expand(100, -1, -1)
         for controls, hits in inside.items():
-            found = Timing(50, *lengths, anchored=anchored, controls=controls)(model, x, **call)
+            found = Timing(50, *lengths, anchored=anchored, control_variates=controls)(model, x, **call)
             low, high = found.interval(0.95)
-            hits.append(((low <= converged) & (converged <= high))[found.free_points >= 2].float().mean())
+            hits.append(((low <= converged) & (converged <= high))[found.n_draws >= 2].float().mean())
     assert 0.92 <= sum(inside[False]) / 3 <= 0.97
     assert 0.93 <= sum(inside[True]) / 3 <= 0.99  # what may be missing makes them wider
 
 
 def test_rand_ig_intervals_cover():
     model, x = smooth(15, 2, seed=1), series(1, 15, 2, seed=2, dtype=torch.float64).expand(200, -1, -1)
-    converged = RandIG(2000, p=0.3)(model, x[:30], target=0, ids=range(1000, 1030), chunk=4000).values.mean(0)
-    found = RandIG(50, p=0.3)(model, x, target=0, chunk=4000)
+    converged = RandIG(2000, p=0.3)(model, x[:30], target=0, ids=range(1000, 1030), batch_size=4000).values.mean(0)
+    found = RandIG(50, p=0.3)(model, x, target=0, batch_size=4000)
     low, high = found.interval(0.95)
     assert 0.93 <= ((low <= converged) & (converged <= high)).float().mean() <= 0.97
-    assert found.free_points.float().mean() == pytest.approx(15, abs=0.3)
+    assert found.n_draws.float().mean() == pytest.approx(15, abs=0.3)
 
 
 def test_masks_are_anchored_by_default_only_where_cells_are_starved():
     """Where cells are free often enough, all points count alike."""
     model, x = linear(12, 3), series(5, 12, 3)
     found = Timing(60)(model, x)
-    torch.testing.assert_close(found.effective_points, found.free_points.float())
-    with pytest.warns(TempogradWarning, match="use points="):
+    torch.testing.assert_close(found.ess, found.n_draws.float())
+    with pytest.warns(TempogradWarning, match="use n_samples="):
         starved = Timing(20, 20, 2, 6)(model, x)
-    assert (starved.effective_points < starved.free_points - 0.01).any()
+    assert (starved.ess < starved.n_draws - 0.01).any()
 
 
 def test_whether_masks_are_anchored_depends_on_the_series_alone():
     """A short series in the company of a long one, with segments that starve the short one only."""
     model, x, mask = linear(40, 1), series(2, 40, 1), torch.ones(2, 40, 1)
     mask[0, 9:] = 0
-    with pytest.warns(TempogradWarning, match="use points="):
+    with pytest.warns(TempogradWarning, match="use n_samples="):
         together, alone = (Timing(30, 3, 2, 7)(model, x[:n], mask=mask[:n]) for n in (2, 1))
     torch.testing.assert_close(together.values[:1], alone.values)
-    torch.testing.assert_close(together.effective_points[:1], alone.effective_points)
-    assert (alone.effective_points[0, :9] < alone.free_points[0, :9] - 0.01).any()
-    torch.testing.assert_close(together.effective_points[1], together.free_points[1].float())
+    torch.testing.assert_close(together.ess[:1], alone.ess)
+    assert (alone.ess[0, :9] < alone.n_draws[0, :9] - 0.01).any()
+    torch.testing.assert_close(together.ess[1], together.n_draws[1].float())

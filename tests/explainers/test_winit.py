@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import Recurrent, linear, series
 from torch import nn
 
 import tempograd as tg
@@ -12,6 +11,7 @@ from tempograd._utils.rng import Purpose, below, keys, normal, per_point
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers.prefix.base import Plan, learn
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
+from tests.helpers.models import Recurrent, linear, series
 
 DOUBLE = torch.float64
 TIME, CHANNELS = 9, 3
@@ -25,10 +25,10 @@ def delayed(channel, delay):
 def pool_draws(explainer, x, seed=0):
     """The values that replace, (series, time, sample, channel): any of the training values of the channel."""
     pool = explainer.source.flatten(0, 1)
-    drawn = torch.zeros(*x.shape[:2], explainer.samples, x.shape[2], dtype=x.dtype)
-    streams = per_point(keys(seed, torch.arange(len(x)), Purpose.REPLACEMENTS), explainer.samples)
+    drawn = torch.zeros(*x.shape[:2], explainer.n_samples, x.shape[2], dtype=x.dtype)
+    streams = per_point(keys(seed, torch.arange(len(x)), Purpose.REPLACEMENTS), explainer.n_samples)
     for t in range(x.shape[1]):
-        for s in range(explainer.samples):
+        for s in range(explainer.n_samples):
             for f in range(x.shape[2]):
                 drawn[:, t, s, f] = pool[below(streams[:, :, s], t * x.shape[2] + f, len(pool)), f].to(x)
     return drawn
@@ -37,13 +37,13 @@ def pool_draws(explainer, x, seed=0):
 @pytest.mark.parametrize("delay", [0, 2, 4])
 def test_one_value_some_steps_ago_matters_with_that_delay_alone(delay):
     x = series(4, TIME, CHANNELS, dtype=DOUBLE)
-    explainer = tg.WinIT(window=4, samples=2, sampler="marginal").fit(None, series(20, 5, CHANNELS, seed=1))
+    explainer = tg.WinIT(window=4, n_samples=2, sampler="marginal").fit(None, series(20, 5, CHANNELS, seed=1))
     found = explainer(delayed(1, delay), x, output="raw").values
-    change = (pool_draws(explainer, x) - x[:, :, None]).abs().mean(2)[..., 1]  # c of the value itself
+    delta = (pool_draws(explainer, x) - x[:, :, None]).abs().mean(2)[..., 1]  # c of the value itself
     expected = torch.zeros_like(x)
     for u in range(1, TIME):
         if delay < 4 and u + delay < TIME:
-            expected[:, u, 1] = change[:, u] / min(4, TIME - u)
+            expected[:, u, 1] = delta[:, u] / min(4, TIME - u)
     torch.testing.assert_close(found, expected.float())
 
 
@@ -66,12 +66,12 @@ def literal(explainer, model, x, draws):
             for t in range(1, time):
                 before = 0.0
                 for k in range(min(t, window)):
-                    change = 0.0
-                    for s in range(explainer.samples):
+                    delta = 0.0
+                    for s in range(explainer.n_samples):
                         z = x[n, : t + 1].clone()
                         z[t - k :, f] = draws(n, t - k, s, f)[: k + 1]
-                        change += distance(predict(x[n, : t + 1]), predict(z)) / explainer.samples
-                    importance[t, k], before = change - before, change
+                        delta += distance(predict(x[n, : t + 1]), predict(z)) / explainer.n_samples
+                    importance[t, k], before = delta - before, delta
                 total[n, f] += before  # i of the longest window: the sum of all parts
             for u in range(1, time):
                 parts = torch.stack([importance[t, t - u] for t in range(u, min(u + window, time))])
@@ -93,7 +93,7 @@ SETTINGS = [
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_remembered_states_and_plain_runs_give_the_literal_loops(settings):
     model, x = Recurrent().double().eval(), series(2, 7, CHANNELS, dtype=DOUBLE) * 2
-    explainer = tg.WinIT(**{"window": 3, "samples": 2, "epochs": 2} | settings)
+    explainer = tg.WinIT(**{"window": 3, "n_samples": 2, "epochs": 2} | settings)
     explainer = explainer.fit(model, series(20, 6, CHANNELS, seed=1))
     if settings["sampler"] == "marginal":
         pool = pool_draws(explainer, x, seed=5)
@@ -119,14 +119,14 @@ def test_remembered_states_and_plain_runs_give_the_literal_loops(settings):
 
 def test_a_window_of_one_step_is_occlusion_of_that_step():
     model, x = Recurrent(classes=1).double().eval(), series(3, 6, CHANNELS, dtype=DOUBLE)
-    explainer = tg.WinIT(window=1, samples=1, sampler="marginal").fit(model, series(20, 6, CHANNELS, seed=1))
+    explainer = tg.WinIT(window=1, n_samples=1, sampler="marginal").fit(model, series(20, 6, CHANNELS, seed=1))
     found, drawn = explainer(model, x).values, pool_draws(explainer, x)
     for u in range(1, 6):
         for f in range(CHANNELS):
             z = x[:, : u + 1].clone()
             z[:, u, f] = drawn[:, u, 0, f]
-            change = (model(z).sigmoid() - model(x[:, : u + 1]).sigmoid()).abs()[:, 0]
-            torch.testing.assert_close(found[:, u, f].double(), 2 * change, rtol=1e-5, atol=1e-8)  # p and 1 - p
+            delta = (model(z).sigmoid() - model(x[:, : u + 1]).sigmoid()).abs()[:, 0]
+            torch.testing.assert_close(found[:, u, f].double(), 2 * delta, rtol=1e-5, atol=1e-8)  # p and 1 - p
 
 
 def test_marginal_replacements_are_all_training_values_of_the_channel_alike():
@@ -137,7 +137,9 @@ def test_marginal_replacements_are_all_training_values_of_the_channel_alike():
         seen.append(z[:, -1])
         return z[:, -1]
 
-    tg.WinIT(window=1, samples=6000, sampler="marginal").fit(model, pool)(model, x, output="raw", chunk=20000)
+    tg.WinIT(window=1, n_samples=6000, sampler="marginal").fit(model, pool)(
+        model, x, output="raw", batch_size=20000
+    )
     last = torch.cat(seen)
     for channel, values in enumerate(pool.flatten(0, 1).T):
         replaced = last[last[:, channel] != -5, channel]

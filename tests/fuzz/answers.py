@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import QUICK, near
 from torch import nn
-from trials import REFUSED, RIGHT, Case, OwnError, must
-from worlds import CHANNELS, TIME, WEIGHTS
 
 import tempograd as tg
+from tests.fuzz import parts
+from tests.fuzz.calls import QUICK, near
+from tests.fuzz.trials import REFUSED, RIGHT, Case, OwnError, must
+from tests.fuzz.worlds import CHANNELS, TIME, WEIGHTS
 
 METHODS = (
     "timing",
@@ -112,7 +112,10 @@ def answer(rng: random.Random, _: Path) -> Case:
     series, method = torch.from_numpy(x).float(), rng.choice(METHODS)
     target = rng.choice((0, 1, None)) if kinds is not SOUND else rng.randrange(3)
     options = {"output": rng.choice(("raw", "raw", "probability")), "target": target, **QUICK.get(method, {})}
-    options = options if method not in {"timing", "integrated_gradients", "rand_ig"} else options | {"points": 8}
+    if method in {"timing", "rand_ig"}:
+        options = options | {"n_samples": 8}
+    elif method == "integrated_gradients":
+        options = options | {"n_steps": 8}
     on_evaluation = rng.random() < 0.25
 
     def call() -> Any:

@@ -6,27 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from parts import LEFT_OUT, NONSENSE, OPEN, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, TIME, WORLDS, World, linear_map, occluded
 
 import tempograd as tg
 from tempograd.explainers import EXPLAINERS
+from tests.fuzz import parts
+from tests.fuzz.parts import LEFT_OUT, NONSENSE, OPEN, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, TIME, WORLDS, World, linear_map, occluded
 
 # as quick as they can be
 QUICK: dict[str, dict[str, Any]] = {
-    "augmented_occlusion": {"samples": 2},
+    "augmented_occlusion": {"n_samples": 2},
     "contralsp": {"epochs": 1},
     "dynamask": {"epochs": 1, "areas": (0.3,)},
     "extremal_mask": {"epochs": 1},
-    "fit": {"epochs": 1, "samples": 2, "hidden": 2, "batch_size": 4},
-    "gradient_shap": {"points": 4},
-    "lime": {"samples": 8},
-    "timex": {"epochs": 1, "batch": 4},
-    "timexpp": {"epochs": 1, "batch": 4},
-    "winit": {"epochs": 1, "samples": 1, "window": 2, "batch_size": 4},
+    "fit": {"epochs": 1, "n_samples": 2, "hidden": 2, "fit_batch_size": 4},
+    "gradient_shap": {"n_samples": 4},
+    "lime": {"n_samples": 8},
+    "timex": {"epochs": 1, "fit_batch_size": 4},
+    "timexpp": {"epochs": 1, "fit_batch_size": 4},
+    "winit": {"epochs": 1, "n_samples": 1, "window": 2, "fit_batch_size": 4},
 }
 EXACT = ("timing", "integrated_gradients", "rand_ig", "deep_lift", "occlusion")  # w·(x − x') for a linear model
 OFTEN = (*EXACT, "timing", "integrated_gradients", "occlusion", "random", "gradient_shap", "lime")
@@ -63,7 +63,7 @@ class Asked:
         self.options |= {"method": self.method, **QUICK.get(self.method, {})}
         if EXPLAINERS[self.method].needs_fit or rng.random() < 0.05:
             self.train = torch.from_numpy(parts.numbers(rng, 6, TIME, CHANNELS)).float()
-            self.options["train"] = self.train.transpose(1, 2) if "layout" in self.options else self.train
+            self.options["background"] = self.train.transpose(1, 2) if "layout" in self.options else self.train
 
     def _fill(self) -> None:
         """Choose the arguments: most are left out, a few are sound, up to two are anything."""
@@ -83,7 +83,7 @@ class Asked:
             "times": lambda: parts.labels(rng, TIME),
             "names": lambda: parts.labels(rng, self.count),
             "draws": lambda: parts.integer(rng, (1, 1, 2), 1),
-            "chunk": lambda: parts.integer(rng, (1, 2, 7, 1000), 1),
+            "batch_size": lambda: parts.integer(rng, (1, 2, 7, 1000), 1),
             "precision": lambda: parts.word(rng, ("full", "full", "tf32")),
             "gradient_check": lambda: parts.flag(rng),
             "missing": lambda: parts.word(rng, ("error", "mask")),
@@ -181,7 +181,7 @@ class Asked:
             if not self.world.clear(x):
                 return ""
             target = self.world.predicted(x, output)
-        if self.options.get("train") is not None and self.method == "occlusion":
+        if self.options.get("background") is not None and self.method == "occlusion":
             absent = np.broadcast_to(self.train.double().numpy().mean(0), x.shape)
         absent = np.where(seen, absent, x)
         if self.method == "occlusion":
@@ -189,9 +189,9 @@ class Asked:
         if self.method in EXACT and self.world.linear and output == "raw":
             return near(values, linear_map(self.world, x, absent, target, steps) * seen, self._rounding())
         if self.method == "integrated_gradients" and not isinstance(steps, str):
-            change = self.world.scores(x, target, steps, output) - self.world.scores(absent, target, steps, output)
-            return near(values.sum((1, 2)), change, 2e-2) or near(
-                found.change.double().numpy(), change, self._rounding()
+            delta = self.world.scores(x, target, steps, output) - self.world.scores(absent, target, steps, output)
+            return near(values.sum((1, 2)), delta, 2e-2) or near(
+                found.delta.double().numpy(), delta, self._rounding()
             )
         return ""
 

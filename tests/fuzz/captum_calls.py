@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import near
-from parts import NONSENSE, OPEN, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, CLASSES, TIME, WEIGHTS, WORLDS
+
+from tests.fuzz import parts
+from tests.fuzz.calls import near
+from tests.fuzz.parts import NONSENSE, OPEN, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, WEIGHTS, WORLDS
 
 ONE_SCORE = [world for world in WORLDS if world.linear and not world.per_step and world.columns > 1]
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from files import models
-from series_files import long_csv
-from trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
-from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.errors import TempogradError
+from tests.fuzz.files import models
+from tests.fuzz.series_files import long_csv
+from tests.fuzz.trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
+from tests.fuzz.worlds import CHANNELS, TIME, Flat
 
 OTHER = "somebody else's\n"
 EXPLANATIONS = {"timing.safetensors", "occlusion.safetensors", "other.safetensors"}
@@ -70,7 +70,7 @@ PLAUSIBLE: dict[str, tuple[list[list[str]], Options]] = {
             "--data": DATA,
             "--out": ["new.safetensors", "new.safetensors", "timing.safetensors"],
             "--method": ["timing", "random", "occlusion", "integrated_gradients", "lime"],
-            "--set": ["points=4", "seed=3", "points=none", "controls=false", "samples=4"],
+            "--set": ["n_samples=4", "seed=3", "n_samples=none", "control_variates=false", "n_steps=4"],
             "--target": ["0", "1"],
             "--baseline": ["zero", "average"],
             "--output": ["raw", "probability"],
@@ -207,14 +207,14 @@ ODD = (
         "\udcff",
     ),
     *(
-        "points=²",
+        "n_samples=²",
         "x=1",
         "model=1",
-        "points=[[[",
+        "n_samples=[[[",
         "quirks=1",
         "=",
-        "points",
-        "points=1e9",
+        "n_samples",
+        "n_samples=1e9",
         "method=timing",
         "times=5",
         "names=5",

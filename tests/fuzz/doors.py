@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import QUICK, near
-from files import models
 from torch import nn
-from trials import REFUSED, RIGHT, Case, OwnError, must
-from worlds import CHANNELS, CLASSES, TIME, WEIGHTS, Flat
 
 import tempograd as tg
 from tempograd.data import Dataset, Split
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
 from tempograd.models import Recipe
+from tests.fuzz import parts
+from tests.fuzz.calls import QUICK, near
+from tests.fuzz.files import models
+from tests.fuzz.trials import REFUSED, RIGHT, Case, OwnError, must
+from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, WEIGHTS, Flat
 
 PATHS: tuple[Any, ...] = (
     *(
@@ -143,7 +143,7 @@ ODD_TRAINING: dict[str, tuple[Any, ...]] = {
     "options": ({}, {"hidden": 2}, {"hiden": 2}, 5, {"hidden": -1}, {"hidden": "a"}, {"hidden": 10**12}, {1: 2}),
     "epochs": (0, -1, 1.5, "a", None, True, [1]),
     "learning_rate": (-1.0, "a", float("nan"), None),
-    "batch": (0, "a", -3, 1.5),
+    "fit_batch_size": (0, "a", -3, 1.5),
     "epocs": (1,),
     "": (1,),
 }

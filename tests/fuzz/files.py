@@ -8,17 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import series_files
 import torch
 from safetensors import safe_open
 from safetensors.torch import save, save_file
-from trials import REFUSED, RIGHT, Case, must
-from uses import same
-from worlds import CHANNELS, TIME, Flat
 
 import tempograd as tg
 from tempograd.explanation import Explanation
 from tempograd.explanation.files import checksum
+from tests.fuzz import series_files
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.uses import same
+from tests.fuzz.worlds import CHANNELS, TIME, Flat
 
 
 def file(rng: random.Random, folder: Path) -> Case:
@@ -38,7 +38,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 def _stored() -> tuple[bytes, Explanation]:
     x = torch.arange(2.0 * TIME * CHANNELS).view(2, TIME, CHANNELS) / 8 - 1
     found = tg.explain(
-        Flat().eval(), x, points=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"]
+        Flat().eval(), x, n_samples=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"]
     )
     with tempfile.TemporaryDirectory() as folder:
         return found.save(Path(folder) / "e.safetensors").read_bytes(), found

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from conftest import linear
-from trials import sentence
 
 from tempograd.errors import TempogradError, TempogradWarning
+from tests.fuzz.trials import sentence
+from tests.helpers.models import linear
 
 STEPS, CHANNELS = 4, 2
 MODEL = linear(STEPS, CHANNELS)

@@ -3,15 +3,8 @@
 import os
 from typing import NamedTuple
 
-import answers
-import calls
-import commands
-import doors
-import files
-import scoring
-import settings_of_methods
-import uses
-from trials import FAILED, Generator, Outcome, judged
+from tests.fuzz import answers, calls, commands, doors, files, scoring, settings_of_methods, uses
+from tests.fuzz.trials import FAILED, Generator, Outcome, judged
 
 
 class Kind(NamedTuple):

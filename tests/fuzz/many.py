@@ -8,12 +8,9 @@ import time
 from collections import Counter
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # as pytest has them, workers too
-
-from kinds_of_cases import BLOCK, KINDS, counts, run  # noqa: E402
-from trials import FAILED, REFUSED, RIGHT, Outcome  # noqa: E402
+from tests.fuzz.kinds_of_cases import BLOCK, KINDS, counts, run
+from tests.fuzz.trials import FAILED, REFUSED, RIGHT, Outcome
 
 Task = tuple[str, int, range]
 say = partial(print, flush=True)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from odd_arrays import EXACT, NUMPY_FLOATS, OTHERS, REFUSED, TORCH_FLOATS, of_nothing
-from worlds import CHANNELS, TIME, World
+
+from tests.fuzz.odd_arrays import EXACT, NUMPY_FLOATS, OTHERS, REFUSED, TORCH_FLOATS, of_nothing
+from tests.fuzz.worlds import CHANNELS, TIME, World
 
 MAX = 2**63 - 1
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import near
-from parts import NONSENSE, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, TIME, WORLDS, World
 
 import tempograd as tg
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
+from tests.fuzz import parts
+from tests.fuzz.calls import near
+from tests.fuzz.parts import NONSENSE, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, TIME, WORLDS, World
 
 REMOVING = (
     "cpd",
@@ -119,9 +119,9 @@ def _series(rng: random.Random, made: Made) -> Part:
 def _evaluation(rng: random.Random) -> Case:
     made = Made(rng)
     model: Any = made.world.model
-    k, substitute, x = _amount(rng), _substitute(rng, made), _series(rng, made)
-    if x.means is NONSENSE and substitute.value is not None:
-        substitute = Part("zero", np.zeros_like(made.x))
+    k, baseline, x = _amount(rng), _substitute(rng, made), _series(rng, made)
+    if x.means is NONSENSE and baseline.value is not None:
+        baseline = Part("zero", np.zeros_like(made.x))
     names = rng.sample(
         REMOVING if made.output == "probability" else REMOVING[:3] + REMOVING[6:], rng.randint(1, 3)
     )
@@ -131,9 +131,9 @@ def _evaluation(rng: random.Random) -> Case:
         truth = np.array([rng.random() < 0.4 for _ in range(CELLS * len(made.x))]).reshape(made.x.shape)
     rank = rng.choice(("absolute", "absolute", "signed"))
     metrics: Any = [METRICS[name](rank=rank) if rank == "signed" or rng.random() < 0.3 else name for name in names]
-    options: dict[str, Any] = {"x": x.value, "metrics": metrics, "substitute": substitute.value, "k": k.value}
-    options |= {"truth": truth, "chunk": rng.choice((None, 1, 3))}
-    signs = {part.means for part in (k, substitute, x) if isinstance(part.means, parts.Sign)}
+    options: dict[str, Any] = {"x": x.value, "metrics": metrics, "baseline": baseline.value, "k": k.value}
+    options |= {"truth": truth, "batch_size": rng.choice((None, 1, 3))}
+    signs = {part.means for part in (k, baseline, x) if isinstance(part.means, parts.Sign)}
     if rng.random() < 0.15:
         name, value = rng.choice(ODD_ARGUMENTS)
         options[name] = value
@@ -141,7 +141,7 @@ def _evaluation(rng: random.Random) -> Case:
     return Case(
         text=f"evaluate({made.world.name}, output={made.output}, {parts.listed(options)}, rank={rank})",
         call=lambda: tg.evaluate(model, made.explanation, **options),
-        right=lambda found: _wrong_scores(found, made, names, k.means, substitute.means, rank, truth),
+        right=lambda found: _wrong_scores(found, made, names, k.means, baseline.means, rank, truth),
         may=must(REFUSED) if NONSENSE in signs else must(RIGHT),
         watched=(model, made.explanation.values, made.explanation.x, truth),
     )
@@ -156,10 +156,10 @@ ODD_ARGUMENTS: tuple[tuple[str, Any], ...] = (
     ("metrics", b"cpd"),
     ("metrics", [METRICS["cpd"]]),
     ("metrics", ["aup\n" * 200]),
-    ("chunk", 0),
-    ("chunk", "many"),
-    ("chunk", 1.5),
-    ("substitute", "mean"),
+    ("batch_size", 0),
+    ("batch_size", "many"),
+    ("batch_size", 1.5),
+    ("baseline", "mean"),
     ("x", "x" * 1000),
 )
 
@@ -177,10 +177,10 @@ def _order(made: Made, row: int, rank: str) -> list[tuple[int, int]]:
     return sorted(cells, key=lambda cell: -(abs(values[cell]) if rank == "absolute" else values[cell]))
 
 
-def _without(x: np.ndarray, cells: list[tuple[int, int]], substitute: np.ndarray) -> np.ndarray:
+def _without(x: np.ndarray, cells: list[tuple[int, int]], baseline: np.ndarray) -> np.ndarray:
     z = x.copy()
     for cell in cells:
-        z[cell] = substitute[cell]
+        z[cell] = baseline[cell]
     return z
 
 
@@ -190,8 +190,8 @@ def _outputs(made: Made, z: np.ndarray) -> np.ndarray:
     return found if made.world.per_step else found[None]
 
 
-def _by_loop(made: Made, row: int, k: Any, substitute: np.ndarray, rank: str) -> dict[str, float]:
-    x, order, substitute = made.x[row], _order(made, row, rank), np.broadcast_to(substitute, made.x.shape)[row]
+def _by_loop(made: Made, row: int, k: Any, baseline: np.ndarray, rank: str) -> dict[str, float]:
+    x, order, baseline = made.x[row], _order(made, row, rank), np.broadcast_to(baseline, made.x.shape)[row]
     count = _count(k, len(order))
     steps = np.ones(1) if made.steps is None else made.steps[row]
     target = np.atleast_1d(made.target[row])
@@ -200,13 +200,13 @@ def _by_loop(made: Made, row: int, k: Any, substitute: np.ndarray, rank: str) ->
         return float((per_step * steps).sum() / steps.sum())
 
     def total(cells: list[tuple[int, int]]) -> float:
-        states = [_outputs(made, _without(x, cells[:j], substitute)) for j in range(count + 1)]
+        states = [_outputs(made, _without(x, cells[:j], baseline)) for j in range(count + 1)]
         return sum(mean(np.abs(a - b).sum(-1)) for a, b in pairwise(states))
 
     rows = np.arange(len(target))
     clean = _outputs(made, x)[rows, target]
-    last = _outputs(made, _without(x, order[:count], substitute))
-    kept = _outputs(made, _without(x, order[count:], substitute))[rows, target]
+    last = _outputs(made, _without(x, order[:count], baseline))
+    kept = _outputs(made, _without(x, order[count:], baseline))[rows, target]
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "cpd": total(order),
@@ -224,7 +224,7 @@ def _by_loop(made: Made, row: int, k: Any, substitute: np.ndarray, rank: str) ->
 
 
 def _wrong_scores(
-    found: Any, made: Made, names: list[str], k: Any, substitute: Any, rank: str, truth: np.ndarray | None
+    found: Any, made: Made, names: list[str], k: Any, baseline: Any, rank: str, truth: np.ndarray | None
 ) -> str:
     if list(found) != names:
         return f"scores of {list(found)}, asked for {names}"
@@ -235,7 +235,7 @@ def _wrong_scores(
         if name in LOCAL:
             wrong = _wrong_places(name, scores, made, rank, truth)
         else:
-            loops = [_by_loop(made, row, k, substitute, rank) for row in range(len(made.x))]
+            loops = [_by_loop(made, row, k, baseline, rank) for row in range(len(made.x))]
             if name == "accuracy" and min(loop["undecided"] for loop in loops) < 1e-4:
                 continue
             wrong = near(scores, np.array([loop[name] for loop in loops]), 1e-3)
@@ -263,22 +263,22 @@ def _wrong_places(name: str, scores: np.ndarray, made: Made, rank: str, truth: A
 
 def _curve(rng: random.Random) -> Case:
     made = Made(rng)
-    k, substitute = _amount(rng), _substitute(rng, made)
+    k, baseline = _amount(rng), _substitute(rng, made)
     rank, descending = parts.word(rng, ("absolute", "signed")), parts.flag(rng)
     x = Part(None, made.x) if made.explanation.x is not None else Part(torch.from_numpy(made.x).float(), made.x)
     options = {
         "x": x.value,
         "k": k.value,
-        "substitute": substitute.value,
+        "baseline": baseline.value,
         "rank": rank.value,
         "descending": descending.value,
     }
 
     def right(found: Any) -> str:
         for row in range(len(made.x)):
-            loop = _by_loop(made, row, k.means, substitute.means, rank.means)
+            loop = _by_loop(made, row, k.means, baseline.means, rank.means)
             wrong = near(
-                found.change[row].double().sum().numpy(),
+                found.delta[row].double().sum().numpy(),
                 np.array(loop["cpd" if descending.means else "cpp"]),
                 1e-3,
             )
@@ -286,7 +286,7 @@ def _curve(rng: random.Random) -> Case:
                 return wrong
         return ""
 
-    signs = {part.means for part in (k, substitute, rank, descending) if isinstance(part.means, parts.Sign)}
+    signs = {part.means for part in (k, baseline, rank, descending) if isinstance(part.means, parts.Sign)}
     return Case(
         text=f"removal_curve({made.world.name}, output={made.output}, {parts.listed(options)})",
         call=lambda: tg.removal_curve(made.world.model, made.explanation, **options),

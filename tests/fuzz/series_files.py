@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.lib import format as npy
-from trials import sentence
 
 import tempograd as tg
 from tempograd.data.readers.parquet_file import connect
+from tests.fuzz.trials import sentence
 
 SERIES, STEPS = 3, 4
 NAMES = ("bed 7", "bed 3", "bed 12")

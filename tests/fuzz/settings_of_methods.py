@@ -5,31 +5,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import QUICK
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, TIME, WORLDS
 
 import tempograd as tg
 from tempograd.explainers import EXPLAINERS
+from tests.fuzz import parts
+from tests.fuzz.calls import QUICK
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, TIME, WORLDS
 
 COUNTS = (1, 2, 3, 5, 8)
 SHARES = (0.1, 0.3, 0.5, 0.9)
 WEIGHTS = (0.0, 0.1, 1.0, 10.0)
 # what each setting may hold, written down here once more, and not read from the code that is tested
 SOUND: dict[str, tuple[Any, ...]] = {
-    "points": COUNTS,
-    "samples": (2, 3, 5),
+    "n_steps": COUNTS,
+    "n_samples": COUNTS,
     "epochs": (1, 2),
     "segments": (None, 0, 1, 2),
     "min_length": (None, 1, 2),
     "max_length": (None, 1, 2, TIME),
     "anchored": (None, 0.0, 0.5, 0.95),
-    "controls": (True, False),
+    "control_variates": (True, False),
     "tolerance": (None, 0.1, 0.5),
-    "max_points": (8, 16, 64),
-    "until": ("error", "top"),
+    "max_samples": (8, 16, 64),
+    "stop_when": ("error", "top"),
     "rule": ("gauss-legendre", "midpoint"),
     "absolute": (True, False),
     "p": SHARES,
@@ -54,8 +54,7 @@ SOUND: dict[str, tuple[Any, ...]] = {
     "deletion": (True, False),
     "hidden": (None, 2),
     "patience": (None, 1),
-    "batch_size": (2, 4),
-    "batch": (2, 4),
+    "fit_batch_size": (2, 4),
     "weight_decay": WEIGHTS,
     "prior": SHARES,
     "sparsity": WEIGHTS,
@@ -101,7 +100,7 @@ def setting(rng: random.Random, _: Path) -> Case:
     def call() -> Any:
         if positional:  # Python itself refuses two values for one argument
             return tg.explain(**({"model": world.model, "x": x} | chosen), method=method)
-        return tg.explain(world.model, x, method, train, output=output, **chosen)
+        return tg.explain(world.model, x, method, background=train, output=output, **chosen)
 
     def right(found: Any) -> str:
         values = found.values
@@ -130,8 +129,10 @@ def _chosen(rng: random.Random, method: str) -> tuple[dict[str, Any], bool]:
     names = [name for name in SOUND if name in EXPLAINERS[method].__dataclass_fields__]
     some = rng.sample(names, rng.randint(0, min(4, len(names))))
     chosen = QUICK.get(method, {}) | {name: _form(rng, rng.choice(SOUND[name])) for name in some}
-    if "tolerance" in chosen and "max_points" in names:
-        chosen.setdefault("max_points", 32)
+    if chosen.get("tolerance") is not None and "max_samples" in names:
+        chosen.setdefault("max_samples", 32)
+    else:  # which make no difference then, and are refused
+        chosen = {name: value for name, value in chosen.items() if name not in {"max_samples", "stop_when"}}
     if rng.random() < 0.05:
         return chosen | {rng.choice(("pionts", "model", "x", "self", "", "lr2", "a b")): 1}, True
     if not names or rng.random() < 0.5:

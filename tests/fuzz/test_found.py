@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from trials import LONGEST, sentence
-from worlds import CHANNELS, CLASSES, TIME, Flat
 
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.data import Dataset, Split
 from tempograd.models import build
+from tests.fuzz.trials import LONGEST, sentence
+from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, Flat
 
 X = torch.linspace(-1, 1, 2 * TIME * CHANNELS).view(2, TIME, CHANNELS)
 TWO = Split(X, torch.tensor([0, 1]))

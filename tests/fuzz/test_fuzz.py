@@ -6,8 +6,9 @@
 from collections import Counter
 
 import pytest
-from kinds_of_cases import BLOCK, CASE, SEED, counts, run
-from trials import REFUSED, RIGHT
+
+from tests.fuzz.kinds_of_cases import BLOCK, CASE, SEED, counts, run
+from tests.fuzz.trials import REFUSED, RIGHT
 
 CALLS = 2400
 BLOCKS = (

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent
-from judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
-from odd_arrays import Odd, numbers, of_floats, of_integers, of_nothing
 
 import tempograd as tg
+from tests.fuzz.judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
+from tests.fuzz.odd_arrays import Odd, numbers, of_floats, of_integers, of_nothing
+from tests.helpers.models import Recurrent
 
 METHODS = ("integrated_gradients", "timing", "deep_lift")
 SHAPE = (3, STEPS, CHANNELS)
@@ -107,7 +107,7 @@ def test_ids():
     def right(found, odd):
         return "" if found.ids.tolist() == odd.meaning.tolist() else f"ids are {found.ids.tolist()}"
 
-    check([*of_integers(ids), *of_nothing()], lambda value: explain("timing", ids=value, points=8), right)
+    check([*of_integers(ids), *of_nothing()], lambda value: explain("timing", ids=value, n_samples=8), right)
 
 
 def test_steps():
@@ -116,7 +116,7 @@ def test_steps():
         return "" if chosen == sorted(odd.meaning.tolist()) else f"explained {chosen}"
 
     def call(value):
-        return tg.explain(PER_STEP, SERIES, "integrated_gradients", steps=value, points=4)
+        return tg.explain(PER_STEP, SERIES, "integrated_gradients", steps=value, n_steps=4)
 
     odds = [odd for odd in of_integers(np.array([1, 3])) if odd.name != "pandas nothing"]
     check([*odds, *of_nothing()], call, right)
@@ -132,7 +132,7 @@ def test_training_series(method):
             return "" if bool(found.values.isfinite().all()) else "not finite"
         return near(found.values, linear_scores(X, odd.meaning.mean(0)))
 
-    check([*of_floats(pool), *of_nothing()], lambda value: explain(method, train=value), right)
+    check([*of_floats(pool), *of_nothing()], lambda value: explain(method, background=value), right)
 
 
 def test_evaluation():
@@ -142,13 +142,13 @@ def test_evaluation():
     def call(**options):
         return tg.evaluate(MODEL, known, metrics="prediction_difference", k=every, **options)
 
-    def right(found, substitute):
-        expected = np.abs(linear_scores(X, substitute).sum((1, 2)))
+    def right(found, baseline):
+        expected = np.abs(linear_scores(X, baseline).sum((1, 2)))
         return near(found["prediction_difference"], expected)
 
     check([*of_floats(X), *of_nothing()], lambda value: call(x=value), lambda found, _: right(found, 0))
     odds = [*of_floats(numbers(RNG, *SHAPE)), *of_nothing()]
-    check(odds, lambda value: call(substitute=value), lambda found, odd: right(found, odd.meaning))
+    check(odds, lambda value: call(baseline=value), lambda found, odd: right(found, odd.meaning))
 
 
 def test_truth():
@@ -185,4 +185,4 @@ def test_names():
         return "" if all(isinstance(name, str) and "\n" not in name for name in found.channels) else "no text"
 
     odds = [odd._replace(meaning=0, certain=False) for odd in [*of_integers(np.arange(2)), *of_nothing()]]
-    check(odds, lambda value: known.named(channels=value), right)
+    check(odds, lambda value: known.with_names(channels=value), right)

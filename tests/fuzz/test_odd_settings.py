@@ -6,18 +6,29 @@ import math
 import numpy as np
 import pytest
 import torch
-from judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
-from odd_arrays import numbers
-from odd_settings import VALUES, settings_of
 
 import tempograd as tg
 from tempograd._utils.settings import rules
+from tests.fuzz.judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
+from tests.fuzz.odd_arrays import numbers
+from tests.fuzz.odd_settings import VALUES, settings_of
 
 X = numbers(np.random.default_rng(14), 2, STEPS, CHANNELS)
 SERIES = torch.from_numpy(X).float()
 RIGHT = linear_scores(X)
-QUICK = {"points": 4, "samples": 20, "chunk": 8}  # where the default takes longer
-CALL = ("seed", "chunk", "draws", "precision", "layout", "output", "missing", "gradient_check", "steps", "target")
+QUICK = {"n_steps": 4, "n_samples": 20, "fit_batch_size": 8}  # where the default takes longer
+CALL = (
+    "seed",
+    "batch_size",
+    "draws",
+    "precision",
+    "layout",
+    "output",
+    "missing",
+    "gradient_check",
+    "steps",
+    "target",
+)
 EXACT = {"timing", "integrated_gradients", "deep_lift", "occlusion"}
 
 
@@ -65,7 +76,7 @@ def test_explaining_with_odd_settings(method):
             def right(found, name=name):
                 if method not in EXACT or name in {"target", "output", "precision", "absolute", "draws", "layout"}:
                     return "" if bool(found.values.isfinite().all()) else "not finite"
-                met = 1 if found.free_points is None else (found.free_points > 0).numpy()  # few points miss cells
+                met = 1 if found.n_draws is None else (found.n_draws > 0).numpy()  # few points miss cells
                 return near(found.values, RIGHT * met)
 
             status, said = outcome(lambda options=options: tg.explain(MODEL, SERIES, method, **options), right)
@@ -103,7 +114,7 @@ def test_calls_of_evaluate_and_summaries():
     scores = torch.tensor([1.0, 2.0])
     calls = {
         "k": lambda value: tg.evaluate(MODEL, known, metrics="prediction_difference", k=value),
-        "chunk": lambda value: tg.evaluate(MODEL, known, metrics="prediction_difference", chunk=value),
+        "batch_size": lambda value: tg.evaluate(MODEL, known, metrics="prediction_difference", batch_size=value),
         "metrics": lambda value: tg.evaluate(MODEL, known, metrics=value),
         "explanation": lambda value: tg.evaluate(MODEL, value),
         "model": lambda value: None if callable(value) else tg.evaluate(value, known),
@@ -115,9 +126,9 @@ def test_calls_of_evaluate_and_summaries():
         "rows": lambda value: known[value],
         "top": known.top,
         "verdict": known.verdict,
-        "channels": lambda value: known.named(channels=value),
-        "names": lambda value: known.named(names=value),
-        "times": lambda value: known.named(times=value),
+        "channels": lambda value: known.with_names(channels=value),
+        "names": lambda value: known.with_names(names=value),
+        "times": lambda value: known.with_names(times=value),
         "method": lambda value: tg.explain(MODEL, SERIES, value),
         "explained model": lambda value: None if callable(value) else tg.explain(value, SERIES),
     }
@@ -132,7 +143,8 @@ def test_calls_of_evaluate_and_summaries():
 
 
 def test_numbers_of_numpy_do_what_numbers_of_python_do():
-    pairs = {"anchored": 0.5, "tolerance": 0.25, "points": 60, "segments": 1, "controls": True, "max_points": 200}
+    pairs = {"anchored": 0.5, "tolerance": 0.25, "n_samples": 60, "segments": 1}
+    pairs |= {"control_variates": True, "max_samples": 200}
     python = tg.Timing(**pairs)(MODEL, SERIES, output="raw", target=0)
     kinds = {float: np.float64, int: np.int64, bool: np.bool_}
     odd = tg.Timing(**{name: kinds[type(value)](value) for name, value in pairs.items()})

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 import torch
-from series_files import (
+
+from tests.fuzz.series_files import (
     DAMAGES,
     NAMES,
     X,

@@ -8,7 +8,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from series_files import DAMAGES, X, npy_bytes, one_sentence, zip_bytes
 
 import tempograd as tg
 from tempograd_paper.datasets.pam import _archived_split
@@ -16,6 +15,7 @@ from tempograd_paper.datasets.physionet2012 import OUTCOME_HEADER, RANGES, read_
 from tempograd_paper.datasets.restricted_pickle import read_npy
 from tempograd_paper.datasets.text_tables import numbers, read_csv
 from tempograd_paper.datasets.ucr import _read
+from tests.fuzz.series_files import DAMAGES, X, npy_bytes, one_sentence, zip_bytes
 
 RECORD = b"Time,Parameter,Value\n00:00,RecordID,132539\n00:07,GCS,15\n01:07,HR,73\n"
 SERIES = b"1\t0.5\t0.25\n-1\t0.1\t0.2\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from calls import near
 from torch import nn
-from trials import FAILED, REFUSED, RIGHT, Case, Outcome, judged, must
 
 from tempograd.errors import DataError, InputError, warn
+from tests.fuzz.calls import near
+from tests.fuzz.trials import FAILED, REFUSED, RIGHT, Case, Outcome, judged, must
 
 SENTENCE = "x must hold numbers, got text: pass a tensor."
 
@@ -62,10 +62,10 @@ def frozen(model):
     model.linear.weight.requires_grad_(False)
 
 
-@pytest.mark.parametrize("change", [changed_weight, frozen, nn.Module.eval, lambda m: setattr(m.drop, "p", 0.0)])
-def test_a_changed_model(change):
+@pytest.mark.parametrize("delta", [changed_weight, frozen, nn.Module.eval, lambda m: setattr(m.drop, "p", 0.0)])
+def test_a_changed_model(delta):
     model = Plain().train()
-    found = outcome(lambda _: change(model), watched=(model,))
+    found = outcome(lambda _: delta(model), watched=(model,))
     assert found.kind == FAILED
     assert "changed: Plain" in found.said
 

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import parts
 import torch
-from calls import near
-from captum_calls import captum_call
-from parts import NONSENSE, Part
-from trials import REFUSED, RIGHT, Case, must
-from worlds import CHANNELS, CLASSES, TIME, WORLDS, World
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.data import Split
 from tempograd.explanation import Explanation
 from tempograd_paper import figures
+from tests.fuzz import parts
+from tests.fuzz.calls import near
+from tests.fuzz.captum_calls import captum_call
+from tests.fuzz.parts import NONSENSE, Part
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must
+from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, WORLDS, World
 
 COUNT = 3
 
@@ -42,7 +42,7 @@ class Explained:
             options["ids"] = rng.sample(range(100), COUNT)
         method = rng.choice(("timing", "random", "occlusion", "rand_ig", "integrated_gradients"))
         if method not in {"random", "occlusion"}:
-            options["points"] = rng.choice((1, 2, 8))
+            options["n_steps" if method == "integrated_gradients" else "n_samples"] = rng.choice((1, 2, 8))
         self.target = rng.choice((None, 0, CLASSES - 1))
         self.output = rng.choice(("raw", "probability"))
         self.explanation = tg.explain(
@@ -171,7 +171,7 @@ def _top(rng: random.Random, _: Path) -> Case:
     )
 
     def right(found: Any) -> str:
-        strength = explained.explanation.strength.double()
+        strength = explained.explanation.importance.double()
         seen = explained.explanation.mask
         strength = strength if seen is None else strength.masked_fill(~seen, -np.inf)
         best = strength.flatten(1).sort(1, descending=True).values[:, : int(k.value)].numpy()
@@ -217,7 +217,7 @@ def _table(rng: random.Random, _: Path) -> Case:
     def right(table: Any) -> str:
         seen = np.ones(found.values.shape, bool) if found.mask is None else found.mask.numpy()
         wrong = (
-            near(table["value"].to_numpy(np.float64), found.values.double().numpy()[seen], 1e-7)
+            near(table["attribution"].to_numpy(np.float64), found.values.double().numpy()[seen], 1e-7)
             if seen.any()
             else ""
         )
@@ -244,7 +244,7 @@ def _named(rng: random.Random, _: Path) -> Case:
     return _case(
         explained,
         text,
-        lambda: explained.explanation.named(**options),
+        lambda: explained.explanation.with_names(**options),
         right,
         *(part.means for part in given.values()),
     )
@@ -339,8 +339,8 @@ def _record(rng: random.Random, _: Path) -> Case:
         "truth": (None, explained.x > 0),
         "model": (None, explained.world.model),
         "k": (0.1, 2, 0.9),
-        "substitute": ("zero", "average", 0.5),
-        "chunk": (None, 1),
+        "baseline": ("zero", "average", 0.5),
+        "batch_size": (None, 1),
         "target": (None, 0),
         "rows": (None, [0, 1]),
         "per": ("series", "step"),
@@ -364,7 +364,7 @@ def _record(rng: random.Random, _: Path) -> Case:
         "heatmap": ("i", "model", "x", "y", "channels", "order", "classes"),
         "methods": ("i", "model", "x", "y", "channels", "classes"),
         "drivers": ("target", "rows", "per", "by", "channels", "classes"),
-        "removal": ("x", "k", "substitute", "chunk"),
+        "removal": ("x", "k", "baseline", "batch_size"),
         "convergence": (),
     }[name]
     options = {each: rng.choice(sound[each]) for each in taken if rng.random() < 0.4}

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from conftest import Recurrent
 from torch import nn
+
+from tests.helpers.models import Recurrent
 
 TIME, CHANNELS, CLASSES = 4, 2, 3
 WEIGHTS = (

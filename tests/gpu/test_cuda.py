@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, linear, series
-from settings import explained, fitted, quick
 from torch import nn
 
 import tempograd as tg
@@ -17,6 +15,8 @@ from tempograd._utils.rng import keys, split, words
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers.timing.segments import Law, complete, draw, repaired
 from tempograd.models import load_model
+from tests.helpers.methods import explained, fitted, quick
+from tests.helpers.models import Recurrent, linear, series
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -131,7 +131,7 @@ def test_backs_off_on_a_full_device():
 def test_networks_fitted_on_the_device_explain_on_both(kind):
     model, x = Recurrent().cuda().eval(), series(24, 12, 3)
     rng = torch.cuda.get_rng_state()
-    fitted_there = kind(epochs=2, batch=8).fit(model, x)
+    fitted_there = kind(epochs=2, fit_batch_size=8).fit(model, x)
     assert fitted_there.network.generator.code.device.type == "cuda"
     assert torch.equal(rng, torch.cuda.get_rng_state())
     assert not model.gru.training

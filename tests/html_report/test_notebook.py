@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, series
 from IPython.core.formatters import DisplayFormatter
 from matplotlib.image import imread
 
 import tempograd as tg
 from tempograd._utils.formatting import alike
 from tempograd.errors import InputError
+from tests.helpers.models import Recurrent, series
 
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b</td></table>")
 TAGS = {
@@ -94,7 +94,7 @@ def shown(explanation):
 
 def test_the_table_holds_the_strongest_cells_of_the_first_series():
     mask = torch.rand(3, 9, 3, generator=torch.Generator().manual_seed(0)) > 0.3
-    found = explained(mask=mask).named(channels=("HR", "pH", "Na"), times=[f"{t} h" for t in range(9)])
+    found = explained(mask=mask).with_names(channels=("HR", "pH", "Na"), times=[f"{t} h" for t in range(9)])
     page = shown(found)
     assert page.rows[0] == ["channel", "step", "value", "attribution", "95 % interval"]
     size = np.where(mask[0], np.abs(found.values[0].numpy()), -1)
@@ -118,7 +118,7 @@ def test_the_table_holds_the_strongest_cells_of_the_first_series():
 
 
 def test_names_with_html_in_them_are_text(real_pictures):
-    found = explained().named(channels=NASTY, times=["<b>"] * 9)
+    found = explained().with_names(channels=NASTY, times=["<b>"] * 9)
     found.parameters["note"] = "<i>"
     html = DisplayFormatter().format(found)[0]["text/html"]
     page = Reader(html)
@@ -227,14 +227,14 @@ def test_scores_without_sign_or_error_say_so():
 
 
 def test_settings_and_origin_are_kept():
-    found = explained(points=30, max_length=4)
+    found = explained(n_samples=30, max_length=4)
     page = shown(found)
     lines = page.text.split("\n")
-    assert "points = 30" in lines
+    assert "n_samples = 30" in lines
     assert "max_length = 4" in lines
     assert "segments, min_length, anchored: chosen automatically" in lines
-    assert not any(line.endswith("= None") or "max_points" in line for line in lines)
-    assert {"tolerance = 0.5", "max_points = 3200"} <= set(shown(explained(tolerance=0.5)).text.split("\n"))
+    assert not any(line.endswith("= None") or "max_samples" in line for line in lines)
+    assert {"tolerance = 0.5", "max_samples = 3200"} <= set(shown(explained(tolerance=0.5)).text.split("\n"))
     assert {"seed = 1", f"model {found.fingerprint}", f"tempograd {tg.__version__}"} <= set(lines)
 
 
@@ -247,7 +247,7 @@ def test_series_that_have_nothing_to_show():
     assert ": 0 series of 9 steps × 3 channels\n" in empty.text
     assert "img" not in empty.tags
     with pytest.warns(tg.TempogradWarning, match="free in only"):
-        single = tg.explain(lambda z: z.sum((1, 2))[:, None], torch.ones(1, 2, 1), points=1, output="raw")
+        single = tg.explain(lambda z: z.sum((1, 2))[:, None], torch.ones(1, 2, 1), n_samples=1, output="raw")
     assert ": 1 series of 2 steps × 1 channel\n" in shown(single).text
     assert {row[4] for row in shown(single).rows[1:]} == {"−∞ to +∞"}
 
@@ -267,7 +267,7 @@ def screenless(monkeypatch, tmp_path):
 
 
 def test_without_a_screen_the_page_is_written_and_named(screenless, tmp_path, capsys):
-    found = explained().named(channels=NASTY)
+    found = explained().with_names(channels=NASTY)
     assert found.show(1) is None
     (path,) = tmp_path.iterdir()
     assert capsys.readouterr().out == f"There is no browser to open here. Written to {path}\n"
@@ -321,7 +321,7 @@ NOTEBOOK = """
     import tempograd as tg
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
     x = torch.randn(3, 6, 2)
-    exp = tg.explain(model, x).named(channels=["HR", "pH"])
+    exp = tg.explain(model, x).with_names(channels=["HR", "pH"])
     exp
     exp.plot(1)
     exp.show(2)
@@ -370,13 +370,13 @@ def environment():
 
 def test_it_says_how_sure_the_scores_are():
     model, x = Recurrent().eval(), series(3, 8, 3)
-    found = replace(tg.explain(model, x, points=9), change=torch.tensor([0.25, -0.5, 0.125]))
+    found = replace(tg.explain(model, x, n_samples=9), delta=torch.tensor([0.25, -0.5, 0.125]))
     text = Reader(found._repr_html_()).text
     assert f"How sure: {found.verdict()}." in text
-    total, change = alike(float(found.values[0].sum()), 0.25)
-    sums = f"The scores sum to {total}; the prediction changed by {change}."
+    total, delta = alike(float(found.values[0].sum()), 0.25)
+    sums = f"The scores sum to {total}; the prediction changed by {delta}."
     assert f"This series alone: {found.verdict(0)}. {sums}" in text
-    unread = replace(found, change=None)
+    unread = replace(found, delta=None)
     alone = Reader(unread[1:2]._repr_html_()).text
     assert f"How sure: {unread.verdict(1)}." in alone
     assert "This series alone" not in alone

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from unpacking import Page, flags
 
 import tempograd as tg
 from tempograd import plots
@@ -20,6 +19,7 @@ from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.html_report import notebook
 from tempograd_paper import figures
+from tests.helpers.report_page import Page, flags
 
 CLASSES = ["survived", "died"]
 CODE = """

@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toy_models import Flat, Running, masked_series, random_series, three_explanations
-from unpacking import Page, flags
 
 from tempograd.data import Split
 from tempograd.errors import InputError, TempogradWarning
@@ -18,6 +16,9 @@ from tempograd.explainers import explain
 from tempograd.html_report import report
 from tempograd.metrics import compare, evaluate, summarise
 from tempograd.views.comparison import score_table
+from tests.helpers.explanations import masked_series, three_explanations
+from tests.helpers.models import Flat, RunningMean, random_series
+from tests.helpers.report_page import Page, flags
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_predictions_before_removal_are_the_models(page, flat, masked_split):
 
 
 def test_infinite_limits_stay_unknown(tmp_path, flat):
-    explanation = explain(flat, random_series(1), "gradient_shap", train=random_series(1), points=1)
+    explanation = explain(flat, random_series(1), "gradient_shap", background=random_series(1), n_samples=1)
     assert explanation.standard_error.isinf().all()
     drawn = Page(report(tmp_path / "r.html", flat, explanation)).content["maps"][0]
     assert (drawn["half"] == 65535).all()
@@ -234,7 +235,7 @@ def test_the_page_says_where_its_numbers_come_from(page, explanations):
     )
     assert facts["model"] == explanations[0].fingerprint
     assert facts["seed"] == "0"
-    assert "points = 50" in facts["parameters"]
+    assert "n_samples = 50" in facts["parameters"]
     assert "segments = automatic" in facts["parameters"]
 
 
@@ -265,7 +266,7 @@ def test_five_hundred_series_with_two_methods_fit_into_fifteen_megabytes(tmp_pat
     """48 steps, 32 channels, scores and errors that hardly compress, on a model that says nothing."""
     x = random_series(500, 48, 32)
     model = Flat(48, 32, 2).eval()
-    one = explain(model, x, points=8)
+    one = explain(model, x, n_samples=8)
     named = {"a": one, "b": type(one)(**{**vars(one), "seed": 1})}
     path = report(tmp_path / "r.html", model, named, scores={name: {"cpd": torch.ones(500)} for name in named})
     assert len(Page(path).content["ids"]) == 500
@@ -274,10 +275,14 @@ def test_five_hundred_series_with_two_methods_fit_into_fifteen_megabytes(tmp_pat
 
 def test_per_step_models_show_prediction_label_and_explained_steps(tmp_path):
     x = random_series(2)
-    explanation = explain(Running(), x, "integrated_gradients", steps=[0, 7])
-    content = Page(report(tmp_path / "r.html", Running(), explanation, Split(x, (x[..., 1] > 0).long()))).content
+    explanation = explain(RunningMean(), x, "integrated_gradients", steps=[0, 7])
+    content = Page(
+        report(tmp_path / "r.html", RunningMean(), explanation, Split(x, (x[..., 1] > 0).long()))
+    ).content
     steps = content["steps"]
-    np.testing.assert_allclose(steps["values"].reshape(2, 20), Running()(x).softmax(-1)[..., 1].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        steps["values"].reshape(2, 20), RunningMean()(x).softmax(-1)[..., 1].numpy(), rtol=1e-6
+    )
     np.testing.assert_array_equal(flags(steps["labels"], (2, 20)), (x[..., 1] > 0).numpy())
     assert np.flatnonzero(flags(steps["explained"], (2, 20))[0]).tolist() == [0, 7]
     assert content["target"] is None
@@ -302,8 +307,10 @@ def test_series_are_called_by_their_names(tmp_path, flat):
 )
 def test_the_page_knows_what_was_explained_at_each_step(tmp_path, options, predicted, own):
     x = random_series(3)
-    assert Running()(x).argmax(-1).unique().tolist() == [0, 1]
-    page = Page(report(tmp_path / "r.html", Running(), explain(Running(), x, "integrated_gradients", **options)))
+    assert RunningMean()(x).argmax(-1).unique().tolist() == [0, 1]
+    page = Page(
+        report(tmp_path / "r.html", RunningMean(), explain(RunningMean(), x, "integrated_gradients", **options))
+    )
     assert (page.content["steps"]["predicted"], page.content["steps"]["own"]) == (predicted, own)
     assert ("added up over the explained steps." in page.text.split('class="keys"')[1]) is not own
 
@@ -325,18 +332,18 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, m
     looked = replace(
         explanations[0],
         standard_error=explanations[0].values.abs() * torch.tensor([0.5, 0.5, 0.5, 0.01, 0.5]).view(5, 1, 1),
-        change=torch.tensor([0.5, -0.25, 0.0, 1.0, 2.0]),
-        curve_points=torch.tensor([8, 16]),
+        delta=torch.tensor([0.5, -0.25, 0.0, 1.0, 2.0]),
+        curve_samples=torch.tensor([8, 16]),
         curve_error=torch.tensor([[0.5, 0.3], [0.4, torch.nan], [0.6, 0.2], [0.7, 0.1], [0.3, 0.25]]),
     )
-    named = {"timing": looked, "ig": replace(explanations[1], change=None)}
+    named = {"timing": looked, "ig": replace(explanations[1], delta=None)}
     page = Page(report(tmp_path / "r.html", flat, named, masked_split, series=[3, 1]))
     found, exact = (drawn["certainty"] for drawn in page.content["maps"])
     assert found["whole"] == looked.verdict()
     assert found["each"] == [looked.verdict(3), looked.verdict(1)]
     np.testing.assert_allclose(found["error"], looked.relative_error[[3, 1]], rtol=1e-6)
     np.testing.assert_allclose(found["total"], looked.values[[3, 1]].sum((1, 2)), rtol=1e-5)
-    assert found["change"].tolist() == [1.0, -0.25]
+    assert found["delta"].tolist() == [1.0, -0.25]
     assert found["curve"]["points"] == [8, 16]
     np.testing.assert_array_equal(found["curve"]["each"], np.float32([0.7, 0.1, 0.4, np.nan]))
     assert found["curve"]["middle"].tolist() == pytest.approx([0.5, 0.25])  # the stopped one keeps its 0.4
@@ -345,4 +352,4 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, m
     assert found["rough"] == [True, False, True]  # all together, and the two that are shown
     assert (found["complete"], exact["complete"]) == (False, True)
     assert exact["whole"] == "no sampling error"
-    assert [exact[name] for name in ("error", "total", "change", "curve")] == [None] * 4
+    assert [exact[name] for name in ("error", "total", "delta", "curve")] == [None] * 4

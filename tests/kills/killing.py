@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import safetensors
 import torch
-from small import PLAN, contents
 
+from reproduction.tests.helpers.plans import PLAN, contents
 from tempograd import (
     __main__,
     html_report,  # noqa: F401  # loaded once, for all children
@@ -123,7 +123,7 @@ def prepare(folder):
     explain(load_model(model), x, "random").save(stored)
     reading.DATASET_LABELS = {"toy": "Toy"}
     on = ["--device", "cpu"]
-    explaining = ["--model", model, "--data", series, "--set", "points=8", *on]
+    explaining = ["--model", model, "--data", series, "--set", "n_samples=8", *on]
     return [
         Command("explain", folder, explaining, "E.safetensors"),
         Command("report", folder, [stored, "--model", model, *on], "R.html"),

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small import PLAN
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import PLAN
 from tempograd.models import build
 
 COMMANDS = {

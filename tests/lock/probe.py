@@ -8,6 +8,7 @@ Run as ``python tests/lock/probe.py OUT.npz --tree DIR [--only SUBSTRING]`` with
 
 import argparse
 import hashlib
+import inspect
 import os
 import sys
 import time
@@ -30,13 +31,13 @@ import tempograd as tg
 KEPT = {
     "values": ("values",),
     "standard_error": ("standard_error",),
-    "free_points": ("free_points",),
-    "effective_points": ("effective_points",),
-    "passes": ("passes",),
-    "change": ("change",),
-    "residual": ("residual",),
+    "free_points": ("free_points", "n_draws"),
+    "effective_points": ("effective_points", "ess"),
+    "passes": ("passes", "n_evals"),
+    "change": ("change", "delta"),
+    "residual": ("residual", "convergence_delta"),
     "relative_error": ("relative_error",),
-    "curve_points": ("curve_points",),
+    "curve_points": ("curve_points", "curve_samples"),
     "curve_error": ("curve_error",),
     "target": ("target",),
     "steps": ("steps",),
@@ -46,8 +47,21 @@ KEPT = {
     "varies": ("varies",),
 }
 # likewise for the hyper-parameters that this file sets; one that is not listed has the name it always had
-HYPER_PARAMETERS = {name: (name,) for name in ("points", "max_points", "epochs", "samples", "batch", "window")}
-HYPER_PARAMETERS |= {name: (name,) for name in ("min_length", "max_length", "hidden", "batch_size")}
+HYPER_PARAMETERS = {name: (name,) for name in ("epochs", "window", "min_length", "max_length", "hidden")}
+HYPER_PARAMETERS |= {
+    "points": ("points", "n_samples", "n_steps"),
+    "max_points": ("max_points", "max_samples"),
+    "samples": ("samples", "n_samples"),
+    "batch": ("batch", "fit_batch_size"),
+    "batch_size": ("batch_size", "fit_batch_size"),
+    "controls": ("controls", "control_variates"),
+    "until": ("until", "stop_when"),
+}
+SAMPLING = ("augmented_occlusion", "fit", "lime", "winit")  # whose n_samples were samples, and no points
+# likewise for arguments of calls, for functions of the random numbers and for parts of a removal curve
+ARGUMENTS = {"chunk": "batch_size", "substitute": "baseline", "train": "background"}
+NUMBERS = {"words": "bits", "below": "randint", "per_point": "fold_in", "scale": "scale"}
+CURVE = {"delta": "change"}
 # metrics that the released code computes in a way of its own, and the settings that once asked for it
 RELEASED_METRICS = {name: {"scale": "published"} for name in ("cpd", "cpp")}
 RELEASED_METRICS |= {name: {"pooled": True} for name in ("aup", "aur", "auroc", "auprc")}
@@ -110,6 +124,12 @@ def called(owner, names):
     """Return the first of these names that an object or a set of names has."""
     has = (lambda name: name in owner) if isinstance(owner, set) else (lambda name: hasattr(owner, name))
     return next((name for name in names if has(name)), None)
+
+
+def arguments(function, **given):
+    """Return arguments by the names that they have in this tree."""
+    mine = {name for name in inspect.signature(function).parameters if name != "settings"}
+    return {name if name in mine or name not in ARGUMENTS else ARGUMENTS[name]: v for name, v in given.items()}
 
 
 def kept(explanation):
@@ -285,9 +305,14 @@ def reduced(explainer):
     """Make a method quick: no number of it above what MOST says."""
     mine = {field.name for field in fields(explainer)}
     changes = {}
+    sampling = any(tg.EXPLAINERS[name] in type(explainer).__mro__ for name in SAMPLING)
     for name, most in MOST.items():
+        if name == ("points" if sampling else "samples"):
+            continue
         here = called(mine, HYPER_PARAMETERS[name])
         value = None if here is None else getattr(explainer, here)
+        if here == "max_samples" and explainer.tolerance is not None:
+            value = value or 3200
         if isinstance(value, int) and value > most:
             changes[here] = most
     return replace(explainer, **changes)
@@ -304,7 +329,7 @@ def settings_of(method):
 def explained(explainer, model, x, train, call, fit=True):
     def compute():
         ready = explainer.fit(model, train, seed=2) if fit else explainer
-        return kept(ready(model, x, seed=3, ids=IDS[: len(x)], **call))
+        return kept(ready(model, x, seed=3, ids=IDS[: len(x)], **arguments(type(ready).__call__, **call)))
 
     return or_refusal(compute)
 
@@ -358,9 +383,11 @@ def calls(results):
     moving = torch.arange(STEPS)[:, None] % 2
     for rule in ("midpoint", "gauss-legendre"):
         if results.wants(case := f"call/masking_ig/{rule}"):
-            results.add(case, **explained(tg.MaskingIG(moving, points=8, rule=rule), model, x, train, {}))
+            results.add(case, **explained(tg.MaskingIG(moving, 8, rule), model, x, train, {}))
     if results.wants("call/explain"):
-        results.add("call/explain", **kept(tg.explain(model, x, "gradient_shap", train=train, points=8, seed=1)))
+        fitted = reset("gradient_shap", points=8).fit(model, train, seed=1)
+        named = kept(tg.explain(model, x, fitted, seed=1))
+        results.add("call/explain", **named)
 
 
 def metrics(results):
@@ -396,7 +423,7 @@ def _chosen():
 def _scores(results, case, model, explanation, truth):
     for substitute in ("zero", "average"):
         name = f"{case}/{substitute}"
-        options = {"substitute": substitute, "k": 0.1, "truth": truth}
+        options = arguments(tg.evaluate, substitute=substitute, k=0.1, truth=truth)
         scores = or_refusal(lambda options=options: tg.evaluate(model, explanation, metrics=_chosen(), **options))
         if results.wants(name):
             results.add(name, **scores)
@@ -409,7 +436,7 @@ def _curves(results, case, model, explanation):
             if not results.wants(name := f"{case}/{rank} {descending}"):
                 continue
             curve = tg.removal_curve(model, explanation, k=0.6, rank=rank, descending=descending)
-            results.add(name, **curve._asdict())
+            results.add(name, **{CURVE.get(part, part): value for part, value in curve._asdict().items()})
 
 
 def _summaries(results, case, scores):
@@ -422,6 +449,10 @@ def _summaries(results, case, scores):
         results.add(name, **{f"{metric} gain {part}": value for part, value in vars(gain).items()})
 
 
+def _number(rng, name):
+    return getattr(rng, name if hasattr(rng, name) else NUMBERS[name])
+
+
 def random_numbers(results):
     """Draw some numbers of every kind."""
     rng, ids, counters = draws(), torch.tensor([0, 7, 2**40 + 1, -3]), torch.arange(6)
@@ -430,11 +461,14 @@ def random_numbers(results):
             if not results.wants(case := f"draws/{seed} {purpose}"):
                 continue
             stream = rng.keys(seed, ids, purpose)
-            points = rng.per_point(stream, 5)
+            word, below, per_point, scale = (
+                _number(rng, name) for name in ("words", "below", "per_point", "scale")
+            )
+            points = per_point(stream, 5)
             results.add(case, keys=stream, split=rng.split(stream, 9), points=points)
-            results.add(case, words=rng.words(stream[..., None], counters), uniform=rng.uniform(points, 2))
-            results.add(case, below=rng.below(points, 1, 1000), normal=rng.normal(points, 3))
-            results.add(case, scale=rng.scale(rng.words(points, 4), 17))
+            results.add(case, words=word(stream[..., None], counters), uniform=rng.uniform(points, 2))
+            results.add(case, below=below(points, 1, 1000), normal=rng.normal(points, 3))
+            results.add(case, scale=scale(word(points, 4), 17))
 
 
 def built(results):

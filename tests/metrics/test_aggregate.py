@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from literal_metrics import randn
 from scipy import stats
 
 from tempograd.errors import InputError
 from tempograd.metrics import compare, summarise
+from tests.helpers.literal_metrics import randn
 
 
 @pytest.mark.parametrize("count", [2, 5, 400])

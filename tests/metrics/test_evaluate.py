@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from literal_metrics import Net, by_hand, randn
 
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, evaluate, removal_curve
+from tests.helpers.literal_metrics import Net, by_hand, randn
 
 HIGHER = {"cpd", "prediction_difference", "cross_entropy", "comprehensiveness", "aup", "aur", "auroc", "auprc"}
 HIGHER |= {"information"}
@@ -115,15 +115,15 @@ def test_wrong_settings_are_refused():
     model, explanation = problem()
     with pytest.raises(SettingError, match="rank must be 'absolute' or 'signed', got 'size'"):
         removal_curve(model, explanation, rank="size")
-    with pytest.raises(InputError, match="substitute must be 'zero', 'average' or a tensor, got 'mean'"):
-        evaluate(model, explanation, substitute="mean")
-    with pytest.raises(InputError, match="chunk must be at least 1, got 0"):
-        evaluate(model, explanation, chunk=0)
+    with pytest.raises(InputError, match="baseline must be 'zero', 'average' or a tensor, got 'mean'"):
+        evaluate(model, explanation, baseline="mean")
+    with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
+        evaluate(model, explanation, batch_size=0)
 
 
 def test_series_left_out_of_the_file_must_be_given(tmp_path):
     model, x = Net(), randn(4, 5, 2, dtype=torch.float32)
-    whole = IntegratedGradients(points=3)(model, x)
+    whole = IntegratedGradients(n_steps=3)(model, x)
     bare = Explanation.load(whole.save(tmp_path / "e.safetensors", series=False))
     with pytest.raises(InputError, match="saved without its series: pass them as x="):
         evaluate(model, bare)
@@ -163,7 +163,7 @@ def test_a_model_with_other_weights_gives_one_warning_at_the_callers_line():
     model, other = Net(), Net()
     with torch.no_grad():
         next(other.parameters()).add_(1)
-    explanation = IntegratedGradients(points=3)(model, randn(4, 5, 2, dtype=torch.float32))
+    explanation = IntegratedGradients(n_steps=3)(model, randn(4, 5, 2, dtype=torch.float32))
     assert evaluate(model, explanation)["cpd"].shape == (4,)
     for call in (evaluate, removal_curve):
         with pytest.warns(
@@ -174,7 +174,7 @@ def test_a_model_with_other_weights_gives_one_warning_at_the_callers_line():
 
 
 def test_metrics_that_never_ask_the_model_do_not_mind_which_it_is():
-    explanation = IntegratedGradients(points=3)(Net(), randn(4, 5, 2, dtype=torch.float32))
+    explanation = IntegratedGradients(n_steps=3)(Net(), randn(4, 5, 2, dtype=torch.float32))
     truth = explanation.values.abs() >= explanation.values.abs().amax((1, 2), keepdim=True)
     assert evaluate(torch.nn.Identity(), explanation, metrics="auroc", truth=truth)["auroc"].tolist() == [1] * 4
 

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from conftest import first_seed
-from literal_metrics import Net, by_hand, faithfulness, randn
 from torch import nn
 
 from tempograd.errors import InputError, ModelError, TempogradWarning
 from tempograd.explainers import IntegratedGradients, Random
 from tempograd.metrics import METRICS, evaluate, removal_curve
+from tests.helpers.literal_metrics import Net, by_hand, faithfulness, randn
+from tests.helpers.models import first_seed
 
 NAMES = [
     "cpd",
@@ -43,7 +43,7 @@ def problem(classes=3, per_step=False, masked=False, seed=0):
     return model, x, values, mask, target
 
 
-def literal(model, explanation, substitute, counts, rank="absolute"):
+def literal(model, explanation, baseline, counts, rank="absolute"):
     x, mask = explanation.x, explanation.mask
     seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
     rows = []
@@ -61,7 +61,7 @@ def literal(model, explanation, substitute, counts, rank="absolute"):
                 explanation.values[i],
                 seen[i],
                 target.tolist() if target.ndim else [int(target)],
-                substitute[i],
+                baseline[i],
                 counts[i],
                 output=explanation.output,
                 steps=steps,
@@ -93,19 +93,19 @@ def channel_means(x, mask):
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
-@pytest.mark.parametrize("substitute", ["zero", "average", "given"])
+@pytest.mark.parametrize("baseline", ["zero", "average", "given"])
 @pytest.mark.parametrize("k", [4, 0.3])
 @pytest.mark.parametrize("rank", ["absolute", "signed"])
-def test_every_metric_equals_its_definition(masked, substitute, k, rank):
+def test_every_metric_equals_its_definition(masked, baseline, k, rank):
     model, x, values, mask, target = problem(masked=masked)
     explanation = by_hand(values, x, target, mask)
     absent = {
         "zero": torch.zeros_like(x),
         "average": channel_means(x, mask),
         "given": randn(TIME, 1, seed=9).expand_as(x),
-    }[substitute]
-    given = randn(TIME, 1, seed=9) if substitute == "given" else substitute
-    ours = evaluate(model, explanation, metrics=metrics(rank=rank), k=k, substitute=given)
+    }[baseline]
+    given = randn(TIME, 1, seed=9) if baseline == "given" else baseline
+    ours = evaluate(model, explanation, metrics=metrics(rank=rank), k=k, baseline=given)
     assert_equal_scores(ours, literal(model, explanation, absent, counts_of(k, mask), rank))
 
 
@@ -288,7 +288,7 @@ def test_positive_scaling_of_the_attribution_changes_nothing(rank):
 
 def test_a_function_as_target_leaves_cpd_and_cpp():
     model, x, values, _, target = problem()
-    explanation = IntegratedGradients(points=2)(model, x, target=lambda answer: answer[:, 0])
+    explanation = IntegratedGradients(n_steps=2)(model, x, target=lambda answer: answer[:, 0])
     ours = evaluate(model, by_hand(values, x, explanation.target), metrics=["cpd", "cpp"], k=3)
     expected = literal(model, by_hand(values, x, target), torch.zeros_like(x), [3] * SERIES)
     assert_equal_scores(ours, {name: expected[name] for name in ("cpd", "cpp")})

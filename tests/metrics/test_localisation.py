@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from literal_metrics import by_hand, randn
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
 from tempograd.errors import InputError
 from tempograd.metrics import METRICS, evaluate
 from tempograd.metrics import localisation as localisation_file
+from tests.helpers.literal_metrics import by_hand, randn
 
 AREAS = ["aup", "aur", "auroc", "auprc"]
 SERIES, TIME, DEPTH = 8, 6, 3

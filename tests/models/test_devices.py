@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from conftest import series
 from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
+from tests.helpers.models import series
 
 HERE = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 GONE = ["cuda:99", "xla", "hpu", "vulkan", "mkldnn", "privateuseone", "abacus", "", "cpu:-1", "CPU", "x" * 999, -1]

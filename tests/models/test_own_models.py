@@ -9,11 +9,11 @@ import zipfile
 import pytest
 import safetensors.torch
 import torch
-from conftest import Recurrent, series
 from torch import nn
 
 import tempograd as tg
 from tempograd.engine.model import _recurs
+from tests.helpers.models import Recurrent, series
 
 BATCH = ({0: torch.export.Dim("batch")},)
 CODE = """
@@ -121,8 +121,8 @@ def test_a_fixed_batch_takes_any_number_of_series(recurrent, files):
 
 def test_per_step_programs(tmp_path):
     model, x = Recurrent(per_step=True).eval(), series(3, 10, 3)
-    expected = tg.explain(model, x, points=8, steps="own")
-    found = tg.explain(tg.load_model(exported(model, tmp_path / "m.pt2"), trust=True), x, points=8, steps="own")
+    expected = tg.explain(model, x, n_samples=8, steps="own")
+    found = tg.explain(tg.load_model(exported(model, tmp_path / "m.pt2"), trust=True), x, n_samples=8, steps="own")
     torch.testing.assert_close(found.values, expected.values)
 
 
@@ -133,7 +133,7 @@ def test_other_lengths_than_the_exported_one_are_refused_in_one_sentence(forms):
     with pytest.raises(
         tg.TempogradError, match="needs predictions on prefixes, but the model rejects the first 1 of"
     ):
-        tg.explain(model, series(2, 10, 3), "winit", train=series(4, 10, 3), epochs=1)
+        tg.explain(model, series(2, 10, 3), "winit", background=series(4, 10, 3), epochs=1)
 
 
 def test_a_program_exported_in_training_mode_is_refused(tmp_path):

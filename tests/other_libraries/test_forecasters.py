@@ -76,14 +76,14 @@ def test_detached_normalisation_is_told(darts_network, method, baseline):
     found = tg.explain(darts_network, walks(12), method, output="raw", target=2, baseline=baseline)
     assert "gradient" in found.verdict()
     assert not found.verdict().startswith(("converged", "complete"))
-    assert "points=" not in found.verdict()
+    assert "n_samples=" not in found.verdict()
 
 
 @pytest.mark.parametrize("baseline", ["zero", "average"])
 def test_the_honest_twin_is_complete(darts_network, baseline):
     twin = lambda z: honest(darts_network, z)  # noqa: E731
     found = tg.explain(
-        twin, walks(12), "integrated_gradients", output="raw", target=2, baseline=baseline, points=200
+        twin, walks(12), "integrated_gradients", output="raw", target=2, baseline=baseline, n_steps=200
     )
     assert found.verdict().startswith("complete")
 
@@ -91,8 +91,8 @@ def test_the_honest_twin_is_complete(darts_network, baseline):
 def test_a_network_that_works_in_place_is_differentiated(itransformer):
     """Its deviations are divided out in place, which autograd refuses at first."""
     twin = lambda z: honest(itransformer, z)  # noqa: E731
-    found = tg.explain(twin, walks(6, 3), "integrated_gradients", output="raw", target=2, points=200)
-    residual, change = found.residual.abs().sum(), found.change.abs().sum()
-    assert residual < 1e-2 * change
+    found = tg.explain(twin, walks(6, 3), "integrated_gradients", output="raw", target=2, n_steps=200)
+    residual, delta = found.convergence_delta.abs().sum(), found.delta.abs().sum()
+    assert residual < 1e-2 * delta
     kept = tg.explain(itransformer, walks(6, 3), output="raw", target=2)
     assert "gradient" in kept.verdict()  # the mean is detached

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from plot_toys import looked_at, made, texts
 
 import tempograd as tg
 from tempograd import plots
+from tests.helpers.explanations import looked_at, made
+from tests.helpers.pictures import texts
 
 
 def test_the_middle_series_and_the_limits_of_nine_in_ten():

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from plot_toys import texts
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.plots.parts import spread
+from tests.helpers.pictures import texts
 
 ROWS = [
     ("slow", 2.0, 0.30, 0.02),

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from plot_toys import gaps, made, texts, waves
 
 import tempograd as tg
 from tempograd import plots
+from tests.helpers.explanations import gaps, made, waves
+from tests.helpers.pictures import texts
 
 
 def test_inputs_are_shaded_from_the_lowest_to_the_highest_of_their_channel_over_all_cases():

@@ -1,6 +1,6 @@
 """Every drawing against a stored picture, with a tolerance.
 
-Make the pictures anew with ``PYTHONPATH=tests:tests/plots python tests/plots/test_pictures.py``, and look at them
+Make the pictures anew with ``python -m tests.plots.test_pictures``, and look at them
 before you commit them.
 """
 
@@ -9,29 +9,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from plot_toys import HOSTILE, Running, looked_at, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
+from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
+from tests.helpers.models import RunningDifference
+from tests.helpers.pictures import DPI, TOLERANCE, quadratic, three_methods
 
 pytestmark = pytest.mark.exact_draws
 STORED = Path(__file__).parent / "pictures"
-TOLERANCE = 4  # root mean square of 0 … 255: rounding gives less, a bar that is missing more
-DPI = 50
-
-
-def quadratic(x):
-    """Return a score that grows with the square of channel 0, and with channel 1 early on."""
-    return (x[..., 0].square().sum(1) / 10 - x[:, :5, 1].sum(1))[:, None]
-
-
-def three_methods():
-    x = waves(series=6, channels=2).x
-    return [tg.explain(quadratic, x, method, output="raw") for method in ("timing", "occlusion", "random")]
 
 
 def series():
-    explanation = waves(channels=4).named(channels=[*HOSTILE, "never measured"])
+    explanation = waves(channels=4).with_names(channels=[*HOSTILE, "never measured"])
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
     return plots.series(with_gaps(explanation), 1, truth=truth)
@@ -40,7 +30,7 @@ def series():
 def series_per_step():
     x = waves(channels=2).x
     labels = (x[..., 0] > 1).long() + (x[..., 0] < -0.5)
-    return plots.series(tg.explain(Running(), x, points=20), model=Running(), y=labels)
+    return plots.series(tg.explain(RunningDifference(), x, n_samples=20), model=RunningDifference(), y=labels)
 
 
 def series_without_direction():

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import linear, series
-from plot_toys import Running, made
 from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
 from tempograd_paper import figures
+from tests.helpers.explanations import made
+from tests.helpers.models import RunningDifference, linear, series
 
 
 def slow_curve(model, explanation, i, weakest_first):
@@ -32,7 +32,7 @@ def masked():
     mask = torch.ones_like(x, dtype=torch.bool)
     mask[1, :3] = False  # this series has fewer cells to lose
     model = linear(5, 2)
-    return model, tg.explain(model, x, mask=mask, points=5)
+    return model, tg.explain(model, x, mask=mask, n_samples=5)
 
 
 @pytest.mark.parametrize("name", ["cpd", "cpp"])
@@ -52,7 +52,7 @@ def test_curves_are_the_mean_over_series_of_what_a_loop_adds_up(name):
 
 @pytest.mark.parametrize("per_step", [False, True])
 def test_curves_end_exactly_at_the_mean_that_evaluate_gives(per_step):
-    model, x = (Running(), series(9, 30, 2)) if per_step else (linear(30, 2), series(9, 30, 2))
+    model, x = (RunningDifference(), series(9, 30, 2)) if per_step else (linear(30, 2), series(9, 30, 2))
     found = {method: tg.explain(model, x, method) for method in ("timing", "occlusion", "random")}
     record = plots.removal_record(model, found, k=0.3)
     for place, (method, explanation) in enumerate(found.items()):
@@ -106,7 +106,7 @@ def test_cancel_out_of_ones_own_series():
         return x.sum((1, 2))[:, None]
 
     x = torch.tensor([[[9.0], [9.0]], [[2.0], [-3.0]]])
-    explanation = tg.IntegratedGradients(points=1)(total, x, output="raw", ids=[5, 6])
+    explanation = tg.IntegratedGradients(n_steps=1)(total, x, output="raw", ids=[5, 6])
     record = figures.cancel_out_record(total, explanation, 1, k=2)
     (found,) = record.methods
     assert (record.id, found.top.tolist()) == (6, [1, 0])

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from conftest import linear
-from plot_toys import HOSTILE, Running, gaps, made, texts, waves
 from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.views import palette
+from tests.helpers.explanations import HOSTILE, gaps, made, waves
+from tests.helpers.models import RunningDifference, linear
+from tests.helpers.pictures import texts
 
 VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels
 
@@ -50,7 +51,7 @@ def test_record_holds_the_series_that_was_asked_for():
 
 def test_interval_is_students_and_cells_whose_interval_includes_0_are_uncertain():
     error, points = [[[0.5, 0.1], [1.0, torch.inf]]] * 2, [[[4.0, 10.0], [30.0, 1.0]]] * 2
-    parts = {"standard_error": torch.tensor(error), "effective_points": torch.tensor(points)}
+    parts = {"standard_error": torch.tensor(error), "ess": torch.tensor(points)}
     found = plots.series_record(made(VALUES, **parts), 0).scores
     half = [[0.5 * stats.t.ppf(0.975, 3), 0.1 * stats.t.ppf(0.975, 9)], [stats.t.ppf(0.975, 29), np.inf]]
     np.testing.assert_allclose(found.low, np.array(VALUES[0]) - half, rtol=1e-3)
@@ -77,7 +78,7 @@ def test_scores_without_direction_are_shown_from_0():
 
 def test_the_sentence_names_class_probability_and_label():
     model, x = linear(4, 2), torch.ones(2, 4, 2)
-    explanation = tg.explain(model, x, target=2, points=20)
+    explanation = tg.explain(model, x, target=2, n_samples=20)
     chance = model(x[:1]).softmax(-1)[0, 2].item()
     said = plots.series_record(explanation, model=model, y=torch.tensor([0, 1])).said
     assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
@@ -92,17 +93,19 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
         return x.sum((1, 2))[:, None]
 
     x = torch.full((1, 3, 1), 0.25)
-    value = plots.series_record(tg.explain(total, x, output="raw", points=20), model=total, y=torch.tensor([2.5]))
+    value = plots.series_record(
+        tg.explain(total, x, output="raw", n_samples=20), model=total, y=torch.tensor([2.5])
+    )
     assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
-    chance = plots.series_record(tg.explain(total, x, points=20), model=total, y=[1]).said.text
+    chance = plots.series_record(tg.explain(total, x, n_samples=20), model=total, y=[1]).said.text
     assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
 
 
 def test_outputs_per_step_have_a_row_of_their_own():
     x = torch.tensor([[[1.0, 0.0], [2.0, 3.0], [0.5, 1.0]]])
-    explanation = tg.explain(Running(), x, points=20, steps=[1, 2])
+    explanation = tg.explain(RunningDifference(), x, n_samples=20, steps=[1, 2])
     labels = torch.tensor([[0, 1, 1]])
-    record = plots.series_record(explanation, model=Running(), y=labels)
+    record = plots.series_record(explanation, model=RunningDifference(), y=labels)
     steps = record.said.steps
     expected = 1 / (1 + np.exp(-np.array([1.0, 4.0, 0.25 - 3.0])))
     np.testing.assert_allclose(steps.values, expected, rtol=1e-5)
@@ -115,7 +118,7 @@ def test_outputs_per_step_have_a_row_of_their_own():
 
 
 def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():
-    parts = {"standard_error": torch.full((2, 2, 2), 0.3), "effective_points": torch.full((2, 2, 2), 50.0)}
+    parts = {"standard_error": torch.full((2, 2, 2), 0.3), "ess": torch.full((2, 2, 2), 50.0)}
     picture = plots.series(made(VALUES, **parts), 0)
     for d, (_, bars) in enumerate(rows(picture)):
         assert heights(bars) == [VALUES[0][0][d], VALUES[0][1][d]]
@@ -148,7 +151,7 @@ def test_truth_is_marked_above_its_steps():
 
 def test_whiskers_are_the_interval_and_unknown_ones_are_left_out():
     error = torch.tensor([[[0.5], [torch.inf], [0.0]]])
-    explanation = made([[[1.0], [2.0], [3.0]]], standard_error=error, effective_points=torch.full((1, 3, 1), 9.0))
+    explanation = made([[[1.0], [2.0], [3.0]]], standard_error=error, ess=torch.full((1, 3, 1), 9.0))
     ((_, bars),) = rows(plots.series(explanation))
     (whiskers,) = [part for part in bars.collections if hasattr(part, "get_segments")]
     segments = [segment[:, 1].tolist() for segment in whiskers.get_segments()]
@@ -183,7 +186,7 @@ def test_of_ten_thousand_steps_long_gaps_are_hatched():
         made(
             np.ones((1, 3, 1)),
             standard_error=torch.full((1, 3, 1), torch.inf),
-            effective_points=torch.ones(1, 3, 1),
+            ess=torch.ones(1, 3, 1),
         ),
         made(np.full((1, 3, 1), 1e-9), x=torch.full((1, 3, 1), 1e9)),
     ],
@@ -235,7 +238,7 @@ def test_series_are_called_by_their_names():
     assert [plots.series_record(explanation, i).id for i in (0, 1)] == ["ward 3", "$7"]
     assert plots.heatmap_record(explanation, [1]).cases[0].id == "$7"
     assert plots.methods_record(explanation, 1).id == "$7"
-    assert explanation[1:].called(0) == "$7"
+    assert explanation[1:].label(0) == "$7"
 
 
 def test_series_are_asked_for_by_their_names():

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
-from plot_toys import made, waves, with_gaps
 
 import tempograd as tg
 from tempograd import plots
 from tempograd.plots import style
 from tempograd.views import palette
+from tests.helpers.explanations import made, waves, with_gaps
 
 STRANGE = {
     "font.family": "monospace",

@@ -10,11 +10,11 @@ import zipfile
 import pytest
 import safetensors.torch
 import torch
-from payloads import exported, swapped
 from torch import nn
 
 import tempograd as tg
 from tempograd.models.files import _silent
+from tests.helpers.payloads import exported, swapped
 
 SEED = 20261116
 EACH = 50  # damaged files of each kind
@@ -158,10 +158,10 @@ def _repacked(whole, path, rng):
 
 @pytest.mark.parametrize("part", ["data.pkl", "constants.pkl", "version", ".py"])
 def test_a_script_of_nonsense_is_refused_in_one_sentence(part, kinds, tmp_path, capfd):
-    def change(name, content):
+    def delta(name, content):
         return b"\xff\xfe\x00" if name.endswith(part) else content
 
-    path = swapped(kinds["scripted"][0], tmp_path / "bad.pt", change)
+    path = swapped(kinds["scripted"][0], tmp_path / "bad.pt", delta)
     with pytest.raises(tg.TempogradError, match="is damaged, or not a TorchScript file that torch can read"):
         trusted(path)
     assert capfd.readouterr() == ("", "")

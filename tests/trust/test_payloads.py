@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from payloads import (
+from torch import nn
+
+import tempograd as tg
+from tempograd.cli import main
+from tempograd_paper.datasets.prepared import load_prepared
+from tempograd_paper.datasets.restricted_pickle import read_npy
+from tempograd_paper.runner import load_plan
+from tempograd_paper.runner.record import Record
+from tempograd_paper.tables.archive import _read_archive
+from tests.helpers.payloads import (
     Touches,
     evaluating,
     exported,
@@ -24,15 +33,6 @@ from payloads import (
     scripted_load,
     swapped,
 )
-from torch import nn
-
-import tempograd as tg
-from tempograd.cli import main
-from tempograd_paper.datasets.prepared import load_prepared
-from tempograd_paper.datasets.restricted_pickle import read_npy
-from tempograd_paper.runner import load_plan
-from tempograd_paper.runner.record import Record
-from tempograd_paper.tables.archive import _read_archive
 
 ENDINGS = (".pt", ".pth", ".pt2", ".torchscript", ".jit", ".ckpt", ".pkl", ".pickle", ".safetensors", ".bin", "")
 

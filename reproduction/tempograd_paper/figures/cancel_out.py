@@ -113,7 +113,7 @@ def cancel_out_example() -> tuple[Model, Mapping[str, Explanation]]:
     def model(series: torch.Tensor) -> torch.Tensor:
         return series.flatten(1) @ weights.to(series)
 
-    right = IntegratedGradients(points=1)(model, x, output="raw")
+    right = IntegratedGradients(n_steps=1)(model, x, output="raw")
     values = torch.where(strong, 0.0, effect).view_as(x)
     return model, {"right order, both signs": right, "wrong order, one sign": replace(right, values=values)}
 
@@ -126,7 +126,7 @@ def cancel_out_record(
     first = next(iter(named.values()))
     i = position(first, i)
     methods = tuple(_removed(model, label, each[i : i + 1], k) for label, each in named.items())
-    return CancelOutRecord(first.called(i), methods)
+    return CancelOutRecord(first.label(i), methods)
 
 
 def _removed(model: Model, label: str, one: Explanation, k: int | float) -> Removed:
@@ -136,7 +136,7 @@ def _removed(model: Model, label: str, one: Explanation, k: int | float) -> Remo
             "A function picked the explained score, and it is not kept: explain with a class as target."
         )
     score = curve.score[0].double().cpu().numpy()
-    cumulative = np.concatenate([[0.0], curve.change[0].double().cpu().numpy().cumsum()])
+    cumulative = np.concatenate([[0.0], curve.delta[0].double().cpu().numpy().cumsum()])
     return Removed(
         method=label,
         values=one.values[0].flatten().cpu().numpy(),
@@ -149,7 +149,7 @@ def _removed(model: Model, label: str, one: Explanation, k: int | float) -> Remo
 def _order(one: Explanation) -> NDArray[np.int64]:
     """Return the cells of the only series, in the order of their removal."""
     seen = torch.ones_like(one.values, dtype=torch.bool) if one.mask is None else one.mask
-    rank = rankings(one.strength.flatten(1).cpu(), seen.flatten(1).cpu(), one.ids)
+    rank = rankings(one.importance.flatten(1).cpu(), seen.flatten(1).cpu(), one.ids)
     return np.asarray(rank[0].argsort().numpy(), dtype=np.int64)
 
 

@@ -140,7 +140,7 @@ def timing_steps_record(
         question = _question(model, explanation, i, whole)
         block = question.block(slice(0, 1))
         paths, mean, drawn, done = timing.paths(question), WeightedMean(errors=False), [], 0
-        used = timing.plan.points if explanation.passes is None else int(explanation.passes[i])
+        used = timing.plan.points if explanation.n_evals is None else int(explanation.n_evals[i])
         for stage, points in enumerate(timing.plan.stages):
             if done == used:  # good enough before the last stage
                 break
@@ -155,7 +155,7 @@ def timing_steps_record(
             done += points
     z, slope, moved = (plain(part) for part in torch.cat(drawn, 1)[:, chosen])
     return TimingStepsRecord(
-        id=explanation.called(i),
+        id=explanation.label(i),
         points=done,
         channel=names[d],
         times=time_names(explanation),

@@ -78,7 +78,7 @@ class ReleasedFit(Scrambled, Fit):
         cls._check(dataset)
         if dataset in REAL:
             return cls(epochs=301, patience=None, quirks=frozenset(cls.faults))
-        return cls(hidden=6, epochs=200, patience=None, batch_size=32, recipe="plain")
+        return cls(hidden=6, epochs=200, patience=None, fit_batch_size=32, recipe="plain")
 
     def _plan(self) -> Plan:
         plan = super()._plan()

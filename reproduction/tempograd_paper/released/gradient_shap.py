@@ -47,15 +47,15 @@ class ReleasedGradientShap(Released, GradientShap):
     def _positions(self, block: Block, stream: Tensor) -> Tensor:
         if "9" not in self.quirks:
             return super()._positions(block, stream)
-        order = torch.arange(self.points, device=block.x.device)
-        return uniform(stream[..., None], FAR + self.points + order, block.x.dtype)
+        order = torch.arange(self.n_samples, device=block.x.device)
+        return uniform(stream[..., None], FAR + self.n_samples + order, block.x.dtype)
 
     def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
         if "9" not in self.quirks:
             return super()._baselines(block, stream, question)
         total = len(question.x)
         size = self.batch or total
-        counter = FAR + torch.arange(self.points, device=block.x.device)
+        counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         first = torch.arange(block.rows.start, block.rows.stop, device=block.x.device)[:, None] // size * size
         members = (total - first).clamp(max=size)
         drawn = below(stream[..., None], counter, 2 * members)

@@ -60,7 +60,7 @@ class ReleasedTiming(Released, Timing):
         """
         cls._check(dataset)
         quirks = frozenset(cls.faults if dataset in SYNTHETIC else {"A3", "A4", "A5", "A7"})
-        return cls(50, *SEGMENTS[dataset], anchored=0.0, controls=False, quirks=quirks)
+        return cls(50, *SEGMENTS[dataset], anchored=0.0, control_variates=False, quirks=quirks)
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.quirks:
@@ -94,7 +94,7 @@ class ReleasedTiming(Released, Timing):
                 output=question.output,
                 seed=question.seed + (end << 32),  # each prefix has its own masks
                 ids=question.ids,
-                chunk=question.chunk,
+                batch_size=question.batch_size,
             )
             low, high = (min(length or end, end) for length in (self.min_length, self.max_length))
             short = replace(self, min_length=low, max_length=high, quirks=self.quirks - {"1.4"})

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from tempograd.data.files import reading
 from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
@@ -255,10 +255,12 @@ class Entry:
 
     def typed(self, annotation: Any) -> Any:
         """Return the value if it fits the type of a field, lists as tuples."""
-        kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+        kinds = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
         kind = next(kind for kind in kinds if kind is not NoneType)
         if get_origin(kind) is tuple:
             return tuple(item.typed(get_args(kind)[0]) for item in self.items())
+        if get_origin(kind) is Literal:
+            return self.text()  # the settings check the word themselves
         return {int: self.whole, float: self.number, bool: self.flag, str: self.text}[kind]()
 
     def blamed(self, inner: Mapping[str, "Entry"], error: Exception) -> DataError:

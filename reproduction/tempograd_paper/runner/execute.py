@@ -170,9 +170,9 @@ def _scores(cell: Cell, model: nn.Module, explanation: Explanation, test: Split)
         explanation = replace(explanation, steps=None)
     subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters.get("quirks", ()) else model
     x = test.x.to(explanation.values.device)
-    for substitute in dict.fromkeys(each.substitute for each in cell.measures):
-        chosen = [metric(each, cell) for each in cell.measures if each.substitute == substitute]
-        scores |= measure(subject, explanation, x, chosen, substitute, truth=test.truth)
+    for baseline in dict.fromkeys(each.baseline for each in cell.measures):
+        chosen = [metric(each, cell) for each in cell.measures if each.baseline == baseline]
+        scores |= measure(subject, explanation, x, chosen, baseline, truth=test.truth)
     return {each.name: scores[each.name].cpu().reshape(-1) for each in cell.measures}
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -29,7 +29,7 @@ from tempograd_paper.runner.plan import PROTOCOLS, Plan, Row
 
 # The explainers and metrics of a plan file: from entries to rows and measures, with every value checked.
 
-SUBSTITUTES = ("zero", "average")
+BASELINES = ("zero", "average")
 WITH_TRUTH = ("state", "switch_feature")
 """Data sets that know which cells decided a label."""
 PACKAGES = {"deep_lift": "captum"}
@@ -108,7 +108,7 @@ def read_measures(entry: Entry, datasets: Sequence[str], protocol: str) -> tuple
 
 def _measure(entry: Entry, datasets: Sequence[str]) -> tuple[Measure, str | None]:
     keys = entry.spelt_out("metric").table(
-        "key of a metric", ("metric", "k", "substitute", "name", "protocol"), ("metric",)
+        "key of a metric", ("metric", "k", "baseline", "name", "protocol"), ("metric",)
     )
     metric = keys["metric"].choice("metric", METRICS)
     only = keys["protocol"].choice("protocol", PROTOCOLS) if "protocol" in keys else None
@@ -120,7 +120,7 @@ def _measure(entry: Entry, datasets: Sequence[str]) -> tuple[Measure, str | None
 
 
 def _localisation(metric: str, keys: dict[str, Entry], datasets: Sequence[str]) -> Measure:
-    for key in ("k", "substitute"):
+    for key in ("k", "baseline"):
         if key in keys:
             raise keys[key].wrong(f"{metric} removes no cells: take {key} out.")
     for dataset in datasets:
@@ -143,9 +143,10 @@ def _removal(metric: str, keys: dict[str, Entry], entry: Entry) -> Measure:
         METRICS[metric](k=k)  # type: ignore[call-arg]  # every metric that removes cells has k
     except TempogradError as error:
         raise amount.wrong(error) from error
-    substitute = keys["substitute"].choice("substitute", SUBSTITUTES) if "substitute" in keys else "zero"
+    average = "baseline" in keys and keys["baseline"].choice("baseline", BASELINES) == "average"
+    baseline: Literal["zero", "average"] = "average" if average else "zero"
     share = f"{k}" if isinstance(k, int) else f"{100 * k:g}%"
-    return Measure(f"{metric}{share}_{substitute}", metric, k, substitute)
+    return Measure(f"{metric}{share}_{baseline}", metric, k, baseline)
 
 
 PLANS = Path(str(files("tempograd_paper") / "plans"))

@@ -225,7 +225,7 @@ def _published(plan: Plan, where: tuple[str, str], row: Row, measure: Measure) -
         DATASET_LABELS.get(name, name),
         MODEL_LABELS.get(model, model),
         row.label,
-        measure.substitute,
+        measure.baseline,
         measure.metric,
         measure.k,
     )

@@ -23,7 +23,7 @@ from tempograd_paper.tables.tabulate import Panel, Table
 
 FIELDS = (
     "table", "protocol", "dataset", "model", "folds", "left_out", "label", "method", "rank", "measure", "metric",
-    "k", "substitute", "higher_is_better", "scale", "mean", "standard_error", "count", "over", "complete", "mark",
+    "k", "baseline", "higher_is_better", "scale", "mean", "standard_error", "count", "over", "complete", "mark",
     "published_mean", "published_standard_error", "deviation", "deviation_in_errors",
     "difference", "difference_low", "difference_high", "difference_count",
     "seconds_per_series", "test_accuracy", "largest_class", "auroc", "auroc_standard_error", "folds_at_chance",
@@ -80,7 +80,7 @@ def _measure(measure: Measure) -> dict[str, Any]:
         "measure": measure.name,
         "metric": measure.metric,
         "k": measure.k,
-        "substitute": None if measure.k is None else measure.substitute,
+        "baseline": None if measure.k is None else measure.baseline,
         "higher_is_better": METRICS[measure.metric].higher_is_better,
         "scale": SCALES.get(measure.metric, 1.0),
     }

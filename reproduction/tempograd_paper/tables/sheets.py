@@ -25,7 +25,7 @@ SHORT = {
     "information": "Information",
     "entropy": "Entropy",
 }
-SUBSTITUTES = {"zero": "zero", "average": "avg"}
+BASELINES = {"zero": "zero", "average": "avg"}
 
 
 class Text(NamedTuple):
@@ -93,7 +93,7 @@ def measure_label(measure: Measure) -> str:
     """
     parts = [SHORT.get(measure.metric, measure.metric.upper())]
     if measure.k is not None:
-        parts += [amount_label(measure.k), SUBSTITUTES[measure.substitute]]
+        parts += [amount_label(measure.k), BASELINES[measure.baseline]]
     return " ".join([*parts, "↑" if METRICS[measure.metric].higher_is_better else "↓"])
 
 

@@ -251,7 +251,7 @@ def test_a_missing_file_says_where_to_get_it(tmp_path):
         DATASETS["boiler"]()
 
 
-def change(row, column, value):
+def delta(row, column, value):
     def apply(rows):
         rows[row][column] = value
 
@@ -267,12 +267,12 @@ def change(row, column, value):
         ),
         (lambda rows: rows[0].pop(), r"csv starts with other columns than boiler_no"),
         (lambda rows: rows[9].pop(), r"is damaged in line 10 \(22 cells instead of 23\): fetch it again"),
-        (change(4, 6, "high"), r"in line 5 \(sensor e is 'high', which is no finite number\)"),
-        (change(4, 6, "nan"), r"in line 5 \(sensor e is 'nan', which is no finite number\)"),
-        (change(4, -1, "2"), r"in line 5 \(label 2 instead of 0 or 1\)"),
-        (change(4, 1, "24hh00mm"), r"in line 5 \(TIME is '24hh00mm' instead of, say, 09hh45mm\)"),
-        (change(4, 1, "noon"), r"in line 5 \(TIME is 'noon' instead of"),
-        (change(4, 1, "11hh60mm"), r"in line 5 \(TIME is '11hh60mm' instead of"),
+        (delta(4, 6, "high"), r"in line 5 \(sensor e is 'high', which is no finite number\)"),
+        (delta(4, 6, "nan"), r"in line 5 \(sensor e is 'nan', which is no finite number\)"),
+        (delta(4, -1, "2"), r"in line 5 \(label 2 instead of 0 or 1\)"),
+        (delta(4, 1, "24hh00mm"), r"in line 5 \(TIME is '24hh00mm' instead of, say, 09hh45mm\)"),
+        (delta(4, 1, "noon"), r"in line 5 \(TIME is 'noon' instead of"),
+        (delta(4, 1, "11hh60mm"), r"in line 5 \(TIME is '11hh60mm' instead of"),
         (lambda rows: rows.__delitem__(slice(1, None)), r"csv holds no series"),
         (
             lambda rows: rows.__delitem__(slice(6, None)),

@@ -188,7 +188,7 @@ def test_a_missing_file_says_where_to_get_it(tmp_path):
         DATASETS["epilepsy"]()
 
 
-def change(row, column, value):
+def delta(row, column, value):
     def apply(rows):
         rows[row][column] = value
 
@@ -206,22 +206,22 @@ def repeat(row):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (change(0, 5, "X4"), r"data.csv starts with other columns than the rows' names, X1 … X178 and y: fetch"),
+        (delta(0, 5, "X4"), r"data.csv starts with other columns than the rows' names, X1 … X178 and y: fetch"),
         (drop(0), r"starts with other columns than the rows' names"),
         (lambda rows: rows[9].pop(), r"is damaged in line 10 \(179 cells instead of 180\): fetch it again"),
         (lambda rows: [row.pop() for row in rows[1:]], r"in line 2 \(179 cells instead of 180\)"),
         (lambda rows: rows[9].clear() or rows[9].append("X1"), r"in line 10 \(1 cells instead of 180\)"),
-        (change(4, 17, "1o"), r"in line 5 \(X17 is '1o', which is no finite number\)"),
-        (change(4, 17, "nan"), r"in line 5 \(X17 is 'nan', which is no finite number\)"),
-        (change(4, -1, ""), r"in line 5 \(y is '', which is no finite number\)"),
-        (change(4, -1, "6"), r"in line 5 \(class 6 instead of 1, 2, 3, 4 or 5\)"),
-        (change(4, -1, "1.5"), r"in line 5 \(class 1.5 instead of"),
+        (delta(4, 17, "1o"), r"in line 5 \(X17 is '1o', which is no finite number\)"),
+        (delta(4, 17, "nan"), r"in line 5 \(X17 is 'nan', which is no finite number\)"),
+        (delta(4, -1, ""), r"in line 5 \(y is '', which is no finite number\)"),
+        (delta(4, -1, "6"), r"in line 5 \(class 6 instead of 1, 2, 3, 4 or 5\)"),
+        (delta(4, -1, "1.5"), r"in line 5 \(class 1.5 instead of"),
         (
-            change(4, 0, "Y3.V1.S001"),
+            delta(4, 0, "Y3.V1.S001"),
             r"in line 5 \(the name 'Y3.V1.S001' is not of the form X<chunk>.<recording>\)",
         ),
-        (change(4, 0, "X3"), r"in line 5 \(the name 'X3' is not of the form"),
-        (change(4, 0, "X3."), r"in line 5 \(the name 'X3.' is not of the form"),
+        (delta(4, 0, "X3"), r"in line 5 \(the name 'X3' is not of the form"),
+        (delta(4, 0, "X3."), r"in line 5 \(the name 'X3.' is not of the form"),
         (repeat(7), r"in line 577 \(X\d+.V1.\w+ stands in line 8 already\)"),
         (drop(7), r"data.csv holds 22 chunks of recording V1.\w+ instead of 23: fetch it again"),
         (lambda rows: rows.__delitem__(slice(1, None)), r"data.csv holds no series"),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from mimic3_world import World
 
+from reproduction.tests.helpers.mimic3_world import World
 from tempograd.data import load_dataset
 from tempograd.errors import DataError, InputError, MissingExtraError
 from tempograd_paper.datasets import mimic3, queries
@@ -200,23 +200,23 @@ def test_the_second_time_only_the_cache_is_read(root, cache, monkeypatch):
     assert sorted(cache.iterdir()) == files
 
 
-@pytest.mark.parametrize("change", ["size", "time", "script", "place", "half"])
-def test_the_cache_follows_the_tables_and_the_script(root, cache, monkeypatch, change):
+@pytest.mark.parametrize("delta", ["size", "time", "script", "place", "half"])
+def test_the_cache_follows_the_tables_and_the_script(root, cache, monkeypatch, delta):
     first = prepare_mimic3(root)
     table = root / "MIMIC3" / "LABEVENTS.csv.gz"
-    if change == "size":
+    if delta == "size":
         before = table.stat()
         table.write_bytes(gzip.compress(gzip.decompress(table.read_bytes()).replace(b",1.5,1.5,", b",8.25,8.25,")))
         os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
-    elif change == "time":
+    elif delta == "time":
         os.utime(table, ns=(0, 0))
-    elif change == "script":
+    elif delta == "script":
         script = (mimic3.files("tempograd_paper.datasets") / "mimic3.sql").read_text()
         changed = root.parent / "scripts"
         changed.mkdir()
         (changed / "mimic3.sql").write_text(script.replace("'48", "'47") + "-- changed")
         monkeypatch.setattr(mimic3, "files", lambda package: changed)
-    elif change == "place":
+    elif delta == "place":
         (root / "MIMIC3").rename(root / "mimiciii")
     else:
         first.stays.unlink()
@@ -224,9 +224,9 @@ def test_the_cache_follows_the_tables_and_the_script(root, cache, monkeypatch, c
     monkeypatch.setattr(mimic3, "run_script", lambda *args: ran.append(1) or run(*args))
     second = prepare_mimic3(root)
     assert ran == [1]
-    assert (second == first) == (change == "half")
+    assert (second == first) == (delta == "half")
     assert second.read()[1]["value"].max() == 80
-    assert (8.25 in second.read()[1]["value"]) == (change == "size")
+    assert (8.25 in second.read()[1]["value"]) == (delta == "size")
 
 
 def test_nothing_is_left_of_an_interrupted_preparation(root, cache, monkeypatch):

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import Recurrent, series
-from plot_toys import Product, Running
 
 import tempograd as tg
 from tempograd_paper import figures
+from tests.helpers.models import Product, Recurrent, RunningDifference, series
 
 
 def slow_gradient(model, z, target):
@@ -24,12 +23,12 @@ def test_points_and_gradients_follow_from_the_masks():
     explanation = tg.explain(
         model,
         x,
-        points=40,
+        n_samples=40,
         segments=2,
         min_length=2,
         max_length=4,
         anchored=0,
-        controls=False,
+        control_variates=False,
         baseline=baseline,
         seed=3,
     )
@@ -56,11 +55,11 @@ def test_what_comes_of_the_steps_is_the_explanation():
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) > 0.3
     mask[1, 11:] = False
     cases = [
-        (Recurrent().eval(), {"mask": mask, "anchored": 0.5, "controls": False}),
-        (Recurrent().eval(), {"mask": mask, "points": 5, "controls": False}),  # so few that masks are redrawn
-        (Product(), {"points": 300, "target": 1, "segments": 3, "controls": False}),
-        (Running(), {"steps": [3, 4, 5], "controls": False}),
-        (Running(), {"steps": "own", "points": 7, "controls": False}),
+        (Recurrent().eval(), {"mask": mask, "anchored": 0.5, "control_variates": False}),
+        (Recurrent().eval(), {"mask": mask, "n_samples": 5, "control_variates": False}),  # masks are redrawn
+        (Product(), {"n_samples": 300, "target": 1, "segments": 3, "control_variates": False}),
+        (RunningDifference(), {"steps": [3, 4, 5], "control_variates": False}),
+        (RunningDifference(), {"steps": "own", "n_samples": 7, "control_variates": False}),
     ]
     for model, options in cases:
         explanation = tg.explain(model, x, seed=5, ids=[7, 3, 1, 9], **options)
@@ -81,7 +80,7 @@ def test_with_controls_the_mean_is_over_the_points_that_a_series_got():
         return (z * weights).sum((1, 2))[:, None]
 
     x = series(2, 12, 1) + 1
-    for options, points in (({"points": 200}, 200), ({"tolerance": 0.5}, 50)):
+    for options, points in (({"n_samples": 200}, 200), ({"tolerance": 0.5}, 50)):
         explanation = tg.explain(model, x, output="raw", target=0, **options)
         record = figures.timing_steps_record(model, explanation, 1)
         assert record.points == points
@@ -95,7 +94,7 @@ def test_the_strongest_channel_is_shown_and_points_are_spread_over_the_path():
     def model(z):
         return z.square().sum((1, 2))[:, None]
 
-    explanation = tg.explain(model, x, output="raw", channels=["a", "b", "c"], points=40)
+    explanation = tg.explain(model, x, output="raw", channels=["a", "b", "c"], n_samples=40)
     record = figures.timing_steps_record(model, explanation)
     assert record.channel == "b"
     assert record.alpha.tolist() == pytest.approx([5.5 / 40, 15.5 / 40, 25.5 / 40, 35.5 / 40])

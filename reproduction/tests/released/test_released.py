@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import series
-from settings import QUICK, run
-from test_one_logit import Risk, patients
 from torch import nn
 
 from tempograd.errors import InputError, SettingError, TempogradError, UnknownNameError
@@ -19,6 +16,8 @@ from tempograd_paper.released.lime import ReleasedLime
 from tempograd_paper.released.occlusion import ReleasedOcclusion
 from tempograd_paper.released.rand_ig import ReleasedRandIG
 from tempograd_paper.released.timing import ReleasedTiming
+from tests.helpers.methods import QUICK, run
+from tests.helpers.models import Risk, patients, series
 
 ROOT = Path(__file__).parents[3]
 WRONG = {

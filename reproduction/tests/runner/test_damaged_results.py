@@ -6,15 +6,15 @@ from dataclasses import asdict
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small import contents, plan
 
 import tempograd as tg
-from fuzz.series_files import one_sentence
+from reproduction.tests.helpers.plans import contents, plan
 from tempograd.errors import DataError
 from tempograd_paper.commands import main
 from tempograd_paper.runner import Record, run_cells
 from tempograd_paper.runner.store import Store
 from tempograd_paper.tables.archive import load_records
+from tests.fuzz.series_files import one_sentence
 
 DEEP = "[" * 100_000
 
@@ -30,22 +30,22 @@ def halved(path):
 def with_header(**changes):
     """Replace parts of the header's JSON, or all of it."""
 
-    def change(path):
+    def delta(path):
         record = Record.load(path)
         plain = {"cell": asdict(record.cell), "facts": record.facts} | changes
         save_file(load_file(path), path, {"tempograd": changes.get("text") or json.dumps(plain)})
 
-    return change
+    return delta
 
 
 def with_tensors(**changes):
-    def change(path):
+    def delta(path):
         record = Record.load(path)
         header = {"tempograd": json.dumps({"cell": asdict(record.cell), "facts": record.facts})}
         tensors = {name: tensor for name, tensor in (load_file(path) | changes).items() if tensor is not None}
         save_file(tensors, path, header)
 
-    return change
+    return delta
 
 
 DAMAGES = {

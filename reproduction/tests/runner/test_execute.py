@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from small import MEASURES, content, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import MEASURES, content, plan
 from tempograd.data import DATASETS, Split
 from tempograd.errors import TempogradWarning
 from tempograd.models import build
@@ -48,7 +48,7 @@ def test_published_cells_use_the_paper_s_settings_and_measures(folder, monkeypat
     found = tg.explain(model, test.x, released("integrated_gradients", "state"), seed=42, ids=test.ids)
     cpd = released_metric("cpd")
     torch.testing.assert_close(record.scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
-    average = tg.evaluate(model, found, metrics=[cpd], k=5, substitute="average")["cpd"]
+    average = tg.evaluate(model, found, metrics=[cpd], k=5, baseline="average")["cpd"]
     torch.testing.assert_close(record.scores["cpd_average"], average)
     pooled = tg.evaluate(model, found, metrics=[tg.METRICS["aup"](pooled=True)], truth=test.truth)["aup"]
     torch.testing.assert_close(record.scores["aup"], pooled.reshape(1))

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small import MEASURES, WARD, load_ward, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import MEASURES, WARD, load_ward, plan
 from tempograd.data import DATASETS
 from tempograd.errors import ModelError, SettingError
 from tempograd.models import build
@@ -56,12 +56,10 @@ def test_masks_reach_explainers_and_metrics(tmp_path, data):
     assert torch.equal(kept.mask, test.mask)
     assert bool((kept.values[~test.mask] == 0).all())
     scores = Record.load(store.record_path(cell)).scores
-    average = tg.evaluate(model, found, metrics=["cpd"], k=5, substitute="average")["cpd"]
+    average = tg.evaluate(model, found, metrics=["cpd"], k=5, baseline="average")["cpd"]
     torch.testing.assert_close(scores["cpd_average"], average)
     blind = replace(found, mask=None)
-    assert not torch.allclose(
-        average, tg.evaluate(model, blind, metrics=["cpd"], k=5, substitute="average")["cpd"]
-    )
+    assert not torch.allclose(average, tg.evaluate(model, blind, metrics=["cpd"], k=5, baseline="average")["cpd"])
 
 
 @pytest.mark.parametrize("rank", ["absolute", "signed"])
@@ -175,7 +173,7 @@ def test_settings_are_chosen_on_some_validation_series(model, data, monkeypatch,
 
     def spy(cell, model, data, sample):
         seen.append(sample)
-        return tg.IntegratedGradients(), {"points": 50}
+        return tg.IntegratedGradients(), {"n_steps": 50}
 
     monkeypatch.setattr(fair, "make_explainer", spy)
     monkeypatch.setattr(fair, "VALIDATION", 2)
@@ -183,7 +181,7 @@ def test_settings_are_chosen_on_some_validation_series(model, data, monkeypatch,
     _, noted = execute._explain(cell_of("integrated_gradients"), model, whole, data.test, "cpu")
     source = data.validation if held_out else data.train
     assert seen[0].ids.tolist() == [int(source.ids[0]), int(source.ids[len(source) // 2])]
-    assert noted["chosen"] == {"points": 50}
+    assert noted["chosen"] == {"n_steps": 50}
 
 
 def test_what_is_tried_stays_what_it_is():

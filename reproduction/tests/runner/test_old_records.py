@@ -15,7 +15,10 @@ models = ["gru"]
 folds = [0]
 series = 3
 protocol = "published"
-explainers = ["timing", { method = "timing", label = "mended", settings = { points = 20, quirks = ["A3", "A5"] } }]
+explainers = [
+  "timing",
+  { method = "timing", label = "mended", settings = { n_samples = 20, quirks = ["A3", "A5"] } },
+]
 metrics = [{ metric = "cpd", k = 0.1 }]
 
 [training]

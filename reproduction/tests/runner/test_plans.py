@@ -32,14 +32,14 @@ seed = 5
 explainers = [
   "timing",
   { method = "integrated_gradients", label = "signed", rank = "signed" },
-  { method = "integrated_gradients", label = "coarse", settings = { rule = "midpoint", points = 9 } },
+  { method = "integrated_gradients", label = "coarse", settings = { rule = "midpoint", n_steps = 9 } },
 ]
 table = "4"
 
 [[metrics]]
 metric = "cpd"
 k = 0.1
-substitute = "average"
+baseline = "average"
 
 [[metrics]]
 metric = "cpd"
@@ -108,7 +108,7 @@ def test_a_plan_says_what_runs(plan):
     assert loaded.rows == (
         Row("timing", "TIMING"),
         Row("integrated_gradients", "signed", (), "signed"),
-        Row("integrated_gradients", "coarse", (("points", 9), ("rule", "midpoint"))),
+        Row("integrated_gradients", "coarse", (("n_steps", 9), ("rule", "midpoint"))),
         Row("random", "random"),
     )
     assert loaded.measures == (
@@ -250,16 +250,16 @@ MISTAKES = [
         "'x' is the same as 'TIMING': take one of them out.",
     ),
     (
-        "points = 9",
-        "point = 9",
+        "n_steps = 9",
+        "n_step = 9",
         11,
-        "No setting of integrated_gradients is called 'point'. Did you mean 'points'?",
+        "No setting of integrated_gradients is called 'n_step'. Did you mean 'n_steps'?",
     ),
-    ("points = 9", "points = '9'", 11, 'points must be an integer, got "9".'),
-    ("points = 9", "points = true", 11, "points must be an integer, got true."),
-    ("points = 9", "points = 0", 11, "points must be at least 1, got 0."),
+    ("n_steps = 9", "n_steps = '9'", 11, 'n_steps must be an integer, got "9".'),
+    ("n_steps = 9", "n_steps = true", 11, "n_steps must be an integer, got true."),
+    ("n_steps = 9", "n_steps = 0", 11, "n_steps must be at least 1, got 0."),
     ('rule = "midpoint"', 'rule = "middle"', 11, "rule must be 'gauss-legendre' or 'midpoint', got 'middle'."),
-    ('{ rule = "midpoint", points = 9 }', "4", 11, "settings must be a table, got 4."),
+    ('{ rule = "midpoint", n_steps = 9 }', "4", 11, "settings must be a table, got 4."),
     (
         '"timing",',
         '"winit",',
@@ -267,12 +267,12 @@ MISTAKES = [
         "The paper has no setting of winit for state: take it out, or run the fair protocol.",
     ),
     (
-        "substitute = ",
-        "substitutes = ",
+        "baseline = ",
+        "baselines = ",
         18,
-        "No key of a metric is called 'substitutes'. Did you mean 'substitute'?",
+        "No key of a metric is called 'baselines'. Did you mean 'baseline'?",
     ),
-    ('"average"', '"mean"', 18, "No substitute is called 'mean'. Known names: average, zero."),
+    ('"average"', '"mean"', 18, "No baseline is called 'mean'. Known names: average, zero."),
     ('"cpd"\nk = 50', '"cpdd"\nk = 50', 21, "No metric is called 'cpdd'. Did you mean 'cpd'?"),
     ("k = 50", "", 20, "cpd needs k, how many cells go: a count, or a share such as 0.1."),
     ("k = 50", "k = 0", 22, "k must be a count of at least 1 or a share in (0, 1], got 0."),
@@ -289,13 +289,13 @@ MISTAKES = [
     ),
     (
         "k = 50",
-        "k = 0.1\nsubstitute = 'average'",
+        "k = 0.1\nbaseline = 'average'",
         20,
         "Two metrics are called 'cpd10%_average': give one of them another name.",
     ),
     ("k = 50", "k = 50\nname = ''", 23, 'name must be a text, got "".'),
     ('"aup"', '"aup"\nk = 5', 27, "aup removes no cells: take k out."),
-    ('"aup"', '"aup"\nsubstitute = "zero"', 27, "aup removes no cells: take substitute out."),
+    ('"aup"', '"aup"\nbaseline = "zero"', 27, "aup removes no cells: take baseline out."),
     ("epochs = 2", "epoch = 2", 29, "No training setting is called 'epoch'. Did you mean 'epochs'?"),
     ("epochs = 2", "epochs = 2.5", 29, "epochs must be an integer, got 2.5."),
     ("epochs = 2", "epochs = 0", 29, "epochs must be at least 1, got 0."),
@@ -588,7 +588,7 @@ def test_every_method_data_set_and_model_has_a_label_of_its_own():
 
 
 def test_keys_do_not_depend_on_the_order_of_settings(plan):
-    turned = GOOD.replace('rule = "midpoint", points = 9', 'points = 9, rule = "midpoint"')
+    turned = GOOD.replace('rule = "midpoint", n_steps = 9', 'n_steps = 9, rule = "midpoint"')
     turned = turned.replace("epochs = 2\nlearning_rate = 1", "learning_rate = 1.0\nepochs = 2")
     assert turned.count("learning_rate = 1.0\nepochs") == 1
     assert [cell.key for cell in plan(turned).cells()] == [cell.key for cell in plan(GOOD).cells()]
@@ -615,7 +615,7 @@ def test_any_change_changes_the_key(plan, old, new):
 
 
 def test_settings_change_the_key_of_their_row_only(plan):
-    before, after = (plan(text).cells()[:4] for text in (GOOD, GOOD.replace("points = 9", "points = 10")))
+    before, after = (plan(text).cells()[:4] for text in (GOOD, GOOD.replace("n_steps = 9", "n_steps = 10")))
     assert [a.key == b.key for a, b in zip(before, after, strict=True)] == [True, True, False, True]
     signs = plan(GOOD).cells()[1], plan(GOOD.replace(', rank = "signed"', "")).cells()[1]
     assert signs[0].key != signs[1].key
@@ -630,7 +630,7 @@ def test_labels_and_titles_change_no_key(plan):
 def test_keys_stay_what_they_are():
     """Records of old runs are found by these; a change of the format must be meant."""
     cell = load_plan("smoke").cells()[2]
-    assert str(cell) == "timing, points=20 on state/released, gru, fold 0"
+    assert str(cell) == "timing, n_samples=20 on state/released, gru, fold 0"
     assert cell.key == "9620b25a5e3afe34c57a"
     assert cell.explanation_key == "c4c486ceb46b38d2e427"
     assert cell.model_key == "46b9956b9e809260e5ee"
@@ -647,9 +647,9 @@ def test_keys_stay_what_they_are():
 def test_explainers_of_both_protocols():
     paper = released("timing", "mimic3")
     assert configured("timing", "physionet2012", "published") == paper
-    changed = configured("timing", "mimic3", "published", (("points", 7), ("quirks", ("A3",))))
-    assert changed == dataclasses.replace(paper, points=7, quirks=frozenset({"A3"}))
-    assert configured("timing", "mimic3", "fair", (("points", 7),)) == tg.Timing(points=7)
+    changed = configured("timing", "mimic3", "published", (("n_samples", 7), ("quirks", ("A3",))))
+    assert changed == dataclasses.replace(paper, n_samples=7, quirks=frozenset({"A3"}))
+    assert configured("timing", "mimic3", "fair", (("n_samples", 7),)) == tg.Timing(n_samples=7)
     assert configured("random", "mimic3", "published") == tg.EXPLAINERS["random"]()
     with pytest.raises(UnknownNameError, match=r"^The paper has no run of winit on 'wafer', only on mimic3\.$"):
         configured("winit", "wafer", "published")
@@ -662,7 +662,7 @@ def test_published_settings_can_run_without_their_faults(plan):
 
 
 def test_a_fair_row_may_show_a_fault():
-    assert type(configured("timing", "wafer", "fair", (("points", 7),))) is tg.Timing
-    found = configured("timing", "wafer", "fair", (("points", 7), ("quirks", ("A3",))))
-    assert (found.name, found.points, found.quirks, found.anchored) == ("timing", 7, {"A3"}, None)
+    assert type(configured("timing", "wafer", "fair", (("n_samples", 7),))) is tg.Timing
+    found = configured("timing", "wafer", "fair", (("n_samples", 7), ("quirks", ("A3",))))
+    assert (found.name, found.n_samples, found.quirks, found.anchored) == ("timing", 7, {"A3"}, None)
     assert configured("gradient_shap", "wafer", "fair", (("batch", 5),)).batch == 5

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small import MEASURES, WARD, load_toy, load_ward, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import MEASURES, WARD, load_toy, load_ward, plan
 from tempograd.data import DATASETS
 from tempograd.models import build
 from tempograd_paper.protocols import published, settings
@@ -54,10 +54,10 @@ def test_masks_of_missing_values_are_ignored(tmp_path):
     scores = Record.load(store.record_path(cell)).scores
     cpd = released_metric("cpd")
     torch.testing.assert_close(scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
-    average = tg.evaluate(model, found, metrics=[cpd], k=5, substitute="average")["cpd"]
+    average = tg.evaluate(model, found, metrics=[cpd], k=5, baseline="average")["cpd"]
     torch.testing.assert_close(scores["cpd_average"], average)
     masked = tg.explain(model, test.x, "integrated_gradients", mask=test.mask, ids=test.ids)
-    assert not torch.allclose(average, tg.evaluate(model, masked, metrics=[cpd], k=5, substitute="average")["cpd"])
+    assert not torch.allclose(average, tg.evaluate(model, masked, metrics=[cpd], k=5, baseline="average")["cpd"])
 
 
 @pytest.mark.parametrize(("dataset", "load"), [("ward", load_ward), ("toy", load_toy)])

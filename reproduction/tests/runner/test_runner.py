@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import contents, many_cells, plan
 
+from reproduction.tests.helpers.plans import contents, many_cells, plan
 from tempograd.errors import DataError
 from tempograd_paper.runner import Outcome, Record, run_cells
 from tempograd_paper.runner.store import Store
@@ -18,7 +18,7 @@ from tempograd_paper.runner.store import Store
 PROGRAM = """
 import os, random, signal, sys, time
 from pathlib import Path
-from small import many_cells
+from reproduction.tests.helpers.plans import many_cells
 from tempograd_paper.runner import run_cells
 
 def run(folder, workers=1):

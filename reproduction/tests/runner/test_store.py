@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small import load_ward, plan
 
 import tempograd as tg
+from reproduction.tests.helpers.plans import load_ward, plan
 from tempograd.data import DATASETS, Loader
 from tempograd.errors import DataError, InputError, short_path
 from tempograd.explanation import Explanation

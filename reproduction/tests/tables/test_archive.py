@@ -6,8 +6,19 @@ import sys
 import duckdb
 import pytest
 import torch
-from toy_results import AUP, CPD, IG, NAN, RANDOM, SCORES, TIMING, toy_plan, toy_record, toy_records
 
+from reproduction.tests.helpers.results import (
+    AUP,
+    CPD,
+    IG,
+    NAN,
+    RANDOM,
+    SCORES,
+    TIMING,
+    toy_plan,
+    toy_record,
+    toy_records,
+)
 from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.archive import load_records, write_archive
@@ -17,7 +28,7 @@ from tempograd_paper.tables.tabulate import tabulate
 
 def mixed():
     """A plan with pooled scores, undefined ones, settings, and a cell that was not run."""
-    settings = (("points", 5), ("rule", "midpoint"))
+    settings = (("n_steps", 5), ("rule", "midpoint"))
     measures = (CPD, AUP, Measure("cpd50", "cpd", 50, "average"))
     plan = toy_plan(rows=(IG, Row("timing", "TIMING", settings), RANDOM), measures=measures)
     records = {}

@@ -6,7 +6,8 @@ import json
 import re
 
 import pytest
-from toy_results import (
+
+from reproduction.tests.helpers.results import (
     ACCURACY,
     AUP,
     GOOD,
@@ -19,7 +20,6 @@ from toy_results import (
     toy_record,
     toy_records,
 )
-
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.rendering import FIELDS, render
 from tempograd_paper.tables.sheets import WIDTH, sheets
@@ -145,7 +145,7 @@ def test_csv_has_everything_of_a_row_and_measure():
         "measure": "cpd10",
         "metric": "cpd",
         "k": "0.1",
-        "substitute": "zero",
+        "baseline": "zero",
         "higher_is_better": "yes",
         "scale": "1",
         "mean": "1.83333",
@@ -208,7 +208,7 @@ def test_csv_of_one_fold_and_of_a_localisation():
     accuracy, aup, *_ = csv.DictReader(io.StringIO(shown(plan, records, "csv")))
     assert (accuracy["higher_is_better"], accuracy["over"], accuracy["count"]) == ("no", "series", "2")
     assert (accuracy["folds_at_chance"], accuracy["auroc_standard_error"]) == ("0", "0.01")
-    assert (aup["k"], aup["substitute"], aup["standard_error"], aup["mean"]) == ("", "", "", "0.25")
+    assert (aup["k"], aup["baseline"], aup["standard_error"], aup["mean"]) == ("", "", "", "0.25")
 
 
 def test_one_fold_says_so_and_shows_the_plain_deviation():

@@ -5,8 +5,8 @@ import sys
 from types import ModuleType
 
 import pytest
-from toy_results import toy_plan, toy_records
 
+from reproduction.tests.helpers.results import toy_plan, toy_records
 from tempograd_paper.commands import main
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.sizes import sizes_table

@@ -3,7 +3,8 @@
 import math
 
 import pytest
-from toy_results import (
+
+from reproduction.tests.helpers.results import (
     ACCURACY,
     AUP,
     CPD,
@@ -18,7 +19,6 @@ from toy_results import (
     toy_record,
     toy_records,
 )
-
 from tempograd.errors import DataError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.entries import Outlier, outlier_folds
@@ -227,7 +227,7 @@ def test_sufficiency_comes_times_a_hundred_with_errors_and_differences():
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ((IG, Row("timing", "other", (("points", 5),)), TIMING), "TIMING"),
+        ((IG, Row("timing", "other", (("n_samples", 5),)), TIMING), "TIMING"),
         ((Row("timing", "TIMING (10, 1, 10)"), Row("timing", "TIMING (50, 10, 48)")), "TIMING (50, 10, 48)"),
         ((IG, Row("timing", "a"), Row("timing", "b")), "a"),
         ((Row("integrated_gradients", "TIMING"), IG), None),

@@ -1,7 +1,7 @@
 """Settings with their bounds: declared once, beside the default, and checked by one function.
 
-A field of an explainer or a metric is written ``points: int = whole(50, least=1)``. What it may hold lies in the
-field's metadata, where checks, help and documentation find it (:func:`rules`).
+A field of an explainer or a metric is written ``n_samples: int = whole(50, least=1)``. What it may hold lies in
+the field's metadata, where checks, help and documentation find it (:func:`rules`).
 """
 
 import math
@@ -39,11 +39,11 @@ def rules(kind: Any) -> dict[str, Rule]:
     --------
     >>> @dataclass(frozen=True)
     ... class Method:
-    ...     points: int = whole(50)
+    ...     n_samples: int = whole(50)
     ...     rule: str = choice("midpoint", ("midpoint", "simpson"))
     >>> for name, rule in rules(Method).items():
     ...     print(f"{name}: {rule}")
-    points: an integer of at least 1
+    n_samples: an integer of at least 1
     rule: 'midpoint' or 'simpson'
     """
     return {part.name: part.metadata[KEY] for part in fields(kind) if KEY in part.metadata}
@@ -104,7 +104,7 @@ def flag(default: bool) -> Any:
     return _declared(default, "True or False", partial(validation.flag, error=SettingError))
 
 
-def choice(default: str, known: Sequence[str]) -> Any:
+def choice(default: str | None, known: Sequence[str]) -> Any:
     """Declare a setting that is one of a few words."""
     one_of = partial(validation.one_of, known=known, error=SettingError)
     return _declared(default, " or ".join(map(repr, known)), one_of)

@@ -63,8 +63,8 @@ def setting(text: str) -> tuple[str, Any]:
 
     Examples
     --------
-    >>> setting("points=100"), setting("rule=midpoint"), setting("areas=0.1,0.2"), setting("segments=None")
-    (('points', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None))
+    >>> setting("n_samples=100"), setting("rule=midpoint"), setting("areas=0.1,0.2"), setting("segments=None")
+    (('n_samples', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None))
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():

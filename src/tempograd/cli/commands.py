@@ -58,7 +58,7 @@ FACTS = (
 
 LEGEND = """
 signed: the sign tells the direction · targeted: about one class or output, not the whole · deterministic: the
-seed makes no difference · needs gradient: of a differentiable model · needs fit: training series, train= ·
+seed makes no difference · needs gradient: of a differentiable model · needs fit: background series ·
 needs module: an nn.Module · needs prefixes: predictions on the first steps of a series · needs probabilities:
 no regression · shared: series explained together influence each other · complete: scores sum to the change of
 the prediction
@@ -188,7 +188,7 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "model": "--model",
     "x": "--data",
     "method": "--method",
-    "train": "--train",
+    "background": "--background",
     "mask": "--data, whose missing values are masked",
     "missing": "--missing",
     "ids": "--id",
@@ -200,7 +200,7 @@ EXPLAIN_USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
 EXPLAIN_EXAMPLES = (
     "--model model.safetensors --data state --limit 50 --out E.safetensors",
     "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model model.pt2 --trust --data test.parquet --method gradient_shap --train train.parquet --set points=100",
+    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --set n_samples=100",
 )
 
 
@@ -230,10 +230,10 @@ def _add_method(group: Any) -> None:
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="a hyper-parameter of the method, as points=100 or areas=0.1,0.2; may be repeated",
+        help="a hyper-parameter of the method, as n_samples=100 or areas=0.1,0.2; may be repeated",
     )
     group.add_argument(
-        "--train",
+        "--background",
         metavar="DATASET_OR_FILE",
         help="series for methods that learn from some (default: the training series, where --data is a data set)",
     )
@@ -281,7 +281,7 @@ def _explain(args: argparse.Namespace) -> None:
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
-    explanation = explain(model, series.x, args.method, train=_pool(args), **options)
+    explanation = explain(model, series.x, args.method, background=_pool(args), **options)
     explanation.save(args.out, force=args.force)
     show(explanation, model, series, args, faulty=faulty)
 
@@ -312,11 +312,11 @@ def _pool(args: argparse.Namespace) -> "Tensor | None":
     from tempograd.data import DATASETS
     from tempograd.explainers import EXPLAINERS
 
-    source = args.train
+    source = args.background
     if source is None and not EXPLAINERS[args.method].needs_fit:
         return None
     if source is None and args.data not in DATASETS:
-        raise InputError(f"{args.method} learns from training series: pass them with --train.")
+        raise InputError(f"{args.method} learns from training series: pass them with --background.")
     return read(source or args.data, args, "train", labels=False).x
 
 
@@ -342,7 +342,9 @@ def add_evaluate(commands: Commands) -> None:
     )
     group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
     group.add_argument(
-        "--substitute", default="zero", choices=("zero", "average"), help="what replaces them (default: zero)"
+        "--baseline",
+        choices=("zero", "average"),
+        help="what replaces them (default: what each explanation compares with)",
     )
     add_model(parser)
     add_files(parser)
@@ -350,7 +352,7 @@ def add_evaluate(commands: Commands) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from tempograd.cli.summary import warn_of_another_zero
+    from tempograd.cli.summary import warn_of_several_baselines
     from tempograd.explanation.diagnostics import poor
     from tempograd.explanation.messages import sentence
     from tempograd.metrics import evaluate
@@ -361,9 +363,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
-    if args.substitute == "zero":
-        warn_of_another_zero(named, x)
-    options = {"metrics": args.metrics, "substitute": args.substitute, "k": args.k, "truth": truth}
+    if args.baseline is None:
+        warn_of_several_baselines(named)
+    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth}
     scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
     found = score_table(scores)
     if args.json:

@@ -169,7 +169,7 @@ METHODS: dict[str, Setting] = {
     "winit": Setting(3.5, {"epochs": 4}),
     "occlusion": Setting(5.0),
     "dynamask": Setting(5.0, {"areas": (0.3,), "epochs": 60, "lr": 0.05}),
-    "augmented_occlusion": Setting(5.0, {"samples": 3}, most=15),
+    "augmented_occlusion": Setting(5.0, {"n_samples": 3}, most=15),
     "timex": Setting(6.0, {"epochs": 4, "learning_rate": 0.006}),
     "timexpp": Setting(6.0, {"epochs": 4, "learning_rate": 0.01, "label_weight": 60.0, "sparsity": 4.0}),
     "lime": Setting(7.0, most=15),
@@ -287,7 +287,7 @@ def _explain(model: "Classifier", data: "Dataset", split: "Split", method: str, 
 
     learns = EXPLAINERS[method].needs_fit or method == "gradient_shap"
     options: dict[str, Any] = {"seed": seed, "ids": split.ids, "channels": data.channels}
-    options |= dict(METHODS[method].options) | ({"train": data.train.x[:LEARNT_FROM]} if learns else {})
+    options |= dict(METHODS[method].options) | ({"background": data.train.x[:LEARNT_FROM]} if learns else {})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DeepLift.caveat)
         return explain(model, split.x, method, **options)

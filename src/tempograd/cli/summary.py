@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from tempograd._utils.formatting import percent
 from tempograd._utils.validation import filled_with
@@ -14,18 +15,18 @@ from tempograd.cli.arguments import command
 from tempograd.cli.inputs import COLUMNS
 from tempograd.data import Series
 from tempograd.errors import warn
+from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.views.labels import counted
 from tempograd.views.summary import CELLS, summary
 
 NAMED_CHANNELS, NAMED = 3, 6  # channels that a warning names, classes whose numbers are told
-WITHOUT_BASELINE = frozenset({"random", "fit", "winit", "augmented_occlusion", "timex", "timexpp"})
 
 
 def compares(args: argparse.Namespace) -> bool:
-    """Tell whether the method compares with the baseline; GradientSHAP's pool takes its place."""
-    pool = args.method == "gradient_shap" and args.train is not None
-    return args.method not in WITHOUT_BASELINE and not pool
+    """Tell whether the method compares with the baseline; a pool of baselines takes its place."""
+    kind = EXPLAINERS[args.method]
+    return kind.uses_baseline and not (kind.draws_baselines and args.background is not None)
 
 
 def warn_of_fresh_weights(args: argparse.Namespace, model: nn.Module) -> None:
@@ -90,20 +91,16 @@ def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> No
         )
 
 
-def warn_of_another_zero(named: Mapping[str, Explanation], x: Tensor | None) -> None:
-    """Warn where scores compare with another baseline than the 0 that replaces removed values."""
-    kinds = {
-        label: filled_with(found.baseline, found.x if x is None else x, found.mask)
-        for label, found in named.items()
-        if found.method not in WITHOUT_BASELINE
-    }
-    others = [label for label, kind in kinds.items() if kind != "zero"]
-    if others:
-        average = all(kinds[label] == "average" for label in others)
-        verb = "compares" if len(others) == 1 else "compare"
-        what = "the average" if average else "a baseline of its own"
-        advice = ": pass --substitute average to ask the same question" if average else ""
-        warn(f"{', '.join(others)} {verb} with {what}, but removed values become 0{advice}.")
+def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:
+    """Warn where explanations compare with different baselines, which then replace removed values."""
+    kinds = {label: filled_with(found.baseline, found.x, found.mask) for label, found in named.items()}
+    first, *others = (found.baseline for found in named.values())
+    if not all(torch.equal(first, other) for other in others):
+        told = ", ".join(f"{label}: {kind}" for label, kind in kinds.items())
+        warn(
+            f"Removed values become what each explanation compares with, and these differ ({told}), so their "
+            "scores are not about the same removals: pass --baseline zero or --baseline average."
+        )
 
 
 def show(

@@ -41,7 +41,7 @@ from tempograd.engine.outputs import (
     wider,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.request import Block, Question, asked, change
+from tempograd.engine.request import Block, Question, asked, delta
 
 __all__ = [
     "Ahead",
@@ -62,10 +62,10 @@ __all__ = [
     "at_every_step",
     "both_logits",
     "by_class",
-    "change",
     "class_count",
     "computing",
     "default_class",
+    "delta",
     "differentiate",
     "differentiate_each",
     "fingerprint",

@@ -80,7 +80,7 @@ class Evidence:
         self._question, self._middle = question, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes = False, False  # which rows wait for their scores
-        self.change: Tensor | None = None
+        self.delta: Tensor | None = None
 
     def rows(self, block: Block, z: Tensor, piece: slice, start: Tensor | None, *, straight: bool) -> list[Tensor]:
         """Return what to read beside the points ``piece`` of a stage, ``z`` (series, points, time, channel).
@@ -154,7 +154,7 @@ class Evidence:
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
         self._parts = [part[rows] for part in self._parts]
-        self.change = None if self.change is None else self.change[rows]
+        self.delta = None if self.delta is None else self.delta[rows]
 
     def table(self) -> Tensor:
         """Return all numbers, (series, :data:`NAMES`)."""
@@ -167,12 +167,12 @@ class Evidence:
 
     def hidden(self, values: Tensor, points: int) -> Tensor:
         """Return what a change that no point has met may add to the map, as a share of it, (series,)."""
-        if self.change is None:
+        if self.delta is None:
             return torch.zeros(len(values), device=values.device)
-        return hidden(values, self.change, self.table()[:, NAMES.index("seen")], points)
+        return hidden(values, self.delta, self.table()[:, NAMES.index("seen")], points)
 
 
-def hidden(values: Tensor, change: Tensor, seen: Tensor, points: Tensor | int) -> Tensor:
+def hidden(values: Tensor, delta: Tensor, seen: Tensor, points: Tensor | int) -> Tensor:
     r"""Return what a change that no draw has met may add to each map, as a share of it, (series,).
 
     With :math:`n` draws that saw the score change by no more than :math:`s` of :math:`c`, the rest has met none of
@@ -185,7 +185,7 @@ def hidden(values: Tensor, change: Tensor, seen: Tensor, points: Tensor | int) -
     >>> hidden(values, torch.tensor([1.0]), torch.tensor([0.9]), 50)  # 3/50 of 0.1, over 0.6
     tensor([0.0100], dtype=torch.float64)
     """
-    rest = (change.double().abs() - seen.double()).clamp(min=0)
+    rest = (delta.double().abs() - seen.double()).clamp(min=0)
     size = values.double().abs().sum((1, 2))
     return torch.where(rest > 0, UNSEEN * rest / points / size.clamp(min=torch.finfo(torch.float64).tiny), 0)
 
@@ -221,9 +221,9 @@ def _between(
     left = (x[:, None] - z).flatten(2)  # of the way to x
     effects = torch.bmm(gradient.to(left.dtype).flatten(2), left.mT).double()  # of every gradient on every way
     own, next_way, last_way = (effects.diagonal(shift, 1, 2) for shift in (0, 1, -1))
-    first, second, change = own[:, :-1] - next_way, last_way - own[:, 1:], score.diff(dim=1)
-    gap = (_outside(change, first, second) - noise[:, None]).clamp(min=0)
-    size = torch.stack([first, second, change]).abs().amax(0)
+    first, second, delta = own[:, :-1] - next_way, last_way - own[:, 1:], score.diff(dim=1)
+    gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
+    size = torch.stack([first, second, delta]).abs().amax(0)
     chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()  # nothing from the host
     parts = torch.stack([gap, size], 1) @ chosen.expand(len(x), -1, -1)
     slope = own / (1 - place)
@@ -345,7 +345,7 @@ class GradientCheck:
         return torch.where(ahead * back > 0, outside, 0).clamp(min=0)
 
 
-def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, straight: bool) -> GradientCheck:
+def judge(table: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, straight: bool) -> GradientCheck:
     """Judge the evidence ``table``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
     ``change`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
@@ -355,7 +355,7 @@ def judge(table: Tensor, values: Tensor, change: Tensor | None, unit: float, *, 
     total, size, norm = sizes.double().cpu().numpy()  # a few numbers, for which numpy is faster
     facts = table.cpu().numpy()
     known = dict(zip(NAMES, facts.T, strict=True))
-    way = None if change is None else change.double().cpu().numpy()
+    way = None if delta is None else delta.double().cpu().numpy()
     if way is not None:  # a baseline that the model cannot answer tells nothing
         way = np.where(np.isfinite(way), way, np.nan)
     slope, whole = known["slope"], known["seen"] if way is None else np.fmax(known["seen"], np.abs(way))

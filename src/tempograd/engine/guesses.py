@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from tempograd.engine.cuda import Later
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import raw
 from tempograd.errors import InputError, ModelError
+from tempograd.typing import Output
 
 FLAT = 17.0  # beyond, a sigmoid is 1 in single precision
 SATURATED = 30.0  # by which the largest output leads: beyond what classifiers are trained to
@@ -33,7 +34,7 @@ class Guess(str):
     __slots__ = ()
 
 
-PROBABILITY = Guess("probability")
+PROBABILITY = cast("Output", Guess("probability"))
 
 
 def written(output: str, columns: int | None) -> str:

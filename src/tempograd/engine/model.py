@@ -639,7 +639,7 @@ class Hold:
     def __init__(self) -> None:
         self._mine: dict[Hashable, None] = {}
 
-    def take(self, key: Hashable, change: Callable[[], Restore]) -> bool:
+    def take(self, key: Hashable, apply: Callable[[], Restore]) -> bool:
         """Change what ``key`` names, and tell whether this call had not done so before.
 
         ``change`` is called unless another call has changed it already, and returns what puts it back.
@@ -648,7 +648,7 @@ class Hold:
             return False
         with _lock:
             if key not in _held:
-                _held[key] = _Held(change())
+                _held[key] = _Held(apply())
             _held[key].users += 1
             self._mine[key] = None
         return True

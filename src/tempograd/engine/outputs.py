@@ -13,7 +13,7 @@ from tempograd._utils import validation
 from tempograd.engine.batching import Chunks, out_of_memory
 from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
 from tempograd.errors import InputError, ModelError, TempogradError, brief
-from tempograd.typing import Target as Target  # noqa: PLC0414  # also for those who look for it here
+from tempograd.typing import Picker
 
 WHOLE = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -301,7 +301,7 @@ def nested(gone: Tensor, row: Tensor, way: Tensor | int = 0) -> Tensor:
     return owner * (gone[0].numel() + 1) + count
 
 
-def pick(answer: Tensor, target: Target) -> Tensor:
+def pick(answer: Tensor, target: Tensor | Picker) -> Tensor:
     """Return the explained score of each series, (batch,), or of each of its steps, (batch, time)."""
     if isinstance(target, Tensor):
         return answer.gather(-1, target[..., None]).squeeze(-1)
@@ -311,7 +311,7 @@ def pick(answer: Tensor, target: Target) -> Tensor:
     return numbers_of(score, answer, "target(output)")
 
 
-def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Target | None:
+def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Tensor | Picker | None:
     """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any

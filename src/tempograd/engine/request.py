@@ -17,7 +17,6 @@ from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
 from tempograd.engine.model import Model, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
-    Target,
     answered,
     by_class,
     default_class,
@@ -28,6 +27,7 @@ from tempograd.engine.outputs import (
     resolve_target,
 )
 from tempograd.errors import InputError, ModelError
+from tempograd.typing import Picker
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
@@ -41,7 +41,9 @@ class Block(NamedTuple):
     observed: Tensor
     ids: Tensor  # (series,)
     lengths: Tensor  # (series,)
-    target: Target | None = None  # (series,), (series, time) or a function; None before the series was read
+    target: Tensor | Picker | None = (
+        None  # (series,), (series, time) or a function; None before the series was read
+    )
     steps: Tensor | str | None = None  # (series, time), "own" or None
     clean: Tensor | None = None  # (series, …): score of the series themselves, known with the target
 
@@ -73,12 +75,12 @@ class Question:
     seed: int
     device: torch.device
     dtype: torch.dtype
-    chunk: int | None = None
+    batch_size: int | None = None
     layout: str = "BTD"  # of the series as the user has them
     guessed: bool = False  # whether nobody said what the output is
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     checked: bool = False  # whether the gradient is compared with differences of the score
-    target: Target | None = None
+    target: Tensor | Picker | None = None
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
@@ -100,7 +102,7 @@ class Question:
         ids: Any = None,
         layout: str = "BTD",
         missing: str = "error",
-        chunk: int | None = None,
+        batch_size: int | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be quiet."""
         validation.one_of(output, "output", OUTPUTS)
@@ -133,7 +135,7 @@ class Question:
             seed=validation.seed(seed),
             device=device,
             dtype=dtype,
-            chunk=chunk,
+            batch_size=batch_size,
             layout=layout,
         )
 
@@ -158,7 +160,7 @@ class Question:
         """Return a fresh plan for how much goes through the model at once."""
         module = owner(self.model)
         memory = None if module is None else _fitted.setdefault(module, {})
-        return Chunks(self.device, self.x[0].numel(), self.chunk, memory)
+        return Chunks(self.device, self.x[0].numel(), self.batch_size, memory)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
@@ -312,7 +314,7 @@ def asked(
         raise ModelError(message) from error
 
 
-def change(question: Question) -> Tensor | None:
+def delta(question: Question) -> Tensor | None:
     """Return the score of each series minus that of its baseline, (series,), for methods that do not read it.
 
     None for ``steps="own"``, where no one number is it.

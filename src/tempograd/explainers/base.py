@@ -13,10 +13,9 @@ from torch import Tensor
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
 from tempograd.engine import (
-    Model,
     Question,
-    change,
     computing,
+    delta,
     fingerprint,
     link,
     mutable_if_needed,
@@ -37,6 +36,7 @@ from tempograd.engine.second_look import (
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
+from tempograd.typing import ArrayLike, Baseline, Layout, Missing, Model, Output, Precision, Steps, Target
 
 # What speaks against an explanation that was just made, said in a sentence each.
 
@@ -93,7 +93,7 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
         values=part.values * unit,
         standard_error=None if part.standard_error is None else part.standard_error * unit,
-        change=None if part.change is None else part.change * unit,
+        delta=None if part.delta is None else part.delta * unit,
     )
 
 
@@ -153,26 +153,26 @@ def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
     if first.standard_error is not None:
         own = _stacked([part.standard_error for part in parts]).double().mean(0)
         inner = torch.full_like(between, torch.inf)
-        if first.effective_points is not None:
-            inner = (first.effective_points.double() - 1).clamp(min=0.5)
+        if first.ess is not None:
+            inner = (first.ess.double() - 1).clamp(min=0.5)
         whole = between.square() + own.square()
         spread = between**4 / (count - 1) + own**4 / inner
         freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
         freedom = torch.where(own.isinf(), 0.0, freedom)
-    effective_points, error = freedom + 1, torch.hypot(between, own)
+    ess, error = freedom + 1, torch.hypot(between, own)
     draws = torch.full_like(first.values, count, dtype=torch.int32)
-    free = draws if first.free_points is None else first.free_points
+    free = draws if first.n_draws is None else first.n_draws
     if mask is not None:
-        error, effective_points, free = (each.where(mask, 0) for each in (error, effective_points, free))
-    change = None if first.change is None else _stacked([part.change for part in parts]).mean(0)
+        error, ess, free = (each.where(mask, 0) for each in (error, ess, free))
+    delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
     return Attribution(
         maps.mean(0).to(first.values),
         error.to(first.values),
         free,
-        effective_points.to(first.values),
+        ess.to(first.values),
         signed=first.signed,
-        passes=first.passes,
-        change=change,
+        n_evals=first.n_evals,
+        delta=delta,
         gradient_check=first.gradient_check,
     )
 
@@ -213,6 +213,10 @@ class Explainer(ABC):
     """Whether series explained together influence each other."""
     complete: ClassVar[bool] = False
     """Whether the scores sum to the score of x minus that of the baseline."""
+    uses_baseline: ClassVar[bool] = True
+    """Whether the scores compare with the baseline."""
+    draws_baselines: ClassVar[bool] = False
+    """Whether background series, where there are some, take the place of the baseline."""
     targeted: ClassVar[bool] = True
     """Whether the scores are about one target; otherwise they are about the whole output."""
     zero_if_ignored: ClassVar[bool] = False
@@ -228,7 +232,7 @@ class Explainer(ABC):
     def __post_init__(self) -> None:
         settings.check(self)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
@@ -254,7 +258,7 @@ class Explainer(ABC):
     @property
     def facts(self) -> Facts:
         """Return what an explanation keeps of its method, which a variant that promises less may override."""
-        counts = (name for name in ("points", "samples") if type(getattr(self, name, None)) is int)
+        counts = (name for name in ("n_samples", "n_steps") if type(getattr(self, name, None)) is int)
         return Facts(
             complete=self.complete and self._examined,
             deterministic=self.deterministic,
@@ -265,20 +269,23 @@ class Explainer(ABC):
     def __call__(
         self,
         model: Model,
-        x: Any,
+        x: ArrayLike,
         *,
-        target: Any = None,
-        baseline: Any = None,
-        mask: Any = None,
-        steps: Any = None,
-        output: str = PROBABILITY,
+        target: Target | None = None,
+        baseline: Baseline | None = None,
+        mask: ArrayLike | None = None,
+        steps: Steps | None = None,
+        output: Output = PROBABILITY,
         seed: int = 0,
-        ids: Any = None,
-        layout: str = "BTD",
-        missing: str = "error",
+        ids: ArrayLike | None = None,
+        channels: Sequence[str] | None = None,
+        times: Sequence[object] | None = None,
+        names: Sequence[object] | None = None,
+        layout: Layout = "BTD",
+        missing: Missing = "error",
         draws: int = 1,
-        chunk: int | None = None,
-        precision: str = "full",
+        batch_size: int | None = None,
+        precision: Precision = "full",
         gradient_check: bool = True,
     ) -> Explanation:
         """Explain ``model(x)``.
@@ -305,6 +312,8 @@ class Explainer(ABC):
             Draws depend on it, on the series' id and on nothing else.
         ids : distinct integers, optional
             By default 0, 1, …
+        channels, times, names : sequences of str, optional
+            What people call the channels, the time steps and the series, for tables, pictures and reports.
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
         missing : {"error", "mask"}
@@ -314,7 +323,7 @@ class Explainer(ABC):
         draws : int
             For a model that draws random numbers: how many realisations of it are explained and averaged, each
             with random numbers that all series and all their perturbations share.
-        chunk : int, optional
+        batch_size : int, optional
             Sequences per pass of the model; found automatically by default.
         precision : {"full", "tf32", "bf16"}
             How exactly the model multiplies: as torch's settings say, or faster for this call, in float32 rounded
@@ -323,13 +332,13 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
-        self._check_call(model, target, chunk, gradient_check)
-        x = validation.as_tensor(x, "x")  # before torch is asked for anything
+        self._check_call(model, target, batch_size, gradient_check)
+        series = validation.as_tensor(x, "x")  # before torch is asked for anything
         draws = validation.whole(draws, "draws", 1, settings.LARGEST)
         with generators_kept(model), quiet(model) as put_buffers_back:
             question = Question.ask(
                 model,
-                x,
+                series,
                 target=target,
                 baseline=baseline,
                 mask=mask,
@@ -339,8 +348,9 @@ class Explainer(ABC):
                 ids=ids,
                 layout=layout,
                 missing=missing,
-                chunk=chunk,
+                batch_size=batch_size,
             )
+            named = _named(question.x.shape, channels=channels, times=times, names=names)
             question.checked = gradient_check and self._examined and not isinstance(steps, str)
             question = self._request(question)
             with computing(precision, question.device):
@@ -355,8 +365,16 @@ class Explainer(ABC):
             put_buffers_back()
         if varies and draws == 1:
             warn(NOISE)
+        told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
+        return self._explanation(result, question, output, told)
+
+    def _explanation(
+        self, result: Attribution, question: Question, output: str, told: dict[str, Any]
+    ) -> Explanation:
+        """Put the result together with what was asked, and with what else the call ``told``."""
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
+            **told,
             target=self._explained(question, output),
             output=str(output),
             steps=question.steps,
@@ -367,9 +385,6 @@ class Explainer(ABC):
             seed=question.seed,
             method=self.name,
             parameters=self.parameters,
-            fingerprint=mark(),
-            draws=draws,
-            varies=varies,
             columns=question.columns,
             facts=self.facts,
         )
@@ -399,23 +414,23 @@ class Explainer(ABC):
 
     def _attribution(self, question: Question) -> Attribution:
         found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
-        told = found.change is not None or not self.targeted or not self._examined
+        told = found.delta is not None or not self.targeted or not self._examined
         blank = ~found.values.flatten(1).any(1)
         if question.mask is not None:
             blank &= question.mask.flatten(1).any(1)
         if told or not bool(blank.any()):
             return found
-        return found._replace(change=change(question))  # which a map of zeros may have to explain
+        return found._replace(delta=delta(question))  # which a map of zeros may have to explain
 
-    def _check_call(self, model: Any, target: Any, chunk: Any, gradient_check: Any) -> None:
+    def _check_call(self, model: Any, target: Any, batch_size: Any, gradient_check: Any) -> None:
         validation.model(model)
         validation.flag(gradient_check, "gradient_check")
-        if chunk is not None:
-            validation.whole(chunk, "chunk", 1)
+        if batch_size is not None:
+            validation.whole(batch_size, "batch_size", 1)
         if self.needs_fit and self.learnt is None:
             raise InputError(
-                f"{self.name} learns from training series: write explainer = explainer.fit(model, train), which "
-                "returns a new one, or pass train= to tempograd.explain."
+                f"{self.name} learns from training series: write explainer = explainer.fit(model, series), which "
+                "returns a new one, or pass background= to tempograd.explain."
             )
         if target is not None and not self.targeted:
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
@@ -435,9 +450,15 @@ def check_training(shape: Sequence[int], question: Question) -> None:
         )
 
 
+def _named(shape: Sequence[int], **labels: Sequence[object] | None) -> dict[str, tuple[str, ...] | None]:
+    """Check what people call channels, steps and series, before anything is computed."""
+    sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
+    return {what: validation.names(given, sizes[what], what) for what, given in labels.items()}
+
+
 def _few(question: Question) -> Tensor:
     """Return some series that go through the model at once."""
-    return question.block(slice(0, min(FEW, question.chunk or FEW))).x
+    return question.block(slice(0, min(FEW, question.batch_size or FEW))).x
 
 
 def _varies(question: Question) -> bool:

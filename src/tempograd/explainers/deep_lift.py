@@ -72,10 +72,10 @@ class DeepLift(Explainer):
 
         def work(rows: slice, _: int) -> None:
             block = question.block(rows)
-            found, change = self._attribute(question, part, block, method)
+            found, delta = self._attribute(question, part, block, method)
             values[rows] = found.where(block.observed, 0).to(values)
-            if change is not None:
-                sums.append(torch.stack([(found.flatten(1).sum(1) - change).abs().sum(), change.abs().sum()]))
+            if delta is not None:
+                sums.append(torch.stack([(found.flatten(1).sum(1) - delta).abs().sum(), delta.abs().sum()]))
 
         chunks = question.chunks
         if any(type(layer) in MIXING for layer in part.modules()):
@@ -92,12 +92,12 @@ class DeepLift(Explainer):
         with torch.no_grad(), _once(part):
             answer, start = question.raw_answers(torch.stack([block.x, block.baseline], 1)).unbind(1)
         block = question.read(block, answer)
-        slopes, change = self._slopes(question, block, answer, start)
+        slopes, delta = self._slopes(question, block, answer, start)
         explained = _Explained(question.model, part)
         with _tidy(part):
             if not isinstance(block.steps, str):
                 explained.slopes = slopes
-                return _captum(method(explained), block), change
+                return _captum(method(explained), block), delta
             own = torch.zeros_like(block.x)
             for step in range(block.x.shape[1]):
                 explained.slopes = torch.zeros_like(slopes)
@@ -209,11 +209,11 @@ def _tidy(part: nn.Module) -> Iterator[None]:
 
 
 def _warn_of_residual(sums: Tensor, part: nn.Module) -> None:
-    left, change = sums.tolist()
-    if change > 0 and left > TOO_FAR * change:
+    left, delta = sums.tolist()
+    if delta > 0 and left > TOO_FAR * delta:
         gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
         reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
         warn(
-            f"{DeepLift.caveat} {left / change:.0%} of the change of the prediction over, since captum cannot "
+            f"{DeepLift.caveat} {left / delta:.0%} of the change of the prediction over, since captum cannot "
             f"rescale {reason}: use integrated_gradients, whose scores sum to it."
         )

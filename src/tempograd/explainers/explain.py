@@ -1,21 +1,93 @@
 """The short way: explain by the name of a method."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.engine import Model
+from tempograd.engine.guesses import PROBABILITY
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation, Facts
+from tempograd.typing import (
+    ArrayLike,
+    Baseline,
+    ExplainOptions,
+    Layout,
+    Missing,
+    Model,
+    Output,
+    Precision,
+    Setting,
+    Steps,
+    Target,
+    TimingOptions,
+)
+
+
+@overload
+def explain(
+    model: Model, x: ArrayLike, method: Literal["timing"] = "timing", **options: Unpack[TimingOptions]
+) -> Explanation: ...
+
+
+@overload
+def explain(model: Model, x: ArrayLike, method: Explainer, **options: Unpack[ExplainOptions]) -> Explanation: ...
+
+
+@overload
+def explain(
+    model: Model,
+    x: ArrayLike,
+    method: str,
+    *,
+    background: ArrayLike | None = None,
+    target: Target | None = None,
+    baseline: Baseline | None = None,
+    mask: ArrayLike | None = None,
+    steps: Steps | None = None,
+    output: Output = ...,
+    seed: int = 0,
+    ids: ArrayLike | None = None,
+    channels: Sequence[str] | None = None,
+    times: Sequence[object] | None = None,
+    names: Sequence[object] | None = None,
+    layout: Layout = "BTD",
+    missing: Missing = "error",
+    draws: int = 1,
+    batch_size: int | None = None,
+    precision: Precision = "full",
+    gradient_check: bool = True,
+    **settings: Setting,
+) -> Explanation: ...
 
 
 def explain(
-    model: Model, x: Any, method: str | Explainer = "timing", train: Any = None, **options: Any
+    model: Model,
+    x: ArrayLike,
+    method: str | Explainer = "timing",
+    *,
+    background: ArrayLike | None = None,
+    target: Target | None = None,
+    baseline: Baseline | None = None,
+    mask: ArrayLike | None = None,
+    steps: Steps | None = None,
+    output: Output = PROBABILITY,
+    seed: int = 0,
+    ids: ArrayLike | None = None,
+    channels: Sequence[str] | None = None,
+    times: Sequence[object] | None = None,
+    names: Sequence[object] | None = None,
+    layout: Layout = "BTD",
+    missing: Missing = "error",
+    draws: int = 1,
+    batch_size: int | None = None,
+    precision: Precision = "full",
+    gradient_check: bool = True,
+    **settings: Setting,
 ) -> Explanation:
     """Explain the predictions of ``model`` for the series ``x``.
 
@@ -26,74 +98,108 @@ def explain(
     x : Tensor or array of shape (batch, time, channel)
     method : str or Explainer
         A name from ``tempograd.EXPLAINERS``, or an explainer.
-    train : Tensor or array of shape (batch, time, channel), optional
-        Series for methods that learn from training data, such as GradientSHAP's pool of baselines.
-    **options
-        Hyper-parameters of the method (``points=200``, see ``help(tempograd.Timing)`` and so on) and arguments of
-        the call, which :meth:`Explainer.__call__` describes in full:
+    background : Tensor or array of shape (batch, time, channel), optional
+        Series for methods that learn from some, such as GradientSHAP's pool of baselines. Every method accepts
+        them, so that one loop runs all; those that learn nothing leave them alone.
+    target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
+        Class or output to explain, or a function of the output that picks one score per series; by default the
+        predicted class, and class 1 of a model with a single logit.
+    baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
+        What "absent" means, by default zero.
+    mask : Tensor like ``x``, optional
+        1 where a value was observed, 0 where not (``x`` holds a number there all the same).
+    steps : int, list of int or "own", optional
+        For one output per step: which of them are explained, by default all.
+    output : {"probability", "raw"}
+        Softmax (sigmoid for a single column), or the output as it is, as for regression.
+    seed : int
+        Of the random draws.
+    ids : distinct integers, optional
+        They number the series, by default 0, 1, …; draws depend on them.
+    channels, times, names : sequences of str, optional
+        What people call channels, steps and series, for tables, pictures and reports.
+    layout : {"BTD", "BDT"}
+        ``"BDT"`` where ``x`` is (batch, channel, time).
+    missing : {"error", "mask"}
+        ``"mask"`` leaves NaN in ``x`` out and puts the baseline there; by default it is an error.
+    draws : int
+        Realisations of a model that draws random numbers to average over, 32 say.
+    batch_size : int, optional
+        Sequences per pass of the model; found automatically by default.
+    precision : {"full", "tf32", "bf16"}
+        How exactly the model multiplies.
+    gradient_check : bool
+        Whether the gradient is compared with differences of the score.
+    **settings
+        Hyper-parameters of a method given by name, such as ``n_samples=200``: see ``help(tempograd.Timing)`` and
+        so on.
 
-        - ``target``: class or output to explain, or a function of the output; by default the predicted class, and
-          class 1 of a model with a single logit
-        - ``baseline``: ``"zero"``, ``"average"`` or a tensor, what "absent" means
-        - ``mask``: like ``x``, 1 where a value was observed, 0 where not (``x`` holds a number there all the same)
-        - ``steps``: for one output per step, which of them are explained, or ``"own"``
-        - ``output``: ``"probability"`` (softmax; sigmoid for a single column) or ``"raw"``, as for regression
-        - ``seed``: of the random draws
-        - ``ids``: distinct integers that name the series
-        - ``layout``: ``"BDT"`` where ``x`` is (batch, channel, time)
-        - ``missing``: ``"mask"`` leaves NaN in ``x`` out and puts the baseline there; by default it is an error
-        - ``draws``: realisations of a model that draws random numbers to average over, 32 say
-        - ``chunk``: sequences per pass of the model
-        - ``precision``: ``"full"``, ``"tf32"`` or ``"bf16"``, how exactly the model multiplies
-        - ``gradient_check``: False leaves out the comparison of the gradient with differences of the score
-        - ``channels``, ``times``, ``names``: what people call channels, steps and series, for tables and reports
+    See Also
+    --------
+    Explainer.__call__ : the same arguments in more words.
 
     Examples
     --------
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(24, 2))
-    >>> explain(model, torch.randn(4, 8, 3), points=10, seed=1).values.shape
+    >>> explain(model, torch.randn(4, 8, 3), n_samples=10, seed=1).values.shape
     torch.Size([4, 8, 3])
     """
-    names = {key: options.pop(key) for key in ("channels", "times", "names") if key in options}
-    settings, call = _split(method, options)
+    explainer = _explainer(method, settings)
     validation.model(model)
-    explainer = method if isinstance(method, Explainer) else EXPLAINERS[method](**settings)
-    if train is not None:
-        layout = call.get("layout", "BTD")
-        train = validation.series(train, layout, "train")
-        _check_width(train, x, layout)
-        explainer = explainer.fit(model, train, seed=call.get("seed", 0))
-    return explainer(model, x, **call).named(**names)
+    if background is not None:
+        pool = validation.series(background, layout, "background")
+        _check_width(pool, x, layout)
+        explainer = explainer.fit(model, pool, seed=seed)
+    return explainer(
+        model,
+        x,
+        target=target,
+        baseline=baseline,
+        mask=mask,
+        steps=steps,
+        output=output,
+        seed=seed,
+        ids=ids,
+        channels=channels,
+        times=times,
+        names=names,
+        layout=layout,
+        missing=missing,
+        draws=draws,
+        batch_size=batch_size,
+        precision=precision,
+        gradient_check=gradient_check,
+    )
 
 
-def _check_width(train: Tensor, x: Any, layout: str) -> None:
-    """Refuse training series of another width before anything is learnt from them."""
-    shape = tuple(validation.as_tensor(x, "x").shape)
-    channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else train.shape[2]
-    if train.shape[2] != channels:
-        raise InputError(
-            f"The training series have {train.shape[2]} channels, x has {channels}: pass series of the same "
-            "channels as train=."
-        )
-
-
-def _split(method: str | Explainer, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    call = {
-        name for name, p in inspect.signature(Explainer.__call__).parameters.items() if p.kind is p.KEYWORD_ONLY
-    }
-    if isinstance(method, Explainer):
-        known: set[str] = set()
-    elif isinstance(method, str):
-        known = {f.name for f in fields(EXPLAINERS[method]) if not f.metadata.get("fitted")}
-    else:
+def _explainer(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
+    """Return the explainer, made by its name, with settings that it has."""
+    if not isinstance(method, str | Explainer):
         raise InputError(f"method must be a name or an explainer, got {brief(method)}.")
-    for name in options:
-        if name not in known | call:
+    kind = type(method) if isinstance(method, Explainer) else EXPLAINERS[method]
+    call = {p.name for p in inspect.signature(explain).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    known = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
+    name = method if isinstance(method, str) else method.name
+    for given in settings:
+        if isinstance(method, Explainer) and given in known:
+            raise InputError(f"{given}= is a setting of {name}: pass it when the explainer is made.")
+        if given not in known:
             raise UnknownNameError(
-                f"option of {method if isinstance(method, str) else method.name}", name, known | call
+                f"option of {name}", given, call if isinstance(method, Explainer) else known | call
             )
-    return {k: v for k, v in options.items() if k in known}, {k: v for k, v in options.items() if k in call}
+    return method if isinstance(method, Explainer) else kind(**settings)
+
+
+def _check_width(background: Tensor, x: ArrayLike, layout: str) -> None:
+    """Refuse background series of another width before anything is learnt from them."""
+    shape = tuple(validation.as_tensor(x, "x").shape)
+    channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else background.shape[2]
+    if background.shape[2] != channels:
+        raise InputError(
+            f"The background series have {background.shape[2]} channels, x has {channels}: pass series of the "
+            "same channels as background=."
+        )
 
 
 def facts(method: str, parameters: Mapping[str, Any]) -> Facts:

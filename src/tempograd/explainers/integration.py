@@ -35,14 +35,14 @@ TOP = 0.1  # share of the observed cells whose ranking matters
 class Plan:
     """The points of a run: drawn stage by stage, with a look at the error after each.
 
-    A series is good enough as soon as its estimated relative error is below the tolerance or, until "top", the
+    A series is good enough as soon as its estimated relative error is below the tolerance or, for "top", the
     share of the top tenth of the cells that changed since the last look.
     """
 
     stages: tuple[int, ...]  # points of each
     random: bool = True  # whether the points are draws; only then errors and counts are kept
     tolerance: float | None = None  # None: all stages run
-    until: str = "error"
+    stop_when: str = "error"
 
     @property
     def points(self) -> int:
@@ -64,7 +64,7 @@ class Plan:
         """
         if self.tolerance is None:
             return None
-        if self.until == "error":
+        if self.stop_when == "error":
             return error <= self.tolerance
         return None if before is None else changed(values, before, observed) <= self.tolerance
 
@@ -134,12 +134,12 @@ class Attribution(NamedTuple):
 
     values: Tensor
     standard_error: Tensor | None = None
-    free_points: Tensor | None = None
-    effective_points: Tensor | None = None
+    n_draws: Tensor | None = None
+    ess: Tensor | None = None
     signed: bool = True  # False where only magnitudes are left
-    passes: Tensor | None = None  # (series,)
-    change: Tensor | None = None  # (series,)
-    curve_points: Tensor | None = None  # (looks,)
+    n_evals: Tensor | None = None  # (series,)
+    delta: Tensor | None = None  # (series,)
+    curve_samples: Tensor | None = None  # (looks,)
     curve_error: Tensor | None = None  # (series, looks)
     gradient_check: GradientCheck | None = None
 
@@ -189,11 +189,11 @@ class Whole:
         """Note the error of some series after a stage."""
         self._landing.put(self._curve[:, stage], rows, error)
 
-    def change(self, rows: slice, change: Tensor) -> None:
+    def delta(self, rows: slice, delta: Tensor) -> None:
         """Note how far the path moves the score of some series."""
         if self._change is None:
             self._change = torch.empty(len(self._passes), device=self._passes.device)
-        self._landing.put(self._change, rows, change)
+        self._landing.put(self._change, rows, delta)
 
     def finish(
         self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int, table: Tensor | None, *, straight: bool
@@ -215,7 +215,7 @@ class Whole:
         check = None
         if self._evidence is not None:
             check = judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
-        found = Attribution(self._parts[0], passes=self._passes, change=self._change, gradient_check=check)
+        found = Attribution(self._parts[0], n_evals=self._passes, delta=self._change, gradient_check=check)
         if not self._plan.random:
             return found
         looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
@@ -224,9 +224,9 @@ class Whole:
         _, error, free, effective = self._parts
         return found._replace(
             standard_error=error,
-            free_points=free,
-            effective_points=effective,
-            curve_points=looks,
+            n_draws=free,
+            ess=effective,
+            curve_samples=looks,
             curve_error=self._curve[:, : len(looks)],
         )
 
@@ -296,10 +296,10 @@ class Run:
                 rows += evidence.rows(block, at.z, piece, start, straight=paths.straight)
             gradient, score, beside, block = self._differentiate(at.z, block, rows)
             if start is not None and block.clean is not None and beside[0].ndim == 1:
-                change = block.clean - beside[0]
-                self.whole.change(block.rows, change)
+                delta = block.clean - beside[0]
+                self.whole.delta(block.rows, delta)
                 if evidence is not None:
-                    evidence.change = change
+                    evidence.delta = delta
             if evidence is not None:
                 evidence.add(block, piece, at.z, gradient, score, at.position, beside)
             gradient = gradient.to(precision)

@@ -232,7 +232,7 @@ class Lime(Explainer):
 
     Parameters
     ----------
-    samples : int, optional
+    n_samples : int, optional
         Masks per series; each costs one pass of the model. By default twice as many as observed cells, at least
         50 and at most 4096: with fewer masks than cells the coefficients cannot be told apart.
     alpha : float, default=0.01
@@ -269,7 +269,7 @@ class Lime(Explainer):
 
     needs_gradient: ClassVar[bool] = False
 
-    samples: int | None = settings.whole(None, least=2)
+    n_samples: int | None = settings.whole(None, least=2)
     alpha: float = settings.positive(0.01)
     relative: bool = settings.flag(True)
     width: float = settings.positive(1.0)
@@ -293,8 +293,8 @@ class Lime(Explainer):
 
     def _count(self, question: Question) -> Tensor:
         """Masks of each series, (series,)."""
-        if self.samples is not None:
-            return torch.full((len(question.x),), self.samples)
+        if self.n_samples is not None:
+            return torch.full((len(question.x),), self.n_samples)
         return (2 * question.observed_cells).clamp(LEAST, MOST)
 
     def _masks(self, question: Question, block: Block, piece: slice) -> Tensor:

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, per_point
-from tempograd.engine import Block, Model, Prefixes, Question, pieces, spans, wider
+from tempograd.engine import Block, Prefixes, Question, pieces, spans, wider
 from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
+from tempograd.typing import ArrayLike, Model
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 Replacement = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
@@ -191,7 +192,7 @@ class Occlusion(CellReplacement):
     absolute: bool = settings.flag(False)
     means: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
         return replace(self, means=validation.series(x, name="the training series").mean(0, dtype=torch.float64))
 
@@ -232,7 +233,7 @@ class AugmentedOcclusion(CellReplacement):
 
     Parameters
     ----------
-    samples : int, default=10
+    n_samples : int, default=10
         Draws per value; each costs one pass of the model.
     marginal : {"per_time", "pooled"}
         Whether replacements come from the same step of other series, or from any step.
@@ -259,13 +260,14 @@ class AugmentedOcclusion(CellReplacement):
 
     signed: ClassVar[bool] = False
     needs_fit: ClassVar[bool] = True
+    uses_baseline: ClassVar[bool] = False
 
-    samples: int = settings.whole(10)
+    n_samples: int = settings.whole(10)
     marginal: str = settings.choice("per_time", MARGINALS)
     over: str = settings.choice("target", OVER)
     rows: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.series(x, name="the training series"))
 
@@ -281,14 +283,14 @@ class AugmentedOcclusion(CellReplacement):
         def finish(block: Block, falls: Tensor) -> None:
             moves = falls.abs().mean(-1)
             values[block.rows] = moves.mean(-1).to(values)
-            if self.samples > 1:
-                error[block.rows] = (moves.std(-1) / self.samples**0.5).to(error)
+            if self.n_samples > 1:
+                error[block.rows] = (moves.std(-1) / self.n_samples**0.5).to(error)
 
         drawn = partial(self._drawn, pool=pool, seed=question.seed)
-        self._replace_cells(question, self.samples, drawn, finish, every=self.over == "all")
-        if self.samples == 1:
+        self._replace_cells(question, self.n_samples, drawn, finish, every=self.over == "all")
+        if self.n_samples == 1:
             error.masked_fill_(seen > 0, torch.inf)
-        count = seen * self.samples
+        count = seen * self.n_samples
         return Attribution(values, error, count.to(torch.int32), count)
 
     def _drawn(self, block: Block, pool: Tensor, seed: int) -> Tensor:
@@ -297,7 +299,7 @@ class AugmentedOcclusion(CellReplacement):
         table, column = pool.flatten(1), cell
         if self.marginal == "pooled":
             table, column = pool.flatten(0, 1), cell % pool.shape[2]
-        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.samples)[..., None]
+        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.n_samples)[..., None]
         row = below(streams, cell, len(table)).to(pool.device)
         drawn = table[row, column.to(pool.device)].to(block.x)  # (series, samples, cells)
-        return drawn.transpose(1, 2).reshape(*block.x.shape, self.samples)
+        return drawn.transpose(1, 2).reshape(*block.x.shape, self.n_samples)

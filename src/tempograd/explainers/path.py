@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -11,10 +11,11 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Purpose, below, keys, normal, per_point, words
-from tempograd.engine import Block, Model, Question
+from tempograd.engine import Block, Question
 from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate, midpoints
+from tempograd.typing import ArrayLike, Model
 
 # Integrated gradients: the mean gradient on straight paths to the series, of all cells or of those of a mask.
 
@@ -33,7 +34,7 @@ class IntegratedGradients(Explainer):
 
     Parameters
     ----------
-    points : int, default=50
+    n_steps : int, default=50
         Nodes of the quadrature; each costs one pass of the model.
     rule : {"gauss-legendre", "midpoint"}
         Where the nodes lie. Gauss–Legendre is exact for smooth models with few nodes.
@@ -46,7 +47,7 @@ class IntegratedGradients(Explainer):
     Examples
     --------
     >>> square = lambda x: (x ** 2).sum((1, 2))[:, None]
-    >>> IntegratedGradients(points=3)(square, torch.tensor([[[3.0], [-2.0]]]), output="raw").values.flatten()
+    >>> IntegratedGradients(n_steps=3)(square, torch.tensor([[[3.0], [-2.0]]]), output="raw").values.flatten()
     tensor([9., 4.])
     """
 
@@ -54,19 +55,19 @@ class IntegratedGradients(Explainer):
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
 
-    points: int = settings.whole(50)
-    rule: str = settings.choice("gauss-legendre", RULES)
+    n_steps: int = settings.whole(50)
+    rule: Literal["gauss-legendre", "midpoint"] = settings.choice("gauss-legendre", RULES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_nodes(self.points, self.rule)
+        check_nodes(self.n_steps, self.rule)
 
     def attribute(self, question: Question) -> Attribution:
-        plan = Plan((self.points,), random=False)
+        plan = Plan((self.n_steps,), random=False)
         return integrate(question, plan, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> Path:
-        return straight(block, block.baseline, self.points, self.rule)
+        return straight(block, block.baseline, self.n_steps, self.rule)
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,9 @@ class MaskingIG(Explainer):
 
     Parameters
     ----------
-    moving : Tensor that broadcasts to ``x``
+    active : Tensor that broadcasts to ``x``
         1 where a cell moves from the baseline to the series, 0 where it is held.
-    points : int, default=50
+    n_steps : int, default=50
     rule : {"midpoint", "gauss-legendre"}
 
     References
@@ -99,28 +100,28 @@ class MaskingIG(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
-    moving: Any = field(metadata={"fitted": True}, repr=False, compare=False)
-    points: int = settings.whole(50)
-    rule: str = settings.choice("midpoint", RULES)
+    active: Any = field(metadata={"fitted": True}, repr=False, compare=False)
+    n_steps: int = settings.whole(50)
+    rule: Literal["gauss-legendre", "midpoint"] = settings.choice("midpoint", RULES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_nodes(self.points, self.rule)
+        check_nodes(self.n_steps, self.rule)
 
     def attribute(self, question: Question) -> Attribution:
-        moving = validation.numbers(self.moving, "moving").to(question.x.device).bool()
+        active = validation.numbers(self.active, "active").to(question.x.device).bool()
         try:
-            moving = moving.expand_as(question.x)
+            active = active.expand_as(question.x)
         except RuntimeError:
             raise InputError(
-                f"moving must broadcast to x, {tuple(question.x.shape)}, got {tuple(moving.shape)}."
+                f"active must broadcast to x, {tuple(question.x.shape)}, got {tuple(active.shape)}."
             ) from None
 
         def path(block: Block, stage: int) -> Path:
-            mask: Tensor = moving[block.rows].to(block.x.device)
-            return straight(block, torch.where(mask, block.baseline, block.x), self.points, self.rule)
+            mask: Tensor = active[block.rows].to(block.x.device)
+            return straight(block, torch.where(mask, block.baseline, block.x), self.n_steps, self.rule)
 
-        return integrate(question, Plan((self.points,), random=False), path, label="explain with masking IG")
+        return integrate(question, Plan((self.n_steps,), random=False), path, label="explain with masking IG")
 
 
 def straight(block: Block, start: Tensor, points: int, rule: str) -> Path:
@@ -138,7 +139,7 @@ def check_nodes(points: int, rule: str) -> None:
     """Refuse nodes of a polynomial whose degree would fill the memory."""
     if rule == "gauss-legendre" and points > HIGHEST:
         raise SettingError(
-            f"rule='gauss-legendre' has at most {HIGHEST} points, got points={points}: pass rule='midpoint'."
+            f"rule='gauss-legendre' has at most {HIGHEST} nodes, got n_steps={points}: pass rule='midpoint'."
         )
 
 
@@ -171,7 +172,7 @@ class RandIG(Explainer):
 
     Parameters
     ----------
-    points : int, default=50
+    n_samples : int, default=50
         Path points; each has its own mask and costs one pass of the model.
     p : float, default=0.5
         Probability that a cell **moves**, as in the paper's text. The paper's ablation table reads p as the
@@ -179,7 +180,7 @@ class RandIG(Explainer):
 
     Notes
     -----
-    A cell that never moves gets the score 0, ``free_points`` 0 and an infinite error.
+    A cell that never moves gets the score 0, ``n_draws`` 0 and an infinite error.
 
     References
     ----------
@@ -189,7 +190,7 @@ class RandIG(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
 
-    points: int = settings.whole(50)
+    n_samples: int = settings.whole(50)
     p: float = settings.number(0.5, high=1.0, closed=(False, True))
 
     @property
@@ -198,23 +199,23 @@ class RandIG(Explainer):
         return self.p
 
     def attribute(self, question: Question) -> Attribution:
-        if self.moves * self.points < 2 and self._examined:
+        if self.moves * self.n_samples < 2 and self._examined:
             warn(
-                f"A cell moves in only {self.moves * self.points:.2g} of {self.points} points on average: "
-                f"use points={int(2 / self.moves) + 1} or a larger p."
+                f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
+                f"use n_samples={int(2 / self.moves) + 1} or a larger p."
             )
 
         path = partial(self._path, question.seed)
-        return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
+        return integrate(question, Plan((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return how far points are on their way from the baseline, 0, to the series, 1."""
         return midpoints(points, like)
 
     def _path(self, seed: int, block: Block, stage: int) -> Path:
-        streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.points)
+        streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.n_samples)
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        alpha = self._positions(self.points, block.x)
+        alpha = self._positions(self.n_samples, block.x)
 
         def at(piece: slice) -> Points:
             free = (words(streams[:, :, piece, None], cell) < round(self.moves * 2**32)).view(
@@ -242,14 +243,14 @@ class GradientShap(Explainer):
 
     Parameters
     ----------
-    points : int, default=50
+    n_samples : int, default=50
         Draws per series; each costs one pass of the model.
     noise : float, default=0
         Standard deviation of the noise.
 
     Notes
     -----
-    :meth:`fit` (``train=`` in :func:`tempograd.explain`) takes the pool of baselines. Without one the call's
+    :meth:`fit` (``background=`` in :func:`tempograd.explain`) takes the pool of baselines. Without one the call's
     baseline is the only one; without noise nothing is then drawn, the method is midpoint integrated gradients, and
     the call says so. Positions on the path are stratified.
 
@@ -268,13 +269,14 @@ class GradientShap(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
+    draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 
-    points: int = settings.whole(50)
+    n_samples: int = settings.whole(50)
     noise: float = settings.number(0.0)
     pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer with these series as the pool of baselines."""
         return replace(self, pool=validation.series(x, name="the pool of baselines"))
 
@@ -283,17 +285,17 @@ class GradientShap(Explainer):
             check_training(self.pool.shape, question)
         elif not self.noise and self._examined:
             warn(
-                f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, train), or pass "
-                "train= to tempograd.explain."
+                f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, series), or "
+                "pass background= to tempograd.explain."
             )
 
         path = partial(self._path, question)
-        return integrate(question, Plan((self.points,)), path, label=f"explain with {self.name}")
+        return integrate(question, Plan((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _path(self, question: Question, block: Block, stage: int) -> Path:
         stream = keys(question.seed, block.ids, Purpose.BASELINES)
         alpha = self._positions(block, stream)
-        noise = per_point(stream, self.points)
+        noise = per_point(stream, self.n_samples)
         baselines = self._baselines(block, stream, question)
 
         def at(piece: slice) -> Points:
@@ -316,14 +318,14 @@ class GradientShap(Explainer):
 
     def _positions(self, block: Block, stream: Tensor) -> Tensor:
         """Return the positions between baseline and series, (series or 1, points)."""
-        return midpoints(self.points, block.x)[None]
+        return midpoints(self.n_samples, block.x)[None]
 
     def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
         """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
         if self.pool is None:
             return None
         pool: Tensor = self.pool
-        counter = FAR + torch.arange(self.points, device=block.x.device)
+        counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         rows = below(stream[..., None], counter, len(pool)).to(pool.device)
         return lambda piece: pool[rows[:, piece]].to(block.x)
 

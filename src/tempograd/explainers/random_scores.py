@@ -26,6 +26,7 @@ class Random(Explainer):
 
     signed: ClassVar[bool] = False
     needs_gradient: ClassVar[bool] = False
+    uses_baseline: ClassVar[bool] = False
 
     def attribute(self, question: Question) -> Attribution:
         question.read_all()

@@ -16,6 +16,7 @@ from tempograd.engine import GradientCheck, Model, class_count, fingerprint, rel
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
 from tempograd.explanation import files, messages
+from tempograd.typing import ArrayLike
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Facts:
     adaptive : bool
         Whether ``tolerance=`` can be passed, and then stops each series where its error is small enough.
     unit : str
-        The setting that buys accuracy, such as ``"points"``; empty if there is none.
+        The setting that buys accuracy, such as ``"n_samples"``; empty if there is none.
     """
 
     complete: bool = False
@@ -90,10 +91,10 @@ class Facts:
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
 
 
-CELLS = ("values", "baseline", "mask", "x", "standard_error", "free_points", "effective_points")
-ROWS = ("target", "steps", "ids", "passes", "change", "curve_error")  # one entry, or one row, per series
-TENSORS = (*CELLS, *ROWS, "curve_points")
-KINDS = dict.fromkeys(("baseline", "x", "standard_error", "change", "curve_error"), "floats")
+CELLS = ("values", "baseline", "mask", "x", "standard_error", "n_draws", "ess")
+ROWS = ("target", "steps", "ids", "n_evals", "delta", "curve_error")  # one entry, or one row, per series
+TENSORS = (*CELLS, *ROWS, "curve_samples")
+KINDS = dict.fromkeys(("baseline", "x", "standard_error", "delta", "curve_error"), "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
@@ -106,18 +107,18 @@ class Explanation:
     ----------
     values : Tensor of shape (series, time, channel)
         Signed where the method is. Unobserved cells hold 0; ``mask`` tells which they are.
-    standard_error, free_points, effective_points : Tensor like ``values``, optional
-        Monte-Carlo error of each value (infinite below two draws), how many path points counted for it,
-        and how many equally weighted ones they are worth. None where it means nothing.
-    passes : Tensor of shape (series,), optional
-        Path points that each series got.
-    change : Tensor of shape (series,), optional
+    standard_error, n_draws, ess : Tensor like ``values``, optional
+        Monte-Carlo error of each value (infinite below two draws), how many draws counted for it, and how many
+        equally weighted ones they are worth (the effective sample size). None where it means nothing.
+    n_evals : Tensor of shape (series,), optional
+        How often the model was evaluated for each series: the path points that it got.
+    delta : Tensor of shape (series,), optional
         Explained score of the series minus that of its baseline; None where it was not read.
     gradient_check : GradientCheck, optional
         Whether the gradient is that of the score that the model computes, for methods that follow a path; None
         for others, and where it was switched off. :meth:`verdict` begins with it where it is not.
-    curve_points, curve_error : Tensor of shape (looks,) and (series, looks), optional
-        Numbers of points at which the error was looked at, and the estimated relative error there; NaN after a
+    curve_samples, curve_error : Tensor of shape (looks,) and (series, looks), optional
+        Numbers of samples at which the error was looked at, and the estimated relative error there; NaN after a
         series had stopped.
     target : Tensor, optional
         Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
@@ -153,15 +154,15 @@ class Explanation:
     fingerprint: str
     signed: bool = True
     standard_error: Tensor | None = None
-    free_points: Tensor | None = None
-    effective_points: Tensor | None = None
+    n_draws: Tensor | None = None
+    ess: Tensor | None = None
     channels: tuple[str, ...] | None = None
     times: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     version: str = field(default=__version__)
-    passes: Tensor | None = None
-    change: Tensor | None = None
-    curve_points: Tensor | None = None
+    n_evals: Tensor | None = None
+    delta: Tensor | None = None
+    curve_samples: Tensor | None = None
     curve_error: Tensor | None = None
     draws: int = 1
     varies: bool = False
@@ -185,11 +186,10 @@ class Explanation:
             f"seed={self.seed}, {draws}{settings})"
         )
 
-    def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
-        """Return the explanation of some of the series."""
+    def __getitem__(self, rows: int | slice | ArrayLike) -> Self:
+        """Return the explanation of one series, or of some of them; it holds as many as were asked for."""
         if isinstance(rows, Integral):
-            first = validation.whole(rows, "a position", -(2**63))
-            raise InputError(f"Write explanation[{first}:{first + 1}] for the explanation of one series.")
+            rows = _one(rows, len(self))
         rows = (
             _sliced(rows, len(self)) if isinstance(rows, slice) else validation.positions(rows, "rows", len(self))
         )
@@ -209,9 +209,9 @@ class Explanation:
         draws carry the variance and the limits are too narrow (see "Limits" in the README): more points help.
         """
         level = validation.share(level, "level")
-        if self.standard_error is None or self.effective_points is None:
+        if self.standard_error is None or self.ess is None:
             raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
-        freedom = (self.effective_points - 1).clamp(min=0)
+        freedom = (self.ess - 1).clamp(min=0)
         half = torch.where(self.standard_error == 0, 0, stats.quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
@@ -231,14 +231,14 @@ class Explanation:
         return None if error is None else relative_error(self.values, error, self.mask)
 
     @property
-    def residual(self) -> Tensor | None:
+    def convergence_delta(self) -> Tensor | None:
         """Return the sum of each series' scores minus the change of its prediction; None where that is not known.
 
         0 up to rounding for integrated gradients, and sampling error for their random kin. TIMING with segments
-        is not complete: its residual stays, however many points there are.
+        is not complete: its convergence delta stays, however many points there are.
         """
-        change = self.change
-        return None if change is None else self.values.sum((1, 2), dtype=torch.float64).to(change) - change
+        delta = self.delta
+        return None if delta is None else self.values.sum((1, 2), dtype=torch.float64).to(delta) - delta
 
     def verdict(self, i: int | None = None) -> str:
         """Say in one line how good the scores are and what would make them better.
@@ -250,12 +250,12 @@ class Explanation:
         """
         return messages.sentence(self, i)
 
-    def called(self, i: int) -> int | str:
+    def label(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
         return int(self.ids[i]) if self.names is None else self.names[i]
 
     @property
-    def strength(self) -> Tensor:
+    def importance(self) -> Tensor:
         """Return how much each cell matters: the size of a signed score, and any other score as it is.
 
         FIT and WinIT give scores below 0 to values that matter less than nothing; those come last, not first.
@@ -268,7 +268,7 @@ class Explanation:
         k = validation.whole(k, "k", 1)
         if k > cells:
             raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
-        size = self.strength.flatten(1)
+        size = self.importance.flatten(1)
         if self.mask is not None:
             size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
         best = size.topk(k, dim=1)
@@ -279,7 +279,12 @@ class Explanation:
         top.series, top.times, top.channels = self.names or self.ids.tolist(), self.times, self.channels
         return top
 
-    def named(self, channels: Any = None, times: Any = None, names: Any = None) -> Self:
+    def with_names(
+        self,
+        channels: Sequence[str] | None = None,
+        times: Sequence[object] | None = None,
+        names: Sequence[object] | None = None,
+    ) -> Self:
         """Return the same explanation with names for its channels, time steps and series."""
         series, time, depth = self.values.shape
         return replace(
@@ -290,7 +295,11 @@ class Explanation:
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per observed cell: id, time, channel, value and, where known, x and the error."""
+        """Return one row per observed cell, in the order of series, time and channel.
+
+        Columns: ``id``, ``time``, ``channel``, ``attribution`` and, where they are known, the ``value`` of the
+        series, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
+        """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
         except ImportError as error:
@@ -302,10 +311,11 @@ class Explanation:
             "time": time if self.times is None else [self.times[t] for t in time],
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
-        for name in ("x", "values", "standard_error", "free_points"):
-            tensor = getattr(self, name)
-            if tensor is not None:
-                table["value" if name == "values" else name] = tensor[seen].cpu().numpy()
+        columns = {"attribution": self.values, "value": self.x}
+        if self.ess is not None:
+            columns["low"], columns["high"] = self.interval()
+        columns |= {"standard_error": self.standard_error, "n_draws": self.n_draws}
+        table |= {name: part[seen].cpu().numpy() for name, part in columns.items() if part is not None}
         return pd.DataFrame(table)
 
     def plot(self, i: int | str = 0, **options: Any) -> "Figure":
@@ -379,6 +389,14 @@ def require(value: Any) -> Explanation:
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
 
 
+def _one(row: Any, count: int) -> slice:
+    """Return the slice that holds one series; as in lists, negative positions count from the end."""
+    place = validation.whole(row, "a position", -(2**63))
+    if not -count <= place < count:
+        raise InputError(f"There is no series {place}: the explanation holds {count}, counted from 0.")
+    return slice(place % count, place % count + 1)
+
+
 def _sliced(rows: slice, count: int) -> slice | Tensor:
     """Return a slice that tensors know, or the places that it chooses: tensors know no steps backwards."""
     try:
@@ -393,13 +411,13 @@ def _check_parts(found: Explanation) -> None:
     values = found.values
     if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
         raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
-    if (found.curve_points is None) != (found.curve_error is None):
-        raise InputError("curve_points and curve_error belong together: pass both or neither.")
+    if (found.curve_samples is None) != (found.curve_error is None):
+        raise InputError("curve_samples and curve_error belong together: pass both or neither.")
     count, time, depth = values.shape
-    looks = found.curve_points.numel() if isinstance(found.curve_points, Tensor) else 0
-    rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "passes", "change")}
+    looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
+    rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
     rows |= {"target": [(count,), (count, time)], "steps": [(count, time)]}
-    rows |= {"curve_points": [(looks,)], "curve_error": [(count, looks)]}
+    rows |= {"curve_samples": [(looks,)], "curve_error": [(count, looks)]}
     for name in TENSORS:
         part, shapes = getattr(found, name), rows.get(name, [tuple(values.shape)])
         if (part is None and name not in {"baseline", "ids"}) or (name == "steps" and isinstance(part, str)):
@@ -435,11 +453,11 @@ def _check_content(found: Explanation) -> None:
     if check is not None:
         check.verify()
     given, facts = found.parameters, found.facts  # of the settings, the verdict reads these
-    for name in {facts.unit, "max_points" if facts.adaptive else facts.unit} & given.keys():
-        validation.whole(given[name], name, 0, 2**63)
     tolerance = given.get("tolerance") if facts.adaptive else None
     if tolerance is not None and not 0 < validation.real(tolerance, "tolerance") < math.inf:
         raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
+    for name in {facts.unit, facts.unit if tolerance is None else "max_samples"} & given.keys():
+        validation.whole(given[name], name, 0, 2**63)
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

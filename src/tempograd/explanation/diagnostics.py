@@ -64,12 +64,12 @@ class Against(NamedTuple):
 def against(explanation: "Explanation") -> Against:
     """Tell for each series what speaks against its map."""
     nothing = torch.zeros(len(explanation), dtype=torch.bool)
-    change, check = explanation.change, explanation.gradient_check
+    delta, check = explanation.delta, explanation.gradient_check
     wrong = nothing if check is None else check.failed.cpu()
-    if change is None:
+    if delta is None:
         return Against(nothing, wrong, nothing)
     blank = ~explanation.values.flatten(1).any(1).cpu()
-    return Against(~change.isfinite().cpu(), wrong, blank & (change.abs().cpu() > _rounding(explanation)))
+    return Against(~delta.isfinite().cpu(), wrong, blank & (delta.abs().cpu() > _rounding(explanation)))
 
 
 def _together(check: GradientCheck) -> bool:
@@ -125,10 +125,10 @@ def completeness_gap(explanation: "Explanation") -> float | None:
 
     None for methods that promise no such sum, and where the prediction does not change.
     """
-    residual, change = explanation.residual, explanation.change
-    if residual is None or change is None or not explanation.facts.complete:
+    residual, delta = explanation.convergence_delta, explanation.delta
+    if residual is None or delta is None or not explanation.facts.complete:
         return None
-    total = float(change.double().abs().sum())
+    total = float(delta.double().abs().sum())
     return float(residual.double().abs().sum()) / total if total else None
 
 
@@ -143,11 +143,11 @@ def errors(explanation: "Explanation") -> Errors:
     relative, error = explanation.relative_error, explanation.standard_error
     if relative is None or error is None:
         raise InputError(f"{explanation.method} has no Monte-Carlo error.")
-    unit = explanation.facts.unit or "points"
+    unit = explanation.facts.unit or "n_samples"
     asked = explanation.parameters.get(explanation.facts.unit)
     points = [asked] * len(explanation) if isinstance(asked, int) else []
-    if explanation.passes is not None:
-        points = explanation.passes.tolist()
+    if explanation.n_evals is not None:
+        points = explanation.n_evals.tolist()
     unmet = _unmet(explanation, points)
     if explanation.draws > 1:
         unit, points = "draws", [explanation.draws] * len(explanation)
@@ -160,7 +160,7 @@ def errors(explanation: "Explanation") -> Errors:
     # where the error is too large anyway, more points come first
     missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
     if top and points:  # a run that was not stopped by its top had all the points there were
-        good = [count < (explanation.parameters.get("max_points") or 0) for count in points]
+        good = [count < (explanation.parameters.get("max_samples") or 0) for count in points]
     against_them = torch.stack(against(explanation)).any(0).tolist()
     good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against_them, missed, strict=True)]
     worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
@@ -169,16 +169,16 @@ def errors(explanation: "Explanation") -> Errors:
 
 def _unmet(explanation: "Explanation", points: list[int]) -> list[float]:
     """Return what a change that no draw has met may add to each map, as a share of it."""
-    check, change = explanation.gradient_check, explanation.change
-    if check is None or change is None or not points:
+    check, delta = explanation.gradient_check, explanation.delta
+    if check is None or delta is None or not points:
         return [0.0] * len(explanation)
-    seen, drawn = check.seen.to(change.device), torch.tensor(points, device=change.device)
-    rest = change.double().abs() - seen
-    return torch.where(rest > _rounding(explanation), hidden(explanation.values, change, seen, drawn), 0).tolist()
+    seen, drawn = check.seen.to(delta.device), torch.tensor(points, device=delta.device)
+    rest = delta.double().abs() - seen
+    return torch.where(rest > _rounding(explanation), hidden(explanation.values, delta, seen, drawn), 0).tolist()
 
 
 def _by_top(explanation: "Explanation") -> bool:
-    by_top = tolerance(explanation) is not None and explanation.parameters.get("until") == "top"
+    by_top = tolerance(explanation) is not None and explanation.parameters.get("stop_when") == "top"
     return by_top and explanation.draws == 1
 
 
@@ -190,7 +190,7 @@ def tolerance(explanation: "Explanation") -> float | None:
 
 def curve(explanation: "Explanation") -> Curve | None:
     """Return how the error fell; None where nobody looked on the way."""
-    if explanation.curve_points is None or explanation.curve_error is None:
+    if explanation.curve_samples is None or explanation.curve_error is None:
         return None
     error = explanation.curve_error.double().cpu().numpy().copy()
     for look in range(1, error.shape[1]):
@@ -202,7 +202,7 @@ def curve(explanation: "Explanation") -> Curve | None:
     ordered, last = np.sort(started, axis=0), len(started) - 1
     places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
     low, middle, high = (ordered[place] for place in places)
-    points = explanation.curve_points.long().cpu().numpy()
+    points = explanation.curve_samples.long().cpu().numpy()
     return Curve(points, error, middle, low, high, goal(explanation))
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.errors import DataError, InputError, brief
 
-SCHEMA = 2  # since 2, files hold the facts of their method
+SCHEMA = 3  # since 2, files hold the facts of their method; since 3, they speak today's words
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
@@ -38,6 +38,33 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "names": (list, type(None)),
 }
 NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
+
+# What schemas before 3 called things.
+TENSOR_WORDS = {
+    "free_points": "n_draws",
+    "effective_points": "ess",
+    "passes": "n_evals",
+    "change": "delta",
+    "curve_points": "curve_samples",
+}
+_QUADRATURE = {"points": "n_steps"}
+_RANDOM = {"points": "n_samples"}
+_SAMPLES = {"samples": "n_samples"}
+_LEARNT = {**_SAMPLES, "batch_size": "fit_batch_size"}
+SETTING_WORDS = {  # by method
+    "integrated_gradients": _QUADRATURE,
+    "MaskingIG": _QUADRATURE,
+    "timing": _RANDOM | {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"},
+    "rand_ig": _RANDOM,
+    "gradient_shap": _RANDOM,
+    "lime": _SAMPLES,
+    "augmented_occlusion": _SAMPLES,
+    "fit": _LEARNT,
+    "winit": _LEARNT,
+    "timex": {"batch": "fit_batch_size"},
+    "timexpp": {"batch": "fit_batch_size"},
+    "extremal_mask": {"batch": "fit_batch_size"},
+}
 
 
 def write(
@@ -78,7 +105,25 @@ def read(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dic
         raise damaged(path, "its content does not fit its checksum")
     plain, shapes = (_parsed(header.get(name), path, name) for name in ("tempograd", "shapes"))
     _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
+    if int(schema) < 3:
+        tensors, shapes, plain = _renamed(tensors), _renamed(shapes), _in_new_words(plain)
     return {name: _expanded(name, tensors[name], shapes, path) for name in names if name in tensors}, plain
+
+
+def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {TENSOR_WORDS.get(name, name): part for name, part in parts.items()}
+
+
+def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
+    """Translate settings and facts; without a tolerance, where it gives up and what it is about said nothing."""
+    words = SETTING_WORDS.get(plain["method"], {})
+    settings = {words.get(name, name): value for name, value in plain["parameters"].items()}
+    if settings.get("tolerance") is None:
+        settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
+    facts = plain.get("facts")
+    if facts is not None:
+        plain = plain | {"facts": facts | {"unit": words.get(facts.get("unit"), facts.get("unit", ""))}}
+    return plain | {"parameters": settings}
 
 
 def damaged(path: str | Path, why: str) -> DataError:

@@ -74,7 +74,7 @@ def _objection(part: "Explanation", against: Against) -> str:
             "logarithm?); pass a baseline that it can answer, such as a typical series"
         )
     where = "" if count == 1 else f" in {bad:,} of {count:,} series"
-    size = "" if count > 1 or part.change is None else f" by {float(part.change):.2g}"
+    size = "" if count > 1 or part.delta is None else f" by {float(part.delta):.2g}"
     what = f"all scores are 0{where}, but the prediction changes{size} from the baseline to the series"
     if part.facts.needs_gradient:
         return f"{what}: it is flat where its gradient was taken (saturation, {CAUSES}); try another baseline"
@@ -121,7 +121,7 @@ def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
         enough = []  # a few hard series are no reason to pay for more points of all
     advice = _advice(found, enough[-1:] if few else enough[:1], explanation, option)
     if few:
-        where = explanation.called(found.error.index(worst))
+        where = explanation.label(found.error.index(worst))
         return (
             f"{_reached(found)} in {count - bad:,} of {count:,} series: {middle}{used and f' ({used})'}, "
             f"but {percent(worst)} in series {where}{advice}"
@@ -134,10 +134,10 @@ def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
 
 def _missed(explanation: "Explanation", bad: int = 1) -> str:
     """Say that the change of the prediction was met by no draw."""
-    check, change = explanation.gradient_check, explanation.change
-    if len(explanation) == 1 and check is not None and change is not None:
+    check, delta = explanation.gradient_check, explanation.delta
+    if len(explanation) == 1 and check is not None and delta is not None:
         return (
-            f"not converged: the prediction changes by {float(change):.2g} from the baseline to the series, and "
+            f"not converged: the prediction changes by {float(delta):.2g} from the baseline to the series, and "
             f"no point saw more than {float(check.seen):.2g} of it; try another baseline"
         )
     return (
@@ -156,7 +156,7 @@ def _advice(found: Errors, enough: list[int], explanation: "Explanation", option
         return f"; pass {option}draws={enough[0]} for {percent(found.goal)}" if enough else ""
     asked = diagnostics.tolerance(explanation) is not None
     for_goal = "" if found.top else f" for {percent(found.goal)}"
-    ways = [f"{option}{'max_points' if asked else found.unit}={enough[0]}{for_goal}"] if enough else []
+    ways = [f"{option}{'max_samples' if asked else found.unit}={enough[0]}{for_goal}"] if enough else []
     if explanation.facts.adaptive and not asked:
         first = 0 if len(found.error) > 1 else 1  # of many series the easy ones then cost less
         ways.insert(first, f"{option}tolerance={found.goal:g}")
@@ -173,9 +173,10 @@ def _points(found: Errors) -> str:
     if not found.points:
         return ""
     low, high, mean = min(found.points), max(found.points), sum(found.points) / len(found.points)
+    unit = found.unit.removeprefix("n_")
     if low == high:
-        return f"{low:,} {found.unit if low != 1 else found.unit[:-1]}"
-    return f"{low:,} to {high:,} {found.unit}, {mean:,.0f} on average"
+        return f"{low:,} {unit if low != 1 else unit[:-1]}"
+    return f"{low:,} to {high:,} {unit}, {mean:,.0f} on average"
 
 
 def _without_draws(explanation: "Explanation", option: str) -> str:

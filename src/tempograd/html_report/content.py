@@ -281,7 +281,7 @@ def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
 
 def _certainty(pack: Pack, found: Certainty) -> dict[str, Any]:
     entry = {name: getattr(found, name) for name in ("whole", "each", "rough", "goal", "complete")}
-    entry |= {name: pack.add(getattr(found, name)) for name in ("error", "total", "change")}
+    entry |= {name: pack.add(getattr(found, name)) for name in ("error", "total", "delta")}
     if found.curve is None or found.course is None:
         return entry | {"curve": None}
     course = {"points": found.curve.points.tolist(), "each": pack.add(found.course)}

@@ -50,7 +50,7 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
         display.display(display.HTML(body))  # type: ignore[no-untyped-call]  # IPython has no types here
         return
-    title = escape(f"{_method(explanation)}, series {explanation.called(i)}")
+    title = escape(f"{_method(explanation)}, series {explanation.label(i)}")
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="tempograd-", suffix=".html", delete=False, encoding="utf-8"
@@ -128,9 +128,7 @@ def _picture(explanation: Explanation, i: int) -> str:
     except MissingExtraError as error:
         return _note(f"No picture. {error}")
     image = b64encode(buffer.getvalue()).decode("ascii")
-    said = (
-        f"Series {explanation.called(i)}: its values, and below them the attribution of each, channel by channel"
-    )
+    said = f"Series {explanation.label(i)}: its values, and below them the attribution of each, channel by channel"
     return (
         f'<img alt="{escape(said)}" src="data:image/png;base64,{image}" '
         'style="display:block;width:100%;max-width:760px;height:auto;background:#fff;margin:.6em 0">'
@@ -143,7 +141,7 @@ def _strongest(explanation: Explanation, i: int) -> str:
     cells = [(int(t), int(d)) for t, d in zip(top.time[0], top.channel[0], strict=True) if t >= 0]
     if not cells:
         return _note("Nothing of this series was observed.")
-    has_error = one.standard_error is not None and one.effective_points is not None
+    has_error = one.standard_error is not None and one.ess is not None
     limits = one.interval(0.95) if has_error else None
     left, right = (
         ("channel", "step"),
@@ -162,7 +160,7 @@ def _strongest(explanation: Explanation, i: int) -> str:
         cell += "".join(f'<td style="{NUMBER}">{text.replace("-", "−")}</td>' for text in numbers)
         rows.append(f'<tr style="{LINE}">{cell}</tr>')
     caption = (
-        f'<caption style="text-align:left">The strongest cells of series {escape(str(one.called(0)))}</caption>'
+        f'<caption style="text-align:left">The strongest cells of series {escape(str(one.label(0)))}</caption>'
     )
     return (
         '<div style="overflow-x:auto" tabindex="0">'
@@ -174,9 +172,9 @@ def _strongest(explanation: Explanation, i: int) -> str:
 def _sureness(explanation: Explanation, i: int) -> str:
     """Say how good the scores of this series are, where the line about all series does not."""
     text = "" if len(explanation) == 1 else f"This series alone: {explanation.verdict(i)}. "
-    if explanation.change is not None:
-        total, change = alike(float(explanation.values[i].sum()), float(explanation.change[i]))
-        text += f"The scores sum to {total}; the prediction changed by {change}."
+    if explanation.delta is not None:
+        total, delta = alike(float(explanation.values[i].sum()), float(explanation.delta[i]))
+        text += f"The scores sum to {total}; the prediction changed by {delta}."
     return _note(text.strip()) if text else ""
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.engine import Model, place, quiet
+from tempograd.engine import place, quiet
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.second_look import FEW, asked_twice, generators_kept, random_state
 from tempograd.errors import InputError, SettingError, brief, warn
@@ -18,18 +18,19 @@ from tempograd.metrics.base import METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
 from tempograd.metrics.removal import Reading, Route, Subject, amounts, given_series, walk
+from tempograd.typing import ArrayLike, Baseline, Model, Rank
 
 
 def evaluate(
     model: Model,
     explanation: Explanation,
-    x: Any = None,
+    x: ArrayLike | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
-    substitute: Any = "zero",
+    baseline: Baseline | None = None,
     k: int | float = 0.1,
-    truth: Any = None,
+    truth: ArrayLike | None = None,
     *,
-    chunk: int | None = None,
+    batch_size: int | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation, one number per series and metric.
 
@@ -46,14 +47,15 @@ def evaluate(
         The explained series, by default those kept with the explanation.
     metrics : names or metrics
         For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
-    substitute : {"zero", "average"} or Tensor that broadcasts to ``x``
-        What takes the place of a removed cell; the average is each channel's, over its observed steps.
+    baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
+        What takes the place of a removed cell, by default the baseline that the explanation compares with; the
+        average is each channel's, over its observed steps.
     k : int or float
         How many cells are removed: a count, or a share of the observed cells of each series. A series with
         fewer observed cells loses all it has. A metric with a ``k`` of its own uses that.
     truth : Tensor or array like ``x``, optional
         1 where a cell is truly salient, for the metrics of localisation.
-    chunk : int, optional
+    batch_size : int, optional
         Sequences per pass of the model; found automatically by default.
 
     Returns
@@ -66,7 +68,7 @@ def evaluate(
     --------
     >>> from tempograd.explainers import IntegratedGradients
     >>> total = lambda x: x.sum((1, 2))[:, None]
-    >>> explanation = IntegratedGradients(points=1)(total, torch.tensor([[[1.0], [-4.0], [3.0]]]), output="raw")
+    >>> explanation = IntegratedGradients(n_steps=1)(total, torch.tensor([[[1.0], [-4.0], [3.0]]]), output="raw")
     >>> evaluate(total, explanation, metrics=["cpd", "cpp", "prediction_difference"], k=2)
     {'cpd': tensor([7.]), 'cpp': tensor([4.]), 'prediction_difference': tensor([1.])}
     """
@@ -78,7 +80,7 @@ def evaluate(
         warn_of_another_model(model, {explanation.method: explanation})
     with generators_kept(model) if removing else nullcontext():
         seen = Seen()
-        scores = measure(model, explanation, x, chosen, substitute, k, truth, chunk=chunk, seen=seen)
+        scores = measure(model, explanation, x, chosen, baseline, k, truth, batch_size=batch_size, seen=seen)
         if removing:
             _warn_of_doubts(model, explanation, x, removing, seen)
     return scores
@@ -127,11 +129,11 @@ def measure(
     explanation: Explanation,
     x: Any,
     chosen: Sequence[Metric],
-    substitute: Any = "zero",
+    baseline: Baseline | None = None,
     k: int | float = 0.1,
     truth: Any = None,
     *,
-    chunk: int | None = None,
+    batch_size: int | None = None,
     seen: Seen | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
@@ -142,7 +144,7 @@ def measure(
         scores |= locate(explanation, truth, local)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:
-        scores |= _remove(Subject.of(model, explanation, x, substitute, chunk), k, removing, seen or Seen())
+        scores |= _remove(Subject.of(model, explanation, x, baseline, batch_size), k, removing, seen or Seen())
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
@@ -214,25 +216,25 @@ class RemovalCurve(NamedTuple):
     removed: Tensor
     limit: Tensor
     score: Tensor | None
-    change: Tensor
+    delta: Tensor
     predictions: Tensor | None
 
 
 def removal_curve(
     model: Model,
     explanation: Explanation,
-    x: Any = None,
+    x: ArrayLike | None = None,
     k: int | float = 0.1,
-    substitute: Any = "zero",
-    rank: str = "absolute",
+    baseline: Baseline | None = None,
+    rank: Rank = "absolute",
     descending: bool = True,
-    chunk: int | None = None,
+    batch_size: int | None = None,
 ) -> RemovalCurve:
     """Remove cells in the order of their scores and record what the model says.
 
     Parameters
     ----------
-    model, explanation, x, k, substitute, chunk
+    model, explanation, x, k, baseline, batch_size
         See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
@@ -243,9 +245,9 @@ def removal_curve(
     --------
     >>> from tempograd.explainers import IntegratedGradients
     >>> total = lambda x: x.sum((1, 2))[:, None]
-    >>> explanation = IntegratedGradients(points=1)(total, torch.tensor([[[1.0], [-4.0], [3.0]]]), output="raw")
+    >>> explanation = IntegratedGradients(n_steps=1)(total, torch.tensor([[[1.0], [-4.0], [3.0]]]), output="raw")
     >>> curve = removal_curve(total, explanation, k=3)
-    >>> curve.score, curve.change
+    >>> curve.score, curve.delta
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
     validation.model(model)
@@ -253,7 +255,7 @@ def removal_curve(
     validation.one_of(rank, "rank", RANKS, SettingError)
     descending = validation.flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
-    subject = Subject.of(model, explanation, x, substitute, chunk)
+    subject = Subject.of(model, explanation, x, baseline, batch_size)
     limit = amounts(k, subject.observed, subject.x[0].numel())
     parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}
     device = explanation.values.device
@@ -262,15 +264,15 @@ def removal_curve(
         (reading,) = readings
         parts[rows.start] = (
             None if reading.target is None else reading.over_steps(reading.score).float().to(device),
-            reading.change.float().to(device),
+            reading.delta.float().to(device),
             None if reading.steps is not None else reading.predictions.float().to(device),
         )
 
     route = Route(rank, descending, limit, every=True)
     with quiet(model):
         walk(subject, [route], read, "remove cells")
-    score, change, predictions = zip(*parts.values(), strict=True)
-    return RemovalCurve(torch.arange(route.width), limit, _joined(score), torch.cat(change), _joined(predictions))
+    score, delta, predictions = zip(*parts.values(), strict=True)
+    return RemovalCurve(torch.arange(route.width), limit, _joined(score), torch.cat(delta), _joined(predictions))
 
 
 def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:

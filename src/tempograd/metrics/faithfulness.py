@@ -82,7 +82,7 @@ class CumulativePredictionDifference(Faithfulness):
     needs_target: ClassVar[bool] = False
 
     def score(self, reading: Reading) -> Tensor:
-        return reading.change.sum(1)
+        return reading.delta.sum(1)
 
 
 @METRICS.register("cpp")

@@ -68,7 +68,7 @@ class Reading:
         return both_logits(self.raw, self.output).argmax(-1) == self._expanded_target
 
     @property
-    def change(self) -> Tensor:
+    def delta(self) -> Tensor:
         """L1 distance between consecutive predictions, (series, state - 1)."""
         return self.over_steps(self.predictions.diff(dim=1).abs().sum(-1))
 
@@ -105,24 +105,25 @@ class Subject:
     explanation: Explanation
     x: Tensor
     mask: Tensor | None
-    substitute: Tensor  # like x
+    baseline: Tensor  # like x
     observed: Tensor  # (series,), cells that can be removed
     device: torch.device
     dtype: torch.dtype
-    chunk: int | None
+    batch_size: int | None
 
     @classmethod
-    def of(cls, model: Model, explanation: Explanation, x: Any, substitute: Any, chunk: int | None) -> Self:
+    def of(cls, model: Model, explanation: Explanation, x: Any, baseline: Any, batch_size: int | None) -> Self:
         """Check and complete the arguments of a call."""
         x = given_series(explanation, x)
         if x is None:
             raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
-        if chunk is not None:
-            validation.whole(chunk, "chunk", 1)
+        if batch_size is not None:
+            validation.whole(batch_size, "batch_size", 1)
         mask = None if explanation.mask is None else explanation.mask.to(x.device)
-        substitute = validation.fill(substitute, x, mask, "substitute")
+        own = explanation.baseline.to(x) if baseline is None else baseline
+        baseline = validation.fill(own, x, mask, "baseline")
         observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
-        return cls(model, explanation, x, mask, substitute, observed, *place(model, x), chunk)
+        return cls(model, explanation, x, mask, baseline, observed, *place(model, x), batch_size)
 
     def cells_observed(self, rows: slice) -> Tensor:
         """Which cells can be removed, (series, time · channel)."""
@@ -210,7 +211,7 @@ def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
 # .. math:: z_{t,d} = \begin{cases} s_{t,d} & \text{rank}_{t,d} \in [a, b) \\ x_{t,d} & \text{else}
 #     \end{cases}
 #
-# with the substitute :math:`s`. Metrics that look at the same state share one pass of the model.
+# with the baseline :math:`s`. Metrics that look at the same state share one pass of the model.
 
 ROUNDING = 1e-9  # 0.29 · 100 is 28.999999999999996 in floating point and means 29
 
@@ -312,7 +313,7 @@ def walk(
         output = subject.explanation.output
         read(rows, [Reading(answers[index], output, target, steps) for index in indices])
 
-    plan = wider(Chunks(subject.device, subject.x[0].numel(), subject.chunk), subject.model)
+    plan = wider(Chunks(subject.device, subject.x[0].numel(), subject.batch_size), subject.model)
     plan.run(len(subject.x), sum(ends.values()), work, label)
 
 
@@ -350,13 +351,13 @@ def _states(
 
 def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
     """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time."""
-    x, substitute = (t[rows].to(subject.device, subject.dtype) for t in (subject.x, subject.substitute))
+    x, baseline = (t[rows].to(subject.device, subject.dtype) for t in (subject.x, subject.baseline))
     answers = []
     for piece in pieces(len(states.row), size):
         row, ranking, first, stop = (part[piece] for part in states)
         rank = ranks[ranking, row]  # (state, cell)
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
-        z = torch.where(gone, substitute[row], x[row])
+        z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
             answer = asked(subject.model, z, alike, shape=subject.x.shape)
@@ -365,6 +366,6 @@ def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int
     if not bool(whole.isfinite().all()):
         raise ModelError(
             "The model returned NaN or infinity for a series with cells removed: "
-            "check its weights, or choose a substitute it can read."
+            "check its weights, or choose a baseline it can read."
         )
     return whole

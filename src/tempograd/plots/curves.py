@@ -16,7 +16,7 @@ from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style
 from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
-from tempograd.typing import Model
+from tempograd.typing import Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import mean_and_error
 from tempograd.views.labels import Explanations, labelled
@@ -72,8 +72,8 @@ def removal_record(
     *,
     x: Any = None,
     k: int | float = 0.1,
-    substitute: Any = "zero",
-    chunk: int | None = None,
+    baseline: Baseline | None = None,
+    batch_size: int | None = None,
     title: str | None = None,
 ) -> RemovalRecord:
     r"""Show how the prediction moves while cells are removed one by one, for one or more methods.
@@ -88,7 +88,7 @@ def removal_record(
         The model that was explained.
     explanations : Explanation, or sequence or mapping of them
         Of the same series.
-    x, k, substitute, chunk
+    x, k, baseline, batch_size
         As for :func:`tempograd.evaluate`.
     title : str, optional
 
@@ -106,17 +106,17 @@ def removal_record(
     found: dict[bool, list[Curve]] = {True: [], False: []}
     for label, explanation in named.items():
         for descending, curves in found.items():
-            change = removal_curve(
-                model, explanation, x, k, substitute, descending=descending, chunk=chunk
-            ).change.cpu()
-            curves.append(_curve(label, change))
+            delta = removal_curve(
+                model, explanation, x, k, baseline, descending=descending, batch_size=batch_size
+            ).delta.cpu()
+            curves.append(_curve(label, delta))
     steps = len(found[True][0].mean)
-    return RemovalRecord(np.arange(steps), len(change), tuple(found[True]), tuple(found[False]), title)
+    return RemovalRecord(np.arange(steps), len(delta), tuple(found[True]), tuple(found[False]), title)
 
 
-def _curve(label: str, change: Tensor) -> Curve:
-    mean, error = mean_and_error(torch.cat([torch.zeros(len(change), 1), change], 1).double().cumsum(1))
-    end = summarise(change.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
+def _curve(label: str, delta: Tensor) -> Curve:
+    mean, error = mean_and_error(torch.cat([torch.zeros(len(delta), 1), delta], 1).double().cumsum(1))
+    end = summarise(delta.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
     mean[-1], error[-1] = end.mean, end.standard_error
     return Curve(label, mean, error)
 

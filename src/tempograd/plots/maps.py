@@ -113,7 +113,7 @@ def heatmap_record(
     shades = shaded(inputs, seen)
     cases = tuple(
         Case(
-            id=explanation.called(row),
+            id=explanation.label(row),
             said=said(explanation, row, model, values, y, classes),
             x=inputs[place],
             shade=shades[place],
@@ -264,7 +264,7 @@ def methods_record(
     seen, inputs = observed(first)[i][:, picked], plain(values[i])[:, picked]
     found = tuple(one.channels(picked) for one in every)
     return MethodsRecord(
-        id=first.called(i),
+        id=first.label(i),
         said=said(first, i, model, values, y, classes),
         times=time_names(first),
         channels=tuple(names[d] for d in picked),

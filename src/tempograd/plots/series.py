@@ -130,7 +130,7 @@ def series_record(
     picked = chosen_channels(channels, names, whole.effect, MOST, ordered=False)
     shown = whole.channels(picked)
     return SeriesRecord(
-        id=explanation.called(i),
+        id=explanation.label(i),
         said=said(explanation, i, model, values, y, classes),
         times=time_names(explanation),
         channels=tuple(names[d] for d in picked),

@@ -53,7 +53,7 @@ def sizes(explanation: Explanation) -> Tensor:
     That is the size of a signed score. FIT and WinIT give scores below 0 to values that matter less than nothing:
     these count as nothing, else a channel that does not matter at all could come first.
     """
-    return explanation.strength.clamp(min=0)
+    return explanation.importance.clamp(min=0)
 
 
 def observed(explanation: Explanation, mask: Tensor | None = None) -> Flags:
@@ -107,7 +107,7 @@ def scores(explanation: Explanation, i: int, label: str | None = None) -> Scores
     """Return what a method says about a series; unobserved cells hold 0."""
     values = plain(explanation.values[i])
     low = high = None
-    if explanation.standard_error is not None and explanation.effective_points is not None:
+    if explanation.standard_error is not None and explanation.ess is not None:
         low, high = (plain(side[0]) for side in explanation[i : i + 1].interval(0.95))
     shown = values if explanation.signed else np.maximum(values, 0)
     return Scores(explanation.method if label is None else label, explanation.signed, shown, low, high)
@@ -144,7 +144,7 @@ class Map:
 
 def order(explanation: Explanation, seen: Flags) -> Whole:
     """Return the strongest cells of each series in the order in which metrics remove them, (series, K)."""
-    size = explanation.strength.detach().cpu().flatten(1)
+    size = explanation.importance.detach().cpu().flatten(1)
     ranks = rankings(size, torch.from_numpy(seen).flatten(1), explanation.ids.cpu())
     return np.asarray(ranks.argsort(1)[:, : removed_at_most(seen)].numpy())
 

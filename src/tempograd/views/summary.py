@@ -31,7 +31,7 @@ class Certainty:
     complete: bool  # whether the method promises that scores sum to the change of the prediction
     error: Floats | None
     total: Floats | None  # sum of the scores
-    change: Floats | None  # of the prediction
+    delta: Floats | None  # of the prediction
     course: Floats | None  # (series, looks), the error as points were added
     curve: Curve | None  # the same for all series together
     goal: float  # the relative error to reach
@@ -40,15 +40,15 @@ class Certainty:
     def of(cls, found: Explanation, shown: Explanation) -> "Certainty":
         """Judge a method over all series, and each of the shown ones."""
         single = [shown[i : i + 1] for i in range(len(shown))]
-        error, change = shown.relative_error, shown.change
+        error, delta = shown.relative_error, shown.delta
         return cls(
             whole=sentence(found),
             each=tuple(map(sentence, single)),
             rough=(poor(found), *map(poor, single)),
             complete=found.facts.complete,
             error=None if error is None else plain(error),
-            total=None if change is None else plain(shown.values.sum((1, 2))),
-            change=None if change is None else plain(change),
+            total=None if delta is None else plain(shown.values.sum((1, 2))),
+            delta=None if delta is None else plain(delta),
             course=None if shown.curve_error is None else plain(shown.curve_error),
             curve=curve(found),
             goal=goal(found),
@@ -57,7 +57,7 @@ class Certainty:
 
 def sign_certain(explanation: Explanation, cells: int) -> float | None:
     """Return the share of each series' strongest values whose 95 % interval leaves 0 out; 0 itself has no sign."""
-    if explanation.standard_error is None or explanation.effective_points is None or not explanation.signed:
+    if explanation.standard_error is None or explanation.ess is None or not explanation.signed:
         return None
     top = explanation.top(min(cells, explanation.values[0].numel()))
     places = (top.time * explanation.values.shape[2] + top.channel).clamp(min=0)
@@ -78,8 +78,8 @@ def summary(explanation: Explanation, model: Model, series: Series) -> dict[str,
     ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
     """
     said = answers(model, series.x, explanation.output)
-    if explanation.change is None:
-        explanation = replace(explanation, change=change(explanation, model, said, series.x))
+    if explanation.delta is None:
+        explanation = replace(explanation, delta=delta(explanation, model, said, series.x))
     errors, target = explanation.relative_error, explanation.target
     error = math.inf if errors is None else float(errors.median())
     classes = target is not None and explanation.output == "probability"
@@ -135,7 +135,7 @@ def accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | 
     return float(right.double().mean())
 
 
-def change(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Tensor | None:
+def delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Tensor | None:
     """Return the explained score of each series minus that of its baseline; None where no one number is it.
 
     ``said`` is what the model says about the series ``x``.

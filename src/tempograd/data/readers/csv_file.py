@@ -1,6 +1,7 @@
 """Comma-separated tables, read in blocks: fast where they are sound, with the line of the first fault."""
 
 import csv
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
@@ -29,6 +30,7 @@ BLOCK = 500  # rows held as text at once; with more of them Python looks for gar
 CELLS = 500_000  # cells held as text at once, where rows are long
 UNASKED = 2**24  # bytes that are there anyway
 SEPARATORS = ",;\t"
+QUOTED = re.compile('"[^"]*"?')  # separators inside quotation marks separate nothing
 END = "\0"  # a line that no file holds, put after the last: inside a cell it tells of an open quotation mark
 Rows = list[list[str]]
 
@@ -43,7 +45,7 @@ class CsvTable(Table):
         self.path = path
         with open_text(path) as file:
             first = next(lines(path, file), "")
-        self._separator = max(SEPARATORS, key=first.count)
+        self._separator = max(SEPARATORS, key=QUOTED.sub("", first).count)
         names = [name.strip() for name in self._header()]
         self.columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
         self.aside = frozenset(column for column, name in zip(self.columns, names, strict=True) if not name)

@@ -129,7 +129,7 @@ class ExtremalMask(LearntMask):
     epochs : int
     lr : float
         Step of Adam, for masks and network.
-    batch : int, optional
+    fit_batch_size : int, optional
         Series per step of the network, by default all of them, in which case their order does not matter.
     deletion : bool
         Look for the fewest cells whose replacement turns the prediction into that of the baseline:
@@ -161,11 +161,11 @@ class ExtremalMask(LearntMask):
     replacement_weight: float = settings.number(1.0)
     epochs: int = settings.whole(500)
     lr: float = settings.positive(0.01)
-    batch: int | None = settings.whole(None)
+    fit_batch_size: int | None = settings.whole(None)
     deletion: bool = settings.flag(False)
 
     def attribute(self, question: Question) -> Attribution:
-        return self._together(question, partial(self._fit, question), self.batch, empty=self.deletion)
+        return self._together(question, partial(self._fit, question), self.fit_batch_size, empty=self.deletion)
 
     def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
         networks = seeded(question, lambda: [Replacement(question.x.shape[2])])

@@ -22,6 +22,7 @@ class PrefixExplainer(Explainer):
 
     needs_gradient: ClassVar[bool] = False
     needs_fit: ClassVar[bool] = True
+    uses_baseline: ClassVar[bool] = False
     needs_prefixes: ClassVar[bool] = True
     signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False

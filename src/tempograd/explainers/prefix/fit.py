@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tempograd._utils import settings
 from tempograd._utils.rng import Purpose, keys, normal, per_point
-from tempograd.engine import Model, Prefixes, Question
+from tempograd.engine import Prefixes, Question
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
@@ -23,6 +23,7 @@ from tempograd.explainers.prefix.base import (
     learn,
     replaced,
 )
+from tempograd.typing import ArrayLike, Model
 
 # A Gaussian guess of the next values from the past: the joint conditional generator of FIT.
 #
@@ -163,7 +164,7 @@ class Fit(PrefixExplainer):
 
     Parameters
     ----------
-    samples : int, default=10
+    n_samples : int, default=10
         Draws S per value; each costs one step of the model.
     hidden : int, optional
         Size of the generator's recurrent state, by default three per channel.
@@ -171,7 +172,7 @@ class Fit(PrefixExplainer):
         At most so many passes over the training series.
     patience : int or None, default=30
         Stop after so many epochs without a better one; None never does.
-    batch_size : int, default=100
+    fit_batch_size : int, default=100
 
     Notes
     -----
@@ -201,14 +202,14 @@ class Fit(PrefixExplainer):
 
     needs_probabilities: ClassVar[bool] = True
 
-    samples: int = settings.whole(10)
+    n_samples: int = settings.whole(10)
     hidden: int | None = settings.whole(None, most=WIDEST)
     epochs: int = settings.whole(300)
     patience: int | None = settings.whole(30, optional=True)
-    batch_size: int = settings.whole(100, least=2)
+    fit_batch_size: int = settings.whole(100, least=2)
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = self._training_series(model, x)
         channels, plan = series.shape[2], self._plan()
@@ -224,7 +225,7 @@ class Fit(PrefixExplainer):
         return replace(self, generator=generator)
 
     def _plan(self) -> Plan:
-        return Plan(self.epochs, self.batch_size, patience=self.patience)
+        return Plan(self.epochs, self.fit_batch_size, patience=self.patience)
 
     def _generator(self, channels: int) -> Generator:
         """Return a generator that has not learnt yet."""
@@ -247,7 +248,7 @@ class Fit(PrefixExplainer):
             delta = shift - self._left(prefixes, p, generator)[:, 1:] if channels > 1 else shift
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
-        candidates = channels * self.samples if channels > 1 else 1
+        candidates = channels * self.n_samples if channels > 1 else 1
         return self._over_prefixes(question, candidates, scores)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
@@ -255,10 +256,12 @@ class Fit(PrefixExplainer):
         block, channels = prefixes.block, prefixes.block.x.shape[2]
         x = block.x.double()
         left, past = torch.zeros_like(x), generator.past(x)
-        for at in prefixes.starts(channels * self.samples, 1):
-            drawn = generator.candidates(x, past, at, block.ids, prefixes.question.seed, self.samples).to(block.x)
+        for at in prefixes.starts(channels * self.n_samples, 1):
+            drawn = generator.candidates(x, past, at, block.ids, prefixes.question.seed, self.n_samples).to(
+                block.x
+            )
             drawn = drawn.where(block.observed[:, at, None, None], block.x[:, at, None, None]).flatten(2, 3)
             answers = distributions(replaced(prefixes, at, drawn[:, :, :, None])[..., 0, :])
             shift = divergence(p[:, at, None], answers)
-            left[:, at] = shift.view(*shift.shape[:2], channels, self.samples).mean(-1)
+            left[:, at] = shift.view(*shift.shape[:2], channels, self.n_samples).mean(-1)
         return left

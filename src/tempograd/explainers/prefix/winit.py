@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import Purpose, below, keys, normal, per_point
-from tempograd.engine import Block, Model, Prefixes, Question
+from tempograd.engine import Block, Prefixes, Question
 from tempograd.errors import InputError
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
@@ -23,6 +23,7 @@ from tempograd.explainers.prefix.base import (
     learn,
     replaced,
 )
+from tempograd.typing import ArrayLike, Model
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
 #
@@ -131,7 +132,7 @@ class WinIT(PrefixExplainer):
     ----------
     window : int, default=10
         Steps W over which a value may have its effect.
-    samples : int, default=3
+    n_samples : int, default=3
         Draws S of the replacements.
     distance : {"pd", "kl", "js"}
         Distance d of two predictions: sum of the absolute differences, Kullback–Leibler or Jensen–Shannon
@@ -146,7 +147,7 @@ class WinIT(PrefixExplainer):
         At most so many passes over the training series, for the generator.
     patience : int or None, default=30
         Stop after so many epochs without a better one; None never does.
-    batch_size : int, default=100
+    fit_batch_size : int, default=100
 
     Notes
     -----
@@ -176,16 +177,16 @@ class WinIT(PrefixExplainer):
     zero_if_ignored: ClassVar[bool] = True
 
     window: int = settings.whole(10)
-    samples: int = settings.whole(3)
+    n_samples: int = settings.whole(3)
     distance: str = settings.choice("pd", ("pd", "kl", "js"))
     aggregation: str = settings.choice("mean", ("mean", "max", "absmax"))
     sampler: str = settings.choice("generator", ("generator", "marginal"))
     epochs: int = settings.whole(300)
     patience: int | None = settings.whole(30, optional=True)
-    batch_size: int = settings.whole(100, least=2)
+    fit_batch_size: int = settings.whole(100, least=2)
     source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
             return replace(self, source=validation.series(x, name="the training series"))
@@ -195,7 +196,7 @@ class WinIT(PrefixExplainer):
             next_values,
             model,
             series,
-            Plan(self.epochs, self.batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
+            Plan(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
             seed,
             f"train the generators of {self.name}",
         )
@@ -209,12 +210,12 @@ class WinIT(PrefixExplainer):
                 self._require_probabilities(prefixes)
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
-        return self._over_prefixes(question, question.x.shape[2] * self.samples, scores)
+        return self._over_prefixes(question, question.x.shape[2] * self.n_samples, scores)
 
     def _changes(self, prefixes: Prefixes, draw: Draw) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
         block, raw = prefixes.block, prefixes.question.output == "raw" and self.distance == "pd"
-        (series, time, channels), samples = block.x.shape, self.samples
+        (series, time, channels), samples = block.x.shape, self.n_samples
         law = (lambda outputs: outputs) if raw else distributions
         clean = windows_of(law(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)
         x, observed = (windows_of(part, self.window) for part in (block.x, block.observed))
@@ -282,6 +283,6 @@ class WinIT(PrefixExplainer):
     def _streams(self, block: Block, seed: int) -> tuple[Tensor, Tensor]:
         """Return streams and counters for numbers (series, time, sample, channel), the same for every window."""
         _, time, channels = block.x.shape
-        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.samples)[:, :, None, :, None]
+        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.n_samples)[:, :, None, :, None]
         cell = torch.arange(time * channels, device=block.x.device).view(time, 1, channels)
         return streams, cell

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd._utils import settings, validation
-from tempograd.engine import Block, Chunks, Model, Question, mutable_if_needed, place, predict, quiet
+from tempograd.engine import Block, Chunks, Question, mutable_if_needed, place, predict, quiet
 from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
@@ -39,6 +39,7 @@ from tempograd.explainers.timex.training import (
     require_gradient,
 )
 from tempograd.models.training import seed_generators
+from tempograd.typing import ArrayLike, Model
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
 WIDEST = 200  # hidden size of the head
@@ -52,11 +53,12 @@ class MaskNetwork(Explainer):
     targeted: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
     needs_fit: ClassVar[bool] = True
+    uses_baseline: ClassVar[bool] = False
     amortised: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
 
     epochs: int = settings.whole(50)
-    batch: int = settings.whole(32, least=2)
+    fit_batch_size: int = settings.whole(32, least=2)
     learning_rate: float = settings.positive(1e-4)
     weight_decay: float = settings.number(1e-3)
     prior: float = settings.number(0.5, high=1.0, closed=(False, False))
@@ -64,7 +66,7 @@ class MaskNetwork(Explainer):
     connection: float = settings.number(4.0)
     network: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True)
 
-    def fit(self, model: Model, x: Any, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
 
         Parameters
@@ -190,7 +192,7 @@ class TimeX(MaskNetwork):
 
     Parameters
     ----------
-    epochs, batch : int, default=50, 32
+    epochs, fit_batch_size : int, default=50, 32
         Passes over the training series, and how many of them are compared at a time.
     learning_rate, weight_decay : float, default=1e-4, 1e-3
         Of AdamW. The rate falls tenfold on a plateau, from epoch 21 on.
@@ -299,7 +301,7 @@ class TimeXPP(MaskNetwork):
 
     Parameters
     ----------
-    epochs, batch : int, default=50, 32
+    epochs, fit_batch_size : int, default=50, 32
         Passes over the training series, and how many go through the model at a time.
     learning_rate, weight_decay : float, default=5e-4, 1e-3
         Of AdamW. The rate falls tenfold on a plateau, from epoch 21 on.

@@ -219,7 +219,7 @@ class Training:
             for epoch in range(self.settings.epochs):
                 self._mode(training=True)
                 order = self.learning[torch.randperm(len(self.learning), generator=self.random)]
-                parts, loss = batches(order, self.settings.batch), torch.zeros(())
+                parts, loss = batches(order, self.settings.fit_batch_size), torch.zeros(())
                 for rows in parts:
                     loss = self._step(self.data.batch(rows, self.random))
                     advance(1 / len(parts), f"loss {losses[-1]:.4f}" if losses else "")
@@ -274,7 +274,7 @@ class Training:
         self._mode(training=False)
         random = torch.Generator().manual_seed(self.fixed)
         total = torch.zeros((), device=self.data.device)
-        for part in batches(self.watched, self.settings.batch):
+        for part in batches(self.watched, self.settings.fit_batch_size):
             total += len(part) / len(self.watched) * self._losses(self.data.batch(part, random))[which]
         return total
 

@@ -99,7 +99,7 @@ def warn_of_rare_cells(laws: list[Segments], points: int) -> None:
     if rarest * points < 2:
         warn(
             f"With {law} step {law.free().argmin()} is free in only {rarest * points:.2g} of {points} points on "
-            f"average: expect large errors there; use points={int(2 / rarest) + 1} or shorter segments."
+            f"average: expect large errors there; use n_samples={int(2 / rarest) + 1} or shorter segments."
         )
 
 

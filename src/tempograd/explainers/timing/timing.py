@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from tempograd.explainers.timing.segments import (
 from tempograd.explanation import Facts
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
-FIRST = 50  # points of the first stage
+FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer of the first points than that
 
 
@@ -51,29 +51,29 @@ class Timing(Explainer):
 
     Parameters
     ----------
-    points : int, default=50
+    n_samples : int, default=50
         Path points; each has its own mask and costs one pass of the model.
     segments, min_length, max_length : int, optional
         Segments held per mask and the bounds of their length. By default chosen from the length and the
         number of channels so that about half of the cells are free.
-    anchored : float, optional
-        Share of the masks that are drawn given that a chosen cell is free; exact weights keep the estimate
-        unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 points, and none
-        elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
-        only with ``anchored=0`` masks are independent and stay as they come.
-    controls : bool, default=True
+    tolerance : float, optional
+        Draw further samples, in stages that double their number from ``n_samples`` on, until a series is good
+        enough: easy series cost less. 0.1 stops at an estimated relative error of the map of 10 %.
+    max_samples : int, optional
+        Where ``tolerance`` gives up, by default 3200; :meth:`Explanation.verdict` says so.
+    stop_when : {"error", "top"}, optional
+        What ``tolerance`` is about, by default the error. With ``"top"`` it is the share of the top tenth of the
+        cells that may still have changed when the samples were last doubled.
+    control_variates : bool, default=True
         Take noise out of the estimate by regressing each cell's effects on the position on the path and on how far
         a point's slope and score are from completeness, which have mean 0 and cost no pass. Errors then also count
         what is missing of the change of the score, so that they hold where a model is steep. ``False`` gives the
         plain weighted mean over one grid of positions.
-    tolerance : float, optional
-        Draw further points, in stages that double their number from ``points`` on, until a series is good enough:
-        easy series cost less. 0.1 stops at an estimated relative error of the map of 10 %.
-    max_points : int, default=3200
-        Where ``tolerance`` gives up; :meth:`Explanation.verdict` says so.
-    until : {"error", "top"}
-        With ``"top"`` the tolerance is the share of the top tenth of the cells that may still have changed when
-        the points were last doubled.
+    anchored : float, optional
+        Share of the masks that are drawn given that a chosen cell is free; exact weights keep the estimate
+        unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 samples, and none
+        elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
+        only with ``anchored=0`` masks are independent and stay as they come.
 
     Notes
     -----
@@ -90,40 +90,52 @@ class Timing(Explainer):
     --------
     >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 1, bias=False))
     >>> x = torch.arange(6.0).view(1, 3, 2)
-    >>> found = Timing(points=20)(model, x, output="raw").values
+    >>> found = Timing(n_samples=20)(model, x, output="raw").values
     >>> bool(torch.allclose(found, (model[1].weight.view(3, 2) * x)))
     True
     """
 
     zero_if_ignored: ClassVar[bool] = True
 
-    points: int = settings.whole(50)
+    n_samples: int = settings.whole(50)
     segments: int | None = settings.whole(None, least=0)
     min_length: int | None = settings.whole(None)
     max_length: int | None = settings.whole(None)
-    anchored: float | None = settings.number(None, high=0.95)
-    controls: bool = settings.flag(True)
     tolerance: float | None = settings.number(None, high=1.0, closed=(False, False))
-    max_points: int = settings.whole(3200)
-    until: str = settings.choice("error", ("error", "top"))
+    max_samples: int | None = settings.whole(None)
+    stop_when: Literal["error", "top"] | None = settings.choice(None, ("error", "top"))
+    control_variates: bool = settings.flag(True)
+    anchored: float | None = settings.number(None, high=0.95)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
         if self.tolerance is None:
-            return
-        if self.max_points < self.points:
+            for name in ("max_samples", "stop_when"):
+                if getattr(self, name) is not None:
+                    raise SettingError(f"{name}= makes no difference without tolerance=: pass tolerance=0.1 too.")
+        elif not self.controlled:
+            raise SettingError("tolerance= needs control_variates=True and segments.")
+        elif self._most < self.n_samples:
             raise SettingError(
-                f"max_points={self.max_points} is below points={self.points}: pass a larger max_points."
+                f"max_samples={self._most} is below n_samples={self.n_samples}: pass a larger max_samples."
             )
-        if not self.controlled:
-            raise SettingError("tolerance= needs controls=True and segments.")
+
+    @property
+    def _most(self) -> int:
+        return MOST if self.max_samples is None else self.max_samples
 
     @property
     def controlled(self) -> bool:
         """Return whether scores and positions take noise out of the mean."""
-        return self.controls and self.segments != 0
+        return self.control_variates and self.segments != 0
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return the hyper-parameters as plain data, with what a tolerance stops by where nobody said it."""
+        stops = {"max_samples": self._most, "stop_when": self.stop_when or "error"}
+        return super().parameters | ({} if self.tolerance is None else stops)
 
     @property
     def facts(self) -> Facts:
@@ -134,10 +146,12 @@ class Timing(Explainer):
     def plan(self) -> Plan:
         """Return the points in their stages; without controls they are one grid over the path."""
         if not self.controlled:
-            return Plan((self.points,))
+            return Plan((self.n_samples,))
         if self.tolerance is None:
-            return Plan(doubling(min(self.points, FIRST), self.points))
-        return Plan(doubling(self.points, self.max_points), tolerance=self.tolerance, until=self.until)
+            return Plan(doubling(min(self.n_samples, FIRST), self.n_samples))
+        return Plan(
+            doubling(self.n_samples, self._most), tolerance=self.tolerance, stop_when=self.stop_when or "error"
+        )
 
     def attribute(self, question: Question) -> Attribution:
         return integrate(question, self.plan, self.paths(question), label=f"explain with {self.name}")

@@ -1,0 +1,131 @@
+"""Every step of the reproduction's writers fails once, as in tests/_utils/test_write_faults.py."""
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import tempograd as tg
+from reproduction.tests.helpers.results import toy_plan, toy_records
+from tempograd._utils.io import write_atomically
+from tempograd_paper.datasets.prepared import load_prepared, save_prepared
+from tempograd_paper.runner.store import Store
+from tempograd_paper.tables import archive
+from tempograd_paper.tables.rendering import TABLE, render
+from tempograd_paper.tables.tabulate import tabulate
+from tests.helpers.write_faults import NUMBERS, Faults, attempt, fails_at_every_step, some, stops_halfway
+
+PLAN = toy_plan()
+RECORDS = toy_records(PLAN)
+CELL, RECORD = PLAN.cells()[0], next(iter(RECORDS.values()))
+DATA = tg.Split(torch.ones(2, 3, 1), torch.tensor([0, 1]))
+FACTS = {"chosen": {}, "warnings": [], "seconds": {}}
+
+
+def record(seed):
+    return type(RECORD)(RECORD.cell, RECORD.ids + seed, RECORD.scores, RECORD.facts)
+
+
+@cache
+def table(seed):
+    return render(tabulate(toy_plan(title=f"Toy {seed}"), RECORDS), "markdown")
+
+
+def write_table(path, seed):
+    text = table(seed)
+    write_atomically(path, lambda temporary: temporary.write_text(text), kind=TABLE)
+
+
+WRITERS = {
+    "table": (write_table, Path.read_text, True),
+    "record": (
+        lambda path, seed: record(seed).save(path),
+        lambda path: load_file(path)["ids"].tolist(),
+        False,
+    ),
+    "prepared": (
+        lambda path, seed: save_prepared(tg.Dataset(f"toy{seed}", DATA, None, DATA, 2, ("a",)), path),
+        lambda path: load_prepared(path).name,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("there", [True, False], ids=["replaced", "new"])
+def test_a_fault_at_any_step_of_a_writer(tmp_path, monkeypatch, spare, name, there):
+    write, read, kept = WRITERS[name]
+    fails_at_every_step(write, read, tmp_path / "here", spare, monkeypatch, there=there, kept=kept)
+
+
+@pytest.mark.usefixtures("spare")
+@pytest.mark.parametrize("name", ["record", "prepared"])
+def test_a_real_limit_halfway_through_a_file(tmp_path, name):
+    write, read, _ = WRITERS[name]
+    stops_halfway(write, read, tmp_path)
+
+
+@pytest.mark.usefixtures("spare")
+def test_a_fault_at_any_step_of_an_archive(tmp_path, monkeypatch):
+    """Two files belong together: the scores come first, and the cells beside them are the old or the new ones."""
+    pytest.importorskip("duckdb")
+    folder = tmp_path / "archive"
+    archive.write_archive(folder, PLAN, RECORDS)
+    old = {path.name: path.read_bytes() for path in folder.iterdir()}
+    faults = Faults(monkeypatch)
+    real = archive.database
+
+    def database():
+        connection = real()
+
+        def execute(query):
+            if faults.due():
+                raise sys.modules["duckdb"].IOException(f'IO Error: {{"errno":"{faults.number}"}}')
+            return connection.execute(query)
+
+        return SimpleNamespace(register=connection.register, execute=execute)
+
+    monkeypatch.setattr(archive, "database", database)
+    faults.start(-1, 0)
+    archive.write_archive(folder, PLAN, RECORDS)
+    failed = 0
+    for failing in some(faults.step):
+        faults.start(failing, NUMBERS[failing % 4])
+        failed += bool(attempt(lambda: archive.write_archive(folder, PLAN, RECORDS)))
+        removing = faults.removing
+        faults.start(-1, 0)
+        found = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        assert found == old
+        assert len(list(folder.iterdir())) == 2 or removing
+    assert failed >= 5
+
+
+@pytest.mark.usefixtures("spare")
+def test_a_fault_at_any_step_of_what_a_cell_leaves(tmp_path, monkeypatch):
+    """Where an explanation is, its facts are."""
+    found = tg.explain(lambda x: x.sum(1), torch.ones(2, 3, 2), "random", output="raw", target=0)
+    store = Store(tmp_path)
+    faults = Faults(monkeypatch)
+    store.save_explanation(CELL, found, FACTS)
+    store.note_failure(CELL, "why")
+    steps = faults.step
+    paths = store.explanation_path(CELL), store.explanation_path(CELL).with_suffix(".json")
+    for failing in range(steps):
+        for path in (*paths, store._failure_path(CELL)):
+            path.unlink(missing_ok=True)
+        faults.start(failing, NUMBERS[failing % 4])
+        said = attempt(lambda: (store.save_explanation(CELL, found, FACTS), store.note_failure(CELL, "why")))
+        faults.start(-1, 0)
+        if paths[0].exists():
+            assert store.explanation(CELL)[1] == FACTS
+        if paths[1].exists():
+            assert json.loads(paths[1].read_text()) == FACTS
+        if not said:
+            assert store._failure_path(CELL).read_text() == f"{CELL}\n\nwhy"
+    store.sweep()
+    assert list(tmp_path.rglob(".tempograd-*")) == []

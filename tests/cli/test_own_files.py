@@ -1,0 +1,244 @@
+"""``explain``, ``evaluate`` and ``report`` on one's own files and models."""
+
+import json
+import shlex
+import sys
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+import tempograd as tg
+from tempograd.cli import main
+from tempograd.explanation.messages import sentence
+from tests.helpers.models import series
+
+CODE = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(2, 4, batch_first=True)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.gru(x)[0][:, -1])
+"""
+NAMES = ("bed 3", "bed 1", "bed 2")
+LENGTHS = (5, 3, 4)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with code, weights and a CSV file, as a user has them; the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "ward_net.py").write_text(CODE)
+    x = series(3, 5, 2)
+    rows = ["bed,hour,pulse,sodium,state"]
+    for name, length, values in zip(NAMES, LENGTHS, x.tolist(), strict=True):
+        label = "ill" if name == "bed 1" else "well"
+        rows += [
+            f"{name},{t},{values[t][0]!r},{'' if t == 1 else repr(values[t][1])},{label}" for t in range(length)
+        ]
+    (tmp_path / "ward.csv").write_text("\n".join(rows))
+    yield tmp_path
+    sys.modules.pop("ward_net", None)
+
+
+@pytest.fixture
+def net(folder):
+    """The user's model, with weights that no fresh one has."""
+    sys.path.insert(0, str(folder))
+    model = tg.load_model("ward_net:Net")
+    sys.path.remove(str(folder))  # the command finds it by itself
+    sys.modules.pop("ward_net")
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2)
+    torch.save(model.state_dict(), folder / "w.pt")
+    safetensors.torch.save_file(model.state_dict(), folder / "w.safetensors")
+    return model
+
+
+DATA = ["--data", "ward.csv", "--id", "bed", "--label", "state"]
+
+
+@pytest.mark.parametrize("weights", ["w.pt", "w.safetensors"])
+@pytest.mark.usefixtures("net")
+def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
+    argv = ["explain", "--model", "ward_net:Net", "--weights", weights, *DATA, "--device", "cpu"]
+    assert main([*argv, "--out", "e.safetensors", "--classes", "ill,well"]) == 0
+    own = tg.read_series("ward.csv", id="bed", label="state")
+    expected = tg.explain(net, own.x, mask=own.mask)
+    found = tg.Explanation.load(folder / "e.safetensors")
+    assert torch.equal(found.values, expected.values)
+    assert torch.equal(found.mask, own.mask)
+    assert (found.names, found.channels, found.times) == (NAMES, ("pulse", "sodium"), ("0", "1", "2", "3", "4"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Explained 3 series (5 steps × 2 channels, 30 % missing) with timing, baseline: zero."
+    counts = [int((expected.target == number).sum()) for number in range(2)]
+    shown = [f"{name} ({count} series)" for name, count in zip(("ill", "well"), counts, strict=True) if count]
+    assert lines[1] == f"  predicted classes: {', '.join(shown)}"
+    right = 100 * int((expected.target == own.y).sum()) / 3
+    assert lines[2] == f"  right on {right:.0f} % of the labels (class 0 = ill, 1 = well)"
+    size = expected.values.abs().sum((0, 1)).double()
+    order = sorted(zip((size / size.sum()).tolist(), ("pulse", "sodium"), strict=True), reverse=True)
+    shares = [f"{name} {100 * share:.0f} %" for share, name in order]
+    assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
+    assert lines[4] == f"  {sentence(expected, option='--set ')}"
+    assert lines[5].startswith("  sign certain for ")
+    assert lines[6].startswith("  explained: the probability of a class by softmax over 2 outputs")
+    assert lines[7] == "Wrote e.safetensors."
+
+
+@pytest.mark.usefixtures("net")
+def test_the_next_command_works(folder, capsys):
+    argv = ["explain", "--model", "ward_net:Net", "--weights", "w.pt", *DATA, "--device", "cpu", "--json"]
+    assert main([*argv, "--out", "my e.safetensors"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    words = shlex.split(printed["next"])
+    assert words[:3] == ["tempograd", "report", "my e.safetensors"]
+    assert main([*words[1:], "--device", "cpu"]) == 0
+    assert capsys.readouterr().err == ""  # no warning of another model
+    assert (folder / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("net")
+def test_the_summary_as_json(net, capsys):
+    argv = ["explain", "--model", "ward_net:Net", "--weights", "w.pt", *DATA, "--device", "cpu", "--json"]
+    assert main([*argv, "--target", "1", "--set", "n_samples=20"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    own = tg.read_series("ward.csv", id="bed", label="state")
+    size = tg.explain(net, own.x, mask=own.mask, target=1, n_samples=20).values.abs().sum((0, 1)).double()
+    assert (found["series"], found["steps"], found["channels"], found["outputs"]) == (3, 5, 2, 2)
+    assert found["explained"] == {"1": 3}
+    shares = {entry["channel"]: entry["share"] for entry in found["strongest_channels"]}
+    assert shares == pytest.approx(dict(zip(("pulse", "sodium"), (size / size.sum()).tolist(), strict=True)))
+
+
+def test_the_only_output_is_a_class_as_a_probability_and_none_as_it_is(folder, capsys):
+    model = tg.models.build("gru", 2, 1, hidden=3)
+    tg.save_model(model, folder / "m.safetensors")
+    argv = ["explain", "--model", "m.safetensors", *DATA, "--device", "cpu", "--method", "random"]
+    assert main(argv) == 0
+    assert "predicted classes" in capsys.readouterr().out
+    assert main([*argv, "--output", "raw"]) == 0
+    assert "predicted" not in capsys.readouterr().out
+
+
+def test_exported_programs_in_every_command(folder, net, capsys):
+    program = torch.export.export(
+        nn.Sequential(nn.Flatten(), nn.Linear(10, 2)).eval(),
+        (torch.zeros(4, 5, 2),),
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+    )
+    torch.export.save(program, folder / "m.pt2")
+    model = ["--model", "m.pt2", "--trust", "--device", "cpu"]
+    assert main(["explain", *model, *DATA, "--out", "e.safetensors"]) == 0
+    own = tg.read_series("ward.csv", id="bed", label="state")
+    expected = tg.explain(program.module(), own.x, mask=own.mask)
+    assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
+    assert "Next: tempograd report e.safetensors --model m.pt2 --trust --data" in capsys.readouterr().out
+    assert main(["evaluate", "e.safetensors", *model, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["explanations"][0]["metrics"]["cpd"]["scores"]
+    assert scores == tg.evaluate(program.module(), expected)["cpd"].tolist()
+    assert main(["report", "e.safetensors", *model, *DATA, "--out", "r.html"]) == 0
+    assert (folder / "r.html").stat().st_size > 10_000
+
+
+def test_report_shows_the_users_own_units(folder, monkeypatch):
+    tg.save_model(tg.models.build("gru", 2, 2, hidden=3), folder / "m.safetensors")
+    x = series(3, 5, 2)
+    np.savez("scaled.npz", x=x.numpy(), ids=[7, 9, 8], y=np.array(["b", "a", "b"]))
+    np.savez("measured.npz", x=100 * x.flip(0).numpy(), ids=[8, 9, 7])
+    argv = ["explain", "--model", "m.safetensors", "--data", "scaled.npz", "--method", "random", "--device", "cpu"]
+    assert main([*argv, "--limit", "2"]) == 0
+    asked = {}
+    monkeypatch.setattr("tempograd.html_report.report", lambda *_, **named: asked.update(named))
+    argv = ["report", "explanation.safetensors", "--data", "scaled.npz", "--raw", "measured.npz"]
+    assert main([*argv, "--units", "mmol/L,bpm", "--title", "My ward"]) == 0
+    assert torch.equal(asked["raw"], 100 * x[:2])
+    assert (asked["units"], asked["title"], asked["classes"]) == (["mmol/L", "bpm"], "My ward", ("a", "b"))
+
+
+def test_report_refuses_raw_values_of_other_series(folder, capsys):
+    x = series(2, 5, 2)
+    np.savez("other.npz", x=x.numpy(), ids=[5, 6])
+    tg.explain(lambda z: z[:, 0], x, "random").save("e.safetensors")
+    assert main(["report", "e.safetensors", "--raw", "other.npz"]) == 1
+    assert "other.npz lacks the series 0 of the explanation" in capsys.readouterr().err
+
+
+def test_own_training_series_and_settings_in_plain_words(folder, net):
+    argv = [
+        "explain",
+        "--model",
+        "ward_net:Net",
+        "--weights",
+        "w.pt",
+        *DATA,
+        "--background",
+        "ward.csv",
+        "--device",
+        "cpu",
+    ]
+    argv += [
+        "--method",
+        "gradient_shap",
+        "--set",
+        "n_samples=3",
+        "--set",
+        "baseline=average",
+        "--out",
+        "e.safetensors",
+    ]
+    assert main(argv) == 0
+    own = tg.read_series("ward.csv", id="bed", label="state")
+    expected = tg.explain(
+        net, own.x, "gradient_shap", background=own.x, mask=own.mask, n_samples=3, baseline="average"
+    )
+    assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--data", "ward.csv"], "ward.csv, line 2: bed is 'bed 3', which is no number"),
+        (["--data", "ward.csv", "--id", "bett"], "No column of ward.csv is called 'bett'"),
+        ([*DATA, "--channels", "pulse,sodum"], "No column of ward.csv is called 'sodum'"),
+        ([*DATA, "--weights", "gone.pt"], "gone.pt does not exist"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_mistakes_are_one_line(extra, message, capsys):
+    assert main(["explain", "--model", "ward_net:Net", "--device", "cpu", *extra]) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_report_shows_a_data_set_in_its_units(folder, monkeypatch):
+    x = series(6, 5, 2)
+    mask = torch.ones(6, 5, 2, dtype=torch.bool)
+    mask[0, 0, 0] = False
+    split = tg.Split(x, torch.zeros(6, dtype=torch.int64), mask)
+    units = {"centre": torch.tensor([37.0, 100.0]), "scale": torch.tensor([0.5, 10.0]), "units": ("°C", "bpm")}
+    data = tg.Dataset("state", split, None, split, 2, ("temperature", "pulse"), **units)
+    monkeypatch.setattr("tempograd.data.load_dataset", lambda *_, **__: data)
+    chosen = split.take([4, 0])
+    tg.explain(lambda z: z[:, 0], chosen.x, "random", mask=chosen.mask, ids=chosen.ids).save("e.safetensors")
+    argv = ["report", "e.safetensors", "--data", "state"]
+    assert main(argv) == 0
+    assert (folder / "report.html").stat().st_size > 10_000
+    asked = {}
+    monkeypatch.setattr("tempograd.html_report.report", lambda *_, **named: asked.update(named))
+    assert main(argv) == 0
+    expected = chosen.x.double() * torch.tensor([0.5, 10.0]) + torch.tensor([37.0, 100.0])
+    torch.testing.assert_close(asked["raw"][0], expected[0])
+    assert asked["raw"][1, 0, 0].isnan()
+    assert asked["units"] == ("°C", "bpm")

@@ -1,0 +1,118 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tempograd.engine import place, quiet
+from tests.helpers.models import Recurrent, series
+
+
+class Counting(nn.Module):
+    """Keeps state in a buffer and draws random numbers, in evaluation mode too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return x.flatten(1).sum(1, keepdim=True) + 0 * torch.rand(1)
+
+
+def snapshot(model: nn.Module) -> list:
+    modes = [part.training for part in model.modules()]
+    dropouts = [part.dropout for part in model.modules() if isinstance(part, nn.RNNBase)]
+    flags = [(p.requires_grad, p.grad is None) for p in model.parameters()]
+    return [modes, dropouts, flags, copy.deepcopy(model.state_dict())]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("mode", [False, True])
+def test_everything_is_put_back(mode, fails):
+    model = nn.ModuleDict({"net": Recurrent().train(mode), "count": Counting()})
+    model["net"].head.bias.requires_grad_(False)
+    before, rng, flag = snapshot(model), torch.get_rng_state(), torch.backends.cudnn.enabled
+    try:
+        with quiet(model):
+            assert not any(p.requires_grad for p in model.parameters())
+            assert model["net"].gru.training
+            assert model["net"].gru.dropout == 0
+            assert not model["net"].norm.training
+            model["net"](series(4, 5, 3))
+            model["count"](series(4, 5, 3))
+            if fails:
+                raise KeyError
+    except KeyError:
+        pass
+    after = snapshot(model)
+    assert before[:3] == after[:3]
+    assert all(torch.equal(before[3][key], after[3][key]) for key in before[3])
+    assert torch.equal(rng, torch.get_rng_state())
+    assert torch.backends.cudnn.enabled == flag
+
+
+def test_recurrent_layers_answer_as_in_evaluation_mode():
+    model, x = Recurrent().eval(), series(4, 5, 3)
+    expected = model(x)
+    with quiet(model):
+        torch.testing.assert_close(model(x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_works_inside_no_grad_and_inference_mode():
+    model = Recurrent()
+    for context in (torch.no_grad(), torch.inference_mode()):
+        with context, quiet(model):
+            z = series(2, 5, 3).clone().requires_grad_()
+            assert torch.autograd.grad(model(z).sum(), z)[0].abs().sum() > 0
+
+
+def test_a_method_is_traced_to_its_module():
+    class Net(Recurrent):
+        def scores(self, x):
+            return self(x).softmax(-1)
+
+    net = Net().double().train()
+    assert place(net.scores, torch.zeros(1))[1] == torch.float64
+    with quiet(net.scores):
+        assert not net.norm.training
+    assert net.norm.training
+
+
+def test_a_module_without_weights_computes_where_its_buffers_are():
+    module = nn.Module()
+    module.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+    module.register_buffer("scale", torch.ones(1, dtype=torch.float64))
+    assert place(module, torch.zeros(1))[1] == torch.float64
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_tiny_numbers_are_zero_inside_and_as_before_outside(before):
+    tiny = torch.tensor(1e-40)
+
+    def failing():
+        with quiet(Recurrent()):
+            assert tiny * 1 == 0
+            raise ArithmeticError
+
+    if not torch.set_flush_denormal(before):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    try:
+        with pytest.raises(ArithmeticError):
+            failing()
+        assert bool(tiny * 1 == 0) == before
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_a_default_of_half_precision_does_not_leave_denormal_numbers_flushed():
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16)
+    try:
+        with quiet(Recurrent()):
+            pass
+    finally:
+        torch.set_default_dtype(before)
+    assert torch.tensor(1e-40) * 1 != 0

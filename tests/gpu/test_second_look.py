@@ -1,0 +1,57 @@
+"""Second looks on a GPU: no false alarm where rounding differs from batch to batch, and draws of its generator."""
+
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+from tempograd.models import build
+from tests.helpers.models import Recurrent, linear, series
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+X = series(40, 24, 3)
+
+
+@pytest.mark.parametrize("kind", ["gru", "cnn", "transformer"])
+@pytest.mark.parametrize("precision", ["full", "tf32", "bf16"])
+def test_honest_models_raise_no_alarm(kind, precision):
+    model = build(kind, channels=3, classes=4, per_step=False).cuda()
+    for x in (X, X[:1], X.cuda()):
+        for _ in range(3):  # the third is played back
+            found = tg.explain(model, x, precision=precision)  # any warning is an error here
+        assert not found.varies
+    tg.evaluate(model, found)
+    tg.explain(Recurrent(3, 4).cuda(), X, "occlusion", precision=precision)
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = linear(24, 3, 1)
+
+    def forward(self, x):
+        return self.net(x) + 2 * torch.randn(len(x), 1, device=x.device)
+
+
+def test_draws_of_the_device_are_noticed_and_averaged():
+    model = Noisy().cuda()
+    before = torch.cuda.get_rng_state()
+    with pytest.warns(tg.TempogradWarning, match="pass draws=32"):
+        tg.explain(model, X, "occlusion", output="raw")
+    found = tg.explain(model, X, "occlusion", output="raw", draws=8)
+    assert torch.equal(before, torch.cuda.get_rng_state())
+    exact = model.net[1].weight.view(24, 3).cpu() * X
+    assert torch.corrcoef(torch.stack([found.values.flatten(), exact.flatten().detach()]))[0, 1] > 0.99
+
+
+def test_a_forecast_and_swapped_axes_are_noticed_in_recordings_too():
+    forecast = nn.Sequential(nn.Flatten(), nn.Linear(72, 6)).cuda()
+    with torch.no_grad():
+        forecast[1].bias += 150
+    for _ in range(4):
+        with pytest.warns(tg.TempogradWarning, match="far from 0, on the scale of data"):
+            tg.explain(forecast, X[:2])
+    first = nn.Sequential(nn.Conv1d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten()).cuda()
+    for _ in range(3):
+        with pytest.warns(tg.TempogradWarning, match="takes the 3 steps of x as its channels"):
+            tg.explain(first, X.transpose(1, 2).contiguous(), n_samples=20)

@@ -1,0 +1,158 @@
+"""A real Chromium that opens a report from disk, with the network off, and notes all that it complains about.
+
+Playwright is imported late, so that ``make test``, which deselects these tests, collects them without it.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.reports import Case
+
+ROOT = Path(__file__).parents[2]
+AXE = Path(os.environ.get("AXE", ROOT / ".venv/axe/node_modules/axe-core/axe.min.js"))
+WIDTHS = {"laptop": (1280, 800), "phone": (390, 844)}
+VIEWS = ("series", "summary", "about")
+READY = "body[data-ready=true]"  # once the first view is drawn
+PIXELS = """async all => Promise.all(all.map(async shape => {
+    const image = new Image();
+    image.src = shape.getAttribute("href");
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
+    pen.drawImage(image, 0, 0);
+    const {data} = pen.getImageData(0, 0, image.width, image.height);
+    return Array.from({length: image.height}, (_, r) => Array.from({length: image.width},
+        (_, c) => Array.from(data.slice(4 * (r * image.width + c), 4 * (r * image.width + c) + 3))));
+}))"""
+RUNNING = "window.hacked === undefined"
+
+
+def chromium() -> str:
+    """Return the installed Chromium; playwright's own download is never used."""
+    for name in (os.environ.get("CHROMIUM"), "chromium", "chromium-browser"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise FileNotFoundError(
+        "There is no Chromium on this machine: apt-get install chromium, or name one in $CHROMIUM."
+    )
+
+
+class Sheet:
+    """One open report, with the words of its contract: views, controls, tables and pictures."""
+
+    def __init__(self, page: Any, case: Case) -> None:
+        self.page, self.case = page, case
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("websocket", lambda socket: self.requests.append(socket.url))
+        page.on("popup", lambda other: self.complaints.append(f"popup: {other.url}"))
+        page.context.route("**/*", self._only_the_file)
+        page.goto(self.url)
+        page.wait_for_selector(READY, state="attached")
+
+    @property
+    def url(self) -> str:
+        return self.case.path.as_uri()
+
+    def _note(self, message: Any) -> None:
+        if message.type in {"warning", "error", "assert"}:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _only_the_file(self, route: Any) -> None:
+        if route.request.url.partition("#")[0] == self.url:
+            route.continue_()
+        else:
+            self.requests.append(route.request.url)
+            route.abort()
+
+    def left_the_page(self) -> list[str]:
+        """Return every address asked for but the file itself and what is made inside the page."""
+        inside = ("data:", "blob:", self.url)
+        return [url for url in self.requests if not url.startswith(inside)]
+
+    def find(self, selector: str) -> Any:
+        return self.page.locator(selector)
+
+    def view(self, name: str) -> "Sheet":
+        self.find(f"#tab-{name}").click()
+        self.find(f"#view-{name}").wait_for(state="visible")
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Wait until the pictures that a control asked for are drawn: two frames after the last task."""
+        self.page.evaluate(
+            "() => new Promise(done => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
+        )
+
+    def set(self, control: str, value: Any) -> None:
+        """Give a control a value as a hand would: choose an option, type a text, move a slider."""
+        found = self.find(f"#{control}")
+        kind = found.evaluate("e => e.tagName === 'SELECT' ? 'select' : e.type")
+        if kind == "select":
+            found.select_option(str(value))
+        else:
+            found.fill(str(value))
+            if kind != "range":
+                found.press("Enter")
+        self.settle()
+
+    def choose(self, name: Any) -> None:
+        self.set("series", int(name))
+
+    def by(self, method: str, control: str = "method") -> None:
+        """Choose a method; menus hold the methods in the order in which they were given."""
+        self.set(control, list(self.case.explanations).index(method))
+
+    def options(self, control: str) -> list[str]:
+        return self.find(f"#{control}").evaluate("e => [...e.options].map(o => o.value)")
+
+    def value(self, control: str) -> str:
+        return self.find(f"#{control}").input_value()
+
+    def text(self, selector: str) -> str:
+        return " ".join(self.find(selector).inner_text().split())
+
+    def rows(self, selector: str) -> list[dict[str, str]]:
+        """Return the data attributes of every element that is found."""
+        return self.page.eval_on_selector_all(selector, "all => all.map(e => ({...e.dataset}))")
+
+    def number(self, selector: str, name: str) -> float:
+        return float(self.find(selector).get_attribute(f"data-{name}"))
+
+    def panels(self, chart: str) -> list[dict[str, float]]:
+        """Return the boxes of a picture in which places mean steps and values."""
+        return self.find(f"#{chart}").evaluate(
+            "e => e.panels.map(({left, right, top, bottom}) => ({left, right, top, bottom}))"
+        )
+
+    def paths(self, chart: str, selector: str = "path") -> list[dict[str, str]]:
+        """Return the attributes of shapes of a picture, in the order in which they were drawn."""
+        return self.page.eval_on_selector_all(
+            f"#{chart} > svg {selector}",
+            "all => all.map(e => Object.fromEntries([...e.attributes].map(a => [a.name, a.value])))",
+        )
+
+    def pixels(self, chart: str) -> list[list[list[list[int]]]]:
+        """Return the colours of the maps of a picture, one (row, column, RGB) list each."""
+        return self.page.eval_on_selector_all(f"#{chart} > svg image", PIXELS)
+
+    def pointed(self, chart: str, panel: int, across: float, down: float = 0.5) -> list[str]:
+        """Return what the picture says at a place of one of its panels, given as shares of its size."""
+        place = self.find(f"#{chart} > svg")
+        place.scroll_into_view_if_needed()
+        box, inner = place.bounding_box(), self.panels(chart)[panel]
+        x = inner["left"] + across * (inner["right"] - inner["left"])
+        y = inner["top"] + down * (inner["bottom"] - inner["top"])
+        self.page.mouse.wheel(0, box["y"] + y - 300)
+        self.settle()
+        box = place.bounding_box()
+        self.page.mouse.move(box["x"] + x, box["y"] + y)
+        tip = self.find(f"#{chart} .tip")
+        return [line.inner_text() for line in tip.locator("div").all()] if tip.is_visible() else []

@@ -1,0 +1,83 @@
+"""Explanations made by hand, with numbers that a reader can check, and models with known answers."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from tempograd import Explanation, Timing
+from tempograd.data import Split
+from tempograd.explainers import explain
+from tests.helpers.models import random_series
+
+HOSTILE = ("flow $m^3$", "<b>bold</b>\nname", "$x$ & 50 % \\alpha")
+
+
+def made(values, **parts) -> Explanation:
+    """Make an explanation of these values; whatever is not given is the plainest possible."""
+    values = torch.as_tensor(np.asarray(values), dtype=torch.float32)
+    plain = {
+        "target": torch.zeros(len(values), dtype=torch.int64),
+        "output": "raw",
+        "steps": None,
+        "baseline": torch.zeros_like(values),
+        "mask": None,
+        "x": torch.zeros_like(values),
+        "ids": torch.arange(10, 10 + len(values)),
+        "seed": 0,
+        "method": "timing",
+        "facts": Timing().facts,
+        "parameters": {},
+        "fingerprint": "",
+    }
+    return Explanation(values, **(plain | parts))
+
+
+def waves(series=2, time=30, channels=3, **parts) -> Explanation:
+    """Sines of different speed, whose attribution is their square with the sign of the channel."""
+    t = torch.arange(time, dtype=torch.float32)[None, :, None]
+    shift = torch.arange(series)[:, None, None] * 0.7 + torch.arange(channels)[None, None, :]
+    x = torch.sin(t / 4 + shift) * (1 + torch.arange(channels))
+    values = x.square() * torch.tensor([1.0, -0.6, 0.2]).repeat(channels)[:channels] / 10
+    error = 0.02 + 0.1 * (t % 5 == 0) * torch.ones_like(x)
+    known = {"standard_error": error, "ess": torch.full_like(x, 20.0), "x": x}
+    return made(values, **(known | parts))
+
+
+def looked_at(errors, points, **parts) -> Explanation:
+    """Make an explanation that was looked at after so many points; None: the series had stopped."""
+    numbers = [[float("nan") if error is None else error for error in row] for row in errors]
+    look = {"curve_samples": torch.tensor(points), "curve_error": torch.tensor(numbers)}
+    return made(torch.ones(len(errors), 2, 1), **(look | parts))
+
+
+def gaps(like: torch.Tensor) -> torch.Tensor:
+    """Take every fifth hour of channel 0, and all of the last channel, for missing."""
+    mask = torch.ones_like(like, dtype=torch.bool)
+    mask[:, ::5, 0] = False
+    mask[:, :, -1] = False
+    return mask
+
+
+def with_gaps(explanation: Explanation) -> Explanation:
+    """Return the explanation of series with missing values, which have no attribution."""
+    mask = gaps(explanation.x)
+    return replace(explanation, values=explanation.values * mask, mask=mask)
+
+
+def masked_series():
+    x = random_series(5)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[:, 3:6, 0] = False
+    mask[2, :, 1] = False
+    truth = torch.zeros_like(mask)
+    truth[:, 7, 2] = True
+    return Split(x, torch.tensor([0, 1, 2, 0, 1]), mask=mask, truth=truth, ids=torch.arange(40, 45))
+
+
+def three_explanations(model, split):
+    channels = ["pulse", "<img src=x onerror=alert(1)>", "O₂ & more"]
+    return [
+        explain(model, split.x, method, mask=split.mask, ids=split.ids, channels=channels)
+        for method in ("timing", "integrated_gradients", "random")
+    ]

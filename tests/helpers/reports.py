@@ -1,0 +1,290 @@
+"""The reports that the browser opens: small, quick to make, and each with something that may go wrong.
+
+Numbers of a page are compared with what the library says about the same model and series, so a case keeps both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import tempograd as tg
+
+HOSTILE = (
+    "<img src=x onerror='window.hacked=1'>",
+    "</script><script>window.hacked=2</script>",
+    "Tom &amp; <b>O₂</b>",
+    '" onmouseover="window.hacked=3',
+)
+CLASSES = ("calm", "<i onclick='window.hacked=4'>storm</i>", "a & b")
+LINK = '<a href="https://example.org/?q=1">mmol</a>'
+
+
+@dataclass(frozen=True)
+class Case:
+    """A report and what it was made from."""
+
+    path: Path
+    model: Callable[[Tensor], Tensor] | None
+    explanations: dict[str, tg.Explanation]
+    split: tg.Split | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> tg.Explanation:
+        return next(iter(self.explanations.values()))
+
+    @property
+    def x(self) -> Tensor:
+        assert self.first.x is not None
+        return self.first.x
+
+    @property
+    def ids(self) -> list[int]:
+        return self.first.ids.tolist()
+
+    def row(self, name: Any) -> int:
+        return self.ids.index(int(name))
+
+    def observed(self, row: int) -> Tensor:
+        mask = self.first.mask
+        return torch.ones_like(self.x[row], dtype=torch.bool) if mask is None else mask[row]
+
+    def shown(self) -> Tensor:
+        """Return the values people read: in their own units where those were given."""
+        return self.options.get("raw", self.x)
+
+    def answer(self, series: Tensor) -> Tensor:
+        """Return what the page calls the prediction: probabilities or the output as it is, a mean over steps."""
+        assert self.model is not None
+        with torch.no_grad():
+            found = self.model(series)
+        if self.first.output == "probability":
+            both = torch.cat([0 * found, found], -1) if found.shape[-1] == 1 else found  # of class 1 of two
+            found = both.softmax(-1)
+        return found if found.ndim == 2 else found.mean(1)
+
+    def order(self, method: str, row: int) -> list[tuple[int, int]]:
+        """Return the observed cells of a series, the strongest first, by a plain sort of their sizes."""
+        explanation, seen = self.explanations[method], self.observed(row)
+        found = explanation.importance[row]
+        cells = [(t, d) for t in range(seen.shape[0]) for d in range(seen.shape[1]) if seen[t, d]]
+        return sorted(cells, key=lambda cell: -float(found[cell]))
+
+    def without(self, method: str, row: int, count: int) -> Tensor:
+        """Return what the model says once the ``count`` strongest cells stand at the baseline, by a plain loop."""
+        series = self.x[row].clone()
+        for cell in self.order(method, row)[:count]:
+            series[cell] = self.explanations[method].baseline[row][cell]
+        return self.answer(series[None])[0]
+
+
+def write(path: Path, model: Any, explanations: Any, split: tg.Split | None = None, **options: Any) -> Case:
+    named = explanations if isinstance(explanations, dict) else {e.method: e for e in explanations}
+    tg.report(path, model, named, split, **options)
+    return Case(path, model, named, split, options)
+
+
+def network(time: int, channels: int, outputs: int, seed: int = 1) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = (nn.Linear(time * channels, 16), nn.Tanh(), nn.Linear(16, outputs))
+        return nn.Sequential(nn.Flatten(), *layers).eval()
+
+
+def series(count: int, time: int, channels: int, seed: int = 1) -> Tensor:
+    return torch.randn(count, time, channels, generator=torch.Generator().manual_seed(seed))
+
+
+def wrong_now_and_then(predicted: Tensor) -> Tensor:
+    """Return labels that contradict every third prediction of each of two classes."""
+    label = predicted.clone()
+    for kind in (0, 1):
+        rows = (predicted == kind).nonzero().flatten()[::3]
+        label[rows] = 1 - kind
+    return label
+
+
+class Running(nn.Module):
+    """One row of outputs per step: class 1 gains with the mean of channel 1 so far."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x[..., 1].cumsum(1) / torch.arange(1, x.shape[1] + 1)
+        return torch.stack([torch.zeros_like(mean), 3 * mean], -1)
+
+
+class Drift(nn.Module):
+    """Two classes for long series: the mean of a squashed first half against that of the second."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        half = x.shape[1] // 2
+        gap = x[:, :half].tanh().mean((1, 2)) - x[:, half:].tanh().mean((1, 2))
+        return torch.stack([gap, -gap], -1) * 20
+
+
+def classifier(path: Path) -> Case:
+    """Three classes, missing cells, truth, two methods, names with HTML in them, values in other units."""
+    model, x = network(20, 4, 3), series(9, 20, 4)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[:, 3:6, 0] = False
+    mask[2, :, 1] = False
+    truth = torch.zeros_like(mask)
+    truth[:, 7, 2] = truth[:, 12:15, 0] = True
+    x = x * mask  # what a loader leaves in missing cells
+    with torch.no_grad():
+        y = model(x).argmax(-1)
+    y[::3] = (y[::3] + 1) % 3
+    split = tg.Split(x, y, mask=mask, truth=truth, ids=torch.arange(40, 49))
+    common = {"mask": mask, "ids": split.ids, "channels": HOSTILE}
+    timing = tg.explain(model, x, "timing", n_samples=20, **common)
+    unsigned = tg.explain(model, x, "augmented_occlusion", background=x, n_samples=2, **common)
+    named = {"timing": timing, HOSTILE[1]: unsigned}
+    raw = x * torch.tensor([2.0, 10.0, 0.5, 100.0]) + torch.tensor([5.0, 0.0, -3.0, 1000.0])
+    names = {"units": (LINK, "bpm", "°C", "mmHg"), "classes": CLASSES, "title": f"Three {HOSTILE[0]}"}
+    return write(path, model, named, split, raw=raw, **names)
+
+
+def binary(path: Path) -> Case:
+    """Two classes with hits, misses, false alarms and true negatives."""
+    model, x = network(16, 3, 2), series(12, 16, 3)
+    y = wrong_now_and_then(model(x).argmax(-1))
+    ids = torch.tensor([7, 3, 11, 2, 30, 5, 21, 8, 13, 1, 17, 4])
+    split = tg.Split(x, y, ids=ids)
+    found = [tg.explain(model, x, m, ids=ids) for m in ("timing", "integrated_gradients", "random")]
+    return write(path, model, found, split)
+
+
+def one_column(path: Path) -> Case:
+    """A classifier with one logit, series with names, and a method that scores what matters least far below 0."""
+    model, x = network(12, 2, 1), series(8, 12, 2)
+    y = wrong_now_and_then((model(x)[:, 0] > 0).long())
+    names = (*"7654321", HOSTILE[0])  # most of them are the number of another series
+    found = [tg.explain(model, x, method).with_names(names=names) for method in ("timing", "random")]
+    found[1] = replace(found[1], values=found[1].values * torch.tensor([-9.0, 1.0]), method="fit")
+    return write(path, model, found, tg.Split(x, y), classes=("alive", "died"))
+
+
+def per_step(path: Path) -> Case:
+    """One prediction per step, labels per step, truth known."""
+    model, x = Running().eval(), series(6, 24, 3)
+    truth = torch.zeros_like(x, dtype=torch.bool)
+    truth[..., 1] = True
+    split = tg.Split(x, (x[..., 1] > 0).long(), truth=truth)
+    found = [tg.explain(model, x, m, target=1) for m in ("timing", "integrated_gradients")]
+    return write(path, model, found, split)
+
+
+def alarms(path: Path) -> Case:
+    """One prediction per step, and at each the predicted class is explained."""
+    model, x = Running().eval(), series(5, 30, 2, seed=3)
+    split = tg.Split(x, (x[..., 1] > 0.3).long())
+    return write(path, model, [tg.explain(model, x, "timing")], split)
+
+
+def regression(path: Path) -> Case:
+    """A real-valued output."""
+    model, x = network(14, 2, 1), series(5, 14, 2)
+    split = tg.Split(x, x.mean((1, 2)))
+    found = [tg.explain(model, x, m, output="raw") for m in ("timing", "integrated_gradients")]
+    return write(path, model, found, split)
+
+
+def single(path: Path) -> Case:
+    """One series of one value."""
+    model, x = network(1, 1, 2), torch.full((1, 1, 1), 1.5)
+    return write(path, model, [tg.explain(model, x, "integrated_gradients")])
+
+
+def long(path: Path) -> Case:
+    """Ten thousand steps of one channel."""
+    model, x = Drift().eval(), series(2, 10_000, 1)
+    return write(
+        path, model, [tg.explain(model, x, "integrated_gradients", n_steps=5)], tg.Split(x, torch.tensor([0, 1]))
+    )
+
+
+def empty(path: Path) -> Case:
+    """A channel that was never observed, and one that never moves."""
+    model, x = network(15, 3, 2), series(4, 15, 3)
+    x[..., 1] = 0.0
+    x[..., 2] = 2.0
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[..., 1] = False
+    found = [tg.explain(model, x, m, mask=mask) for m in ("timing", "integrated_gradients")]
+    return write(path, model, found, tg.Split(x, torch.tensor([0, 1, 0, 1]), mask=mask))
+
+
+def many_classes(path: Path) -> Case:
+    """Twenty classes."""
+    model, x = network(10, 2, 20), series(10, 10, 2)
+    return write(path, model, [tg.explain(model, x)], tg.Split(x, torch.arange(10)))
+
+
+def bare(path: Path) -> Case:
+    """Neither model nor labels: explanations from elsewhere."""
+    model, x = network(16, 3, 2), series(5, 16, 3)
+    found = {m: tg.explain(model, x, m) for m in ("timing", "integrated_gradients")}
+    return write(path, None, found)
+
+
+def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, looks: tuple[int, ...]) -> Any:
+    """Explain with more and more points until each series is good enough, by hand, and keep how the error fell."""
+    runs = [tg.explain(model, x, n_samples=points) for points in looks]
+    error = torch.stack([run.relative_error for run in runs], -1)
+    last = (error <= tolerance).int().argmax(-1)
+    last[(error > tolerance).all(-1)] = len(looks) - 1
+    parts = ("values", "standard_error", "n_draws", "ess")
+    rows = torch.arange(len(x))
+    found = {name: torch.stack([getattr(run, name) for run in runs], 1)[rows, last] for name in parts}
+    with torch.no_grad():
+        clean, start = (torch.softmax(model(z), -1).gather(1, runs[0].target[:, None])[:, 0] for z in (x, 0 * x))
+    return replace(
+        runs[0],
+        **found,
+        parameters=runs[0].parameters | {"tolerance": tolerance, "max_samples": looks[-1]},
+        n_evals=torch.tensor(looks, dtype=torch.int32)[last],
+        delta=clean - start,
+        curve_samples=torch.tensor(looks, dtype=torch.int32),
+        curve_error=error.masked_fill(torch.arange(len(looks)) > last[:, None], torch.nan),
+    )
+
+
+def stopping(path: Path) -> Case:
+    """Series that stopped when they were good enough, some that did not get there, and a method without draws."""
+    model, x = network(16, 3, 2), torch.linspace(1, 6, 9)[:, None, None] * series(9, 16, 3)
+    exact = tg.explain(model, x, "integrated_gradients")
+    found = looked_at(model, x, 0.045, (8, 16, 32, 64, 128, 256))
+    return write(path, model, [found, replace(exact, delta=found.delta)])
+
+
+def large(path: Path) -> Case:
+    """The size the page is made for: 500 series of 48 steps and 32 channels, with two methods."""
+    model, x = network(48, 32, 2), series(500, 48, 32)
+    with torch.no_grad():
+        y = model(x).argmax(-1)
+    y[::5] = 1 - y[::5]
+    found = [tg.explain(model, x, "timing", n_samples=8), tg.explain(model, x, "integrated_gradients", n_steps=8)]
+    return write(path, model, found, tg.Split(x, y))
+
+
+BUILDERS: dict[str, Callable[[Path], Case]] = {
+    build.__name__: build
+    for build in (
+        classifier,
+        binary,
+        one_column,
+        per_step,
+        alarms,
+        regression,
+        single,
+        long,
+        empty,
+        many_classes,
+        bare,
+        stopping,
+        large,
+    )
+}

@@ -1,0 +1,113 @@
+"""One rule says which channel matters most, in the report, in pictures and on the command line.
+
+FIT and WinIT give scores below 0 to values that matter less than nothing. Here are three channels: "much" matters
+most, "little" a little, and "less" has the largest numbers, all of them below 0.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd import plots
+from tempograd.data import Series
+from tempograd.html_report import report
+from tempograd.views import series
+from tempograd.views.channels import groups
+from tempograd.views.summary import summary
+from tests.helpers.report_page import Page
+
+COUNT, TIME = 5, 6
+NAMES = ("less", "little", "much")
+RANKED = ("much", "little", "less")
+
+
+def model(x):
+    return torch.stack([x.sum((1, 2)), -x.sum((1, 2))], 1)
+
+
+@pytest.fixture
+def scores():
+    part = torch.rand(COUNT, TIME, 3, generator=torch.Generator().manual_seed(0)) + 0.5
+    return part * torch.tensor([-9.0, 0.1, 1.0])
+
+
+def unsigned(scores, *, signed=False):
+    x = torch.randn(COUNT, TIME, 3, generator=torch.Generator().manual_seed(1))
+    made = tg.explain(model, x, "random", target=0, channels=NAMES)
+    return replace(made, values=scores, method="fit", signed=signed)
+
+
+def expected(scores):
+    """Of each channel in each series, what its values above 0 sum to."""
+    return [[sum(max(v, 0.0) for v in scores[i, :, d].tolist()) for d in range(3)] for i in range(COUNT)]
+
+
+def test_scores_below_0_count_as_nothing_and_only_without_a_sign(scores):
+    assert series.sizes(unsigned(scores)).sum(1).tolist() == [pytest.approx(row) for row in expected(scores)]
+    assert torch.equal(series.sizes(unsigned(scores, signed=True)), scores.abs())
+
+
+def test_the_summary_of_the_report(scores, tmp_path):
+    found = unsigned(scores)
+    (group,) = groups({"fit": found})["fit"]
+    totals = np.array(expected(scores))
+    np.testing.assert_allclose(group.size, totals.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(group.size_error, totals.std(0, ddof=1) / COUNT**0.5, rtol=1e-4)
+    np.testing.assert_allclose(group.push, group.size)  # there is no direction
+    np.testing.assert_allclose(group.mean_size, scores.clamp(min=0).mean(0), rtol=1e-5)
+    packed = Page(report(tmp_path / "r.html", model, found)).content
+    size = packed["summary"]["maps"][0][0]["size"]
+    assert tuple(packed["channels"][d] for d in np.argsort(-size)) == RANKED
+
+
+def test_the_channels_of_a_series_in_the_report(scores, tmp_path):
+    packed = Page(report(tmp_path / "r.html", model, unsigned(scores))).content["maps"][0]
+    np.testing.assert_allclose(packed["effect"].reshape(COUNT, 3), expected(scores), rtol=1e-5)
+    best = scores.clamp(min=0).flatten(1)
+    assert (packed["limit"] <= best.amax(1).numpy() + 1e-6).all()  # else the full colour would be for nothing
+    first = packed["order"].reshape(COUNT, -1)[:, 0]
+    assert first.tolist() == best.argmax(1).tolist()
+
+
+def test_the_full_colour_of_a_signed_map_is_for_both_signs(scores):
+    seen = np.ones((COUNT, TIME, 3), dtype=bool)
+    drawn = series.Map.of("a", unsigned(scores, signed=True), seen)
+    np.testing.assert_allclose(drawn.effect, scores.abs().sum(1), rtol=1e-6)
+    assert (drawn.limit > 4).all()
+
+
+def test_series_that_differ_are_chosen_by_what_matters(scores):
+    """The strongest and the weakest of five, by the sum of what is above 0."""
+    total = torch.tensor(expected(scores)).sum(1)
+    assert series.chosen(unsigned(scores), None, 2) == sorted([int(total.argmin()), int(total.argmax())])
+
+
+@pytest.mark.parametrize("per", ["series", "value"])
+def test_the_picture_of_drivers(scores, per):
+    record = plots.drivers_record(unsigned(scores), per=per)
+    assert record.channels == RANKED
+    share = TIME if per == "value" else 1
+    np.testing.assert_allclose(
+        record.absolute_mean, np.array(expected(scores)).mean(0)[[2, 1, 0]] / share, rtol=1e-5
+    )
+    signed = plots.drivers_record(unsigned(scores, signed=True), per=per)
+    assert signed.channels[0] == "less"
+
+
+def test_pictures_of_a_series_show_the_strongest_channels(scores):
+    found = unsigned(scores)
+    assert plots.series_record(found, channels=1).channels == ("much",)
+    assert plots.heatmap_record(found, 0, channels=1).channels == ("much",)
+    assert plots.methods_record([found], channels=1).channels == ("much",)
+
+
+def test_the_command_line(scores):
+    found = unsigned(scores)
+    facts = summary(found, model, Series(found.x, torch.zeros(COUNT), None, None, found.ids))
+    assert tuple(entry["channel"] for entry in facts["strongest_channels"]) == RANKED
+    totals = np.array(expected(scores)).sum(0)
+    shares = [entry["share"] for entry in facts["strongest_channels"]]
+    assert shares == pytest.approx((totals / totals.sum())[[2, 1, 0]].tolist(), abs=1e-6)
