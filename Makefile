@@ -123,7 +123,9 @@ clean:
 	$(PIP) --group docs
 	touch $@
 
-.venv/release: .venv/core
+.venv/release: pyproject.toml constraints.txt  # needs nothing of the library
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --upgrade pip
 	$(PIP) --group release
 	touch $@
 
