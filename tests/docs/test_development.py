@@ -1,7 +1,9 @@
 """What the pages for developers say about the repository is true: paths, names, versions, what is experimental."""
 
 import ast
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ PAGES = sorted([ROOT / "CONTRIBUTING.md", *(ROOT / "docs/development").rglob("*.
 HOMES = (ROOT, LIBRARY, PAPER, ROOT / "tests", ROOT / "docs")  # as the pages say
 IDS = [str(path.relative_to(ROOT)) for path in PAGES]
 VERSIONS = (ROOT / "docs/development/versions.md").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 MADE = {".venv", "docs/_build/html"}  # what make makes
 FILE = re.compile(r"[\w./-]+\.(?:py|md|js|css|html|toml|yml|csv|txt|cff|svg)")
 LINE = re.compile(r"^make (\S+)", re.MULTILINE)
@@ -77,6 +80,23 @@ def test_packages_of_the_library_are_all_in_the_picture_and_in_the_table():
     assert {name for name in packages if f">{name}<" not in drawn} == set()
 
 
+@pytest.mark.parametrize("page", ["glossary.md", "architecture.md", "changes.md"])
+def test_names_of_code_in_a_page_occur_in_the_code(page):
+    """So that a page does not keep a name that was changed."""
+    text = (ROOT / "docs/development" / page).read_text(encoding="utf-8")
+    names = {name for code in re.findall(r"`([\w.]+=?)`", text) for name in re.findall(r"[A-Za-z_]\w*", code)}
+    code = " ".join(path.read_text(encoding="utf-8") for path in [*LIBRARY.rglob("*.py"), *PAPER.rglob("*.py")])
+    files = {part for path in names_of_files() for part in re.split(r"[./]", path)}
+    assert {name for name in names - files if not re.search(rf"\b{name}\b", code)} == set()
+
+
+def names_of_files() -> set[str]:
+    homes = (ROOT / "docs", LIBRARY, PAPER, ROOT / "tests", ROOT / "perf", ROOT / ".github")
+    return {str(path.relative_to(ROOT)) for home in homes for path in home.rglob("*")} | {
+        path.name for path in ROOT.iterdir()
+    }
+
+
 def experimental() -> set[str]:
     """Return the modules, classes and functions whose docstring has a line that begins with ``Experimental:``."""
     found = set()
@@ -109,9 +129,8 @@ def test_supported_versions_are_those_of_the_package():
 
 def test_one_version_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert str(citation["version"]) == tg.__version__
-    assert re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)[:2] in (
+    assert re.findall(r"^## \[(.+?)\]", CHANGELOG, re.MULTILINE)[:2] in (
         ["Unreleased", tg.__version__],
         [tg.__version__],
     )
@@ -126,3 +145,16 @@ def test_files_left_out_on_windows_exist():
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "collect_ignore"
     )
     assert [path for path in ignored if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="releases are made on Linux")
+def test_a_tag_that_is_not_the_version_is_refused():
+    def tagged(version):
+        return subprocess.run([str(ROOT / ".ci/tag"), version], capture_output=True, text=True, check=False)
+
+    other = tagged("v99.0.0")
+    assert (other.returncode, other.stdout) == (1, "src/tempograd/version.py is not 99.0.0\n")
+    dated = re.search(rf"^## \[{tg.__version__}\] - \d{{4}}-\d\d-\d\d$", CHANGELOG, re.MULTILINE)
+    found = tagged(f"v{tg.__version__}")
+    wanted = (0, "") if dated else (1, f"CHANGELOG.md has no dated section [{tg.__version__}]\n")
+    assert (found.returncode, found.stdout) == wanted
