@@ -39,6 +39,7 @@ def npz(path, **arrays):
 # --- what is no file -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "ts", "npy", "npz", "parquet"])
 def test_what_is_no_file(ending, tmp_path, monkeypatch):
     path = tmp_path / f"a.{ending}"
