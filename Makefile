@@ -41,7 +41,7 @@ lock: .venv/test  # scores and tables of the commit before the new layout and of
 	$(BIN)/python tests/lock/compare.py --tables
 
 test-seed: .venv/test  # one case of test-draws: another seed, other rounding, two threads
-	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest tests/explainers/test_contract.py -k "ignores or beats or apart"
+	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest tests/explainers/test_contract.py -k "ignore or beats or numbers"
 
 test-draws: .venv/test  # what is learnt or drawn, with other seeds and other rounding, with one thread and with two
 	TEMPOGRAD_TEST_SEED=2 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(DRAWN)

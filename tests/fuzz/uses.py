@@ -330,7 +330,8 @@ def _kept(rng: random.Random, folder: Path) -> Case:
 def _record(rng: random.Random, _: Path) -> Case:
     """Draw one of the pictures, or compute its numbers, which is most of the work."""
     explained = Explained(rng)
-    name = rng.choice(("series", "heatmap", "compare", "channel_importance", "removal", "convergence", "timing_steps"))
+    pictures = ("series", "heatmap", "compare", "channel_importance", "removal", "convergence", "timing_steps")
+    name = rng.choice(pictures)
     if name == "timing_steps":
         return _steps(rng, explained)
     sound: dict[str, tuple[Any, ...]] = {
