@@ -8,7 +8,7 @@ FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-paper fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-paper snapshots fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
@@ -18,6 +18,9 @@ test: .venv/test  # of the library
 
 test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables, the kept results
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
+
+snapshots: .venv/test  # sentences and pictures that tests compare with, written anew: read and look at every difference
+	$(BIN)/python -m pytest --renew tests reproduction
 
 fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.many --calls $(FUZZ)
