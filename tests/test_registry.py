@@ -1,11 +1,14 @@
 """What other packages bring: found by their entry points, loaded when asked for, never in the way of others."""
 
+import re
 import sys
+import zipfile
 
 import pytest
 import torch
 
 import tempograd as tg
+from tempograd._utils.plugins import offers
 from tempograd._utils.registry import Registry
 from tempograd.cli import main
 from tempograd.cli.commands import describe
@@ -32,30 +35,40 @@ def add_dance(commands):
 """
 
 
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Return what installs a package: its name, the text of its one module, and its entry points."""
-    monkeypatch.syspath_prepend(tmp_path)
-    made = []
+class Installer:
+    """Puts packages on the path: a name, the text of the one module, and entry points."""
 
-    def put(name, code, points):
-        (tmp_path / f"{name}.py").write_text(code)
-        folder = tmp_path / f"{name}-1.0.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    def __init__(self, folder):
+        self.folder, self.made = folder, []
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def __call__(self, name, code, points, summary="A package."):
+        if code is not None:
+            self.write(f"{name}.py", code)
+        head = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nSummary: {summary}\n\nName: no header"
+        self.write(f"{name}-1.0.dist-info/METADATA", head)
         groups = {group: [p for p in points if p[0] == group] for group in {point[0] for point in points}}
         lines = [f"[{g}]\n" + "".join(f"{n} = {target}\n" for _, n, target in ps) for g, ps in groups.items()]
-        (folder / "entry_points.txt").write_text("\n".join(lines))
-        made.append(name)
+        self.write(f"{name}-1.0.dist-info/entry_points.txt", "\n".join(lines))
+        self.made.append(name)
 
-    yield put
-    for name in made:
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    installer = Installer(tmp_path)
+    yield installer
+    for name in installer.made:
         sys.modules.pop(name, None)
 
 
 def unseen(monkeypatch, registry):
     """Let a registry look for packages again, for one test."""
-    monkeypatch.setattr(registry, "_points", None)
+    monkeypatch.setattr(registry, "_offers", None)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     return registry
 
@@ -91,13 +104,63 @@ def test_a_class_knows_its_name_though_nobody_asked_the_registry(install, monkey
     assert type("Own", (Flat,), {})().name == "flat"
 
 
-def test_a_command_of_another_package(install, monkeypatch, capsys):
+@pytest.fixture
+def commands(monkeypatch):
     from tempograd.cli import COMMANDS
 
+    return unseen(monkeypatch, COMMANDS)
+
+
+def test_a_command_of_another_package(install, commands, capsys):
     install("flatland", METHOD, [("tempograd.commands", "dance", "flatland:add_dance")])
-    unseen(monkeypatch, COMMANDS)
     assert main(["dance"]) == 0
     assert capsys.readouterr().out == "loaded\ndanced\n"
+
+
+def lines_of_help(capsys):
+    """Return what ``tempograd --help`` says about each command."""
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    listed = capsys.readouterr().out.split("  command\n")[1].split("\n\n")[0]
+    return {words.split()[0]: " ".join(words.split()[1:]) for words in re.split(r"\n    (?=\w)", listed)}
+
+
+ADD = """
+import not_there_at_all
+def add_dance(commands):
+    "Move to 100 % of the music."
+class Bare:
+    pass
+"""
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_commands_are_listed_though_nothing_of_their_package_is_imported(wide, install, commands, capsys):
+    """By the first line of the docstring in the source, which need not even be importable, or by the summary."""
+    name = "flatland"
+    if wide:  # a module in a package, whose own code would fail too
+        install.write("flatland/__init__.py", "import not_there_at_all")
+        install.write("flatland/inner.py", ADD)
+        name = "flatland.inner"
+    points = {"dance": "add_dance", "rest": "Bare", "gone": "nothing"}
+    points = [("tempograd.commands", word, f"{name}:{place}") for word, place in points.items()]
+    install("flatland", None if wide else ADD, points, summary="All about planes.")
+    found = lines_of_help(capsys)
+    assert found["dance"] == "move to 100 % of the music"
+    assert found["rest"] == found["gone"] == "all about planes"
+    assert found["train"] == "train a model on a data set"
+    assert "flatland" not in sys.modules
+
+
+def test_help_of_listed_commands_is_what_they_say_themselves(capsys):
+    """So that the line of ``--help`` does not drift from that of the command, for those installed here."""
+    from tempograd.cli import COMMANDS, make_parser
+
+    shown = lines_of_help(capsys)
+    (parts,) = (each for each in make_parser()._actions if isinstance(each.choices, dict))
+    assert {each.dest: each.help for each in parts._choices_actions} == shown
+    assert {"bench", "table"} <= set(COMMANDS.offers) & set(shown)
 
 
 def test_a_broken_package_is_one_sentence_and_harms_no_other(install, tools):
@@ -126,31 +189,136 @@ def test_a_name_that_a_package_does_not_have(install, tools):
         tools["saw"]
 
 
-def test_programs_say_it_in_one_line_and_go_on(install, monkeypatch, capsys):
-    from tempograd.cli import COMMANDS
-
+def test_programs_say_it_in_one_line_and_go_on(install, commands, monkeypatch, capsys):
     points = [("tempograd.commands", "dance", "broken:add"), ("tempograd.explainers", "flat", "broken:Flat")]
     install("broken", "raise RuntimeError('far\\nfrom home')", points)
-    unseen(monkeypatch, COMMANDS)
     unseen(monkeypatch, tg.EXPLAINERS)
+    said = "The {} {!r} of the package broken cannot be loaded: RuntimeError: far\\nfrom home"
     assert main(["list", "explainers"]) == 0
     printed = capsys.readouterr()
-    said = "tempograd: warning: The {} {!r} of the package broken cannot be loaded: RuntimeError: far\\nfrom home"
-    assert printed.err.splitlines() == [said.format("command", "dance"), said.format("explainer", "flat")]
+    assert printed.err == f"tempograd: warning: {said.format('explainer', 'flat')}\n"
     assert "\ntiming " in printed.out
+    assert main(["dance"]) == 1
+    assert capsys.readouterr().err == f"tempograd: {said.format('command', 'dance')}\n"
 
 
-def test_a_name_that_is_taken_is_refused_in_words(install, tools):
-    for name in ("other", "second"):
-        install(name, "mine = 5", [("tempograd.tools", tool, f"{name}:mine") for tool in ("hammer", "saw")])
+@pytest.mark.parametrize("end", ["sys.exit(3)", "raise KeyError('far')", "1 / 0"])
+def test_whatever_a_package_does_when_it_is_imported(end, install, tools):
+    install("broken", f"import sys\n{end}", [("tempograd.tools", "saw", "broken:saw")])
+    with pytest.raises(tg.TempogradError, match=r"^The tool 'saw' of the package broken cannot be loaded: "):
+        tools["saw"]
+
+
+def test_a_command_that_cannot_say_its_arguments(install, commands, capsys):
+    install("broken", "def add(commands): commands.dance()", [("tempograd.commands", "dance", "broken:add")])
+    assert main(["dance"]) == 1
+    assert capsys.readouterr().err == (
+        "tempograd: The command 'dance' of the package broken cannot be added: AttributeError: "
+        "'_SubParsersAction' object has no attribute 'dance'\n"
+    )
+
+
+def test_a_list_that_cannot_be_read_spoils_no_other(install, tools):
+    install("broken", "", [("tempograd.tools", "saw", "broken:saw")])
+    install("whole", "axe = 5", [("tempograd.tools", "axe", "whole:axe")])
+    install.write("broken-1.0.dist-info/entry_points.txt", "[tempograd.tools]\nsaw\n")
+    with pytest.warns(tg.TempogradWarning) as warned:
+        assert dict(tools) == {"hammer": int, "axe": 5}
+    assert [str(each.message) for each in warned] == [
+        "The entry points of the package broken cannot be read: 'saw' is no entry."
+    ]
+
+
+def test_a_name_that_is_taken_here_is_refused_in_words(install, tools):
+    install("other", "mine = 5", [("tempograd.tools", "hammer", "other:mine")])
     with pytest.warns(tg.TempogradWarning) as warned:
         assert tools["hammer"] is int
-    said = sorted(str(each.message) for each in warned)
-    first = next(iter(tools.points.values())).dist.name
-    (last,) = {"other", "second"} - {first}
-    words = "The package {} offers a tool called {!r}, a name that is already taken: it is left out."
-    assert said == sorted([words.format(*pair) for pair in ((first, "hammer"), (last, "hammer"), (last, "saw"))])
+    assert [str(each.message) for each in warned] == [
+        "The package other offers a tool called 'hammer', a name that is already taken: it is left out."
+    ]
+
+
+def test_a_name_that_two_packages_offer_is_nobodys(install, tools):
+    for name in ("second", "other"):
+        install(name, "mine = 5", [("tempograd.tools", "saw", f"{name}:mine")])
+    sentence = "The packages other, second each offer a tool called 'saw': uninstall all but one of them."
+    with pytest.raises(tg.TempogradError) as error:
+        tools["saw"]
+    assert str(error.value) == sentence
+    with pytest.warns(tg.TempogradWarning) as warned:
+        assert tools.working() == {"hammer": int}
+    assert [str(each.message) for each in warned] == [sentence]
+    assert ("saw" in tools, tools.origin("saw")) == (True, "other 1.0, second 1.0")
+
+
+def test_a_command_that_two_packages_offer(install, commands, capsys):
+    for name in ("second", "other"):
+        install(name, METHOD, [("tempograd.commands", "dance", f"{name}:add_dance")])
+    assert lines_of_help(capsys)["dance"] == "offered by several packages: other, second"
+    assert main(["dance"]) == 1
+    assert "The packages other, second each offer a command called 'dance'" in capsys.readouterr().err
+
+
+def test_nobody_may_register_what_another_package_offers(install, tools):
+    install("other", "mine = 5", [("tempograd.tools", "saw", "other:mine")])
+    assert "saw" in tools
+    with pytest.raises(ValueError, match="Two tools called 'saw': other:mine and <class 'int'>"):
+        tools.register("saw")(int)
     assert tools["saw"] == 5
+
+
+@pytest.mark.parametrize(
+    ("group", "wanted"),
+    [
+        ("explainers", "a class under tempograd.Explainer"),
+        ("metrics", "a class under tempograd.Metric"),
+        ("datasets", "a function under @tempograd.data.dataset, nor a Loader"),
+    ],
+)
+def test_a_thing_of_another_kind_is_refused(group, wanted, install, monkeypatch):
+    install("odd", "thing = 5", [(f"tempograd.{group}", "odd", "odd:thing")])
+    registry = unseen(monkeypatch, {"explainers": tg.EXPLAINERS, "metrics": tg.METRICS}.get(group, tg.DATASETS))
+    with pytest.raises(tg.TempogradError) as error:
+        registry["odd"]
+    kind = group.removesuffix("s")
+    assert str(error.value) == f"The {kind} 'odd' of the package odd cannot be used: 'odd:thing' is not {wanted}."
+
+
+def test_of_two_versions_on_the_path_the_first_counts(install, tools, tmp_path, monkeypatch):
+    install("flatland", "mine = 5", [("tempograd.tools", "saw", "flatland:mine")])
+    first = tmp_path / "first" / "Flatland-2.0.dist-info"
+    first.mkdir(parents=True)
+    (first / "METADATA").write_text("Name: Flatland\nVersion: 2.0\n")
+    (first / "entry_points.txt").write_text("[tempograd.tools]\naxe = flatland:mine [fast]\n")
+    monkeypatch.syspath_prepend(first.parent)
+    assert set(tools) == {"hammer", "axe"}
+    assert (tools["axe"], tools.origin("axe"), tools.origin("hammer")) == (5, "Flatland 2.0", "builtins")
+
+
+def test_packages_in_archives_are_found_too(install, tools, tmp_path, monkeypatch):
+    """What lies in a zip file is left to ``importlib.metadata``."""
+    install("plain", "mine = 4", [("tempograd.tools", "axe", "plain:mine")])
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("packed.py", "mine = 5")
+        archive.writestr("packed-3.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: packed\nVersion: 3.0\n")
+        archive.writestr("packed-3.0.dist-info/entry_points.txt", "[tempograd.tools]\nsaw = packed:mine\n")
+    monkeypatch.syspath_prepend(tmp_path / "packed.zip")
+    assert (tools["saw"], tools.origin("saw"), tools["axe"]) == (5, "packed 3.0", 4)
+    sys.modules.pop("packed")
+
+
+def test_what_is_read_here_is_what_importlib_reads():
+    """For everything that is installed, in every group that anybody has."""
+    from importlib.metadata import distributions
+
+    theirs = {}
+    for part in distributions():
+        for point in part.entry_points:
+            entry = (point.name, re.sub(r"[ \[].*", "", point.value), part.name, part.version)
+            theirs.setdefault(point.group, set()).add(entry)
+    assert "tempograd.datasets" in theirs
+    for group, expected in theirs.items():
+        assert {(each.name, each.value, each.package, each.version) for each in offers(group)} == expected
 
 
 def test_a_package_may_register_its_own_in_both_ways(install, monkeypatch):
@@ -166,7 +334,7 @@ def test_a_package_may_register_its_own_in_both_ways(install, monkeypatch):
 
 
 def test_the_paper_is_named_where_its_data_sets_are_missing(monkeypatch):
-    monkeypatch.setattr(loading.DATASETS, "_points", {})
+    monkeypatch.setattr(loading.DATASETS, "_offers", {})
     names = {name: loading.DATASETS[name] for name in ("state", "switch_feature")}
     monkeypatch.setattr(loading.DATASETS, "_entries", names)
     with pytest.raises(tg.TempogradError) as error:

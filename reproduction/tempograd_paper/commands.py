@@ -1,40 +1,27 @@
 """``python -m tempograd_paper``: run the cells of a table, print it beside the published numbers, list the plans.
 
-Where the package is installed, ``tempograd bench`` and ``tempograd table`` are the first two.
+Where the package is installed, ``tempograd bench`` and ``tempograd table`` are the first two. These are their
+arguments; ``actions.py`` does the work, and loads torch.
 """
 
 import argparse
 import json
+import math
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from tempograd.cli import make_parser as make
-from tempograd.cli import run_command
-from tempograd.cli.arguments import (
-    Commands,
-    add_command,
-    add_device,
-    add_force,
-    add_json,
-    claim,
-    command,
-    device,
-    inputs,
-    names,
-)
+from tempograd.cli import run_command, start_parser
+from tempograd.cli.arguments import Commands, add_command, add_device, add_force, add_json, names
 from tempograd_paper.labels import PROGRAM
-
-if TYPE_CHECKING:
-    from tempograd_paper.runner import Cell, Plan
-    from tempograd_paper.tables.sizes import Size
-    from tempograd_paper.tables.tabulate import Table
 
 PATH = f"""the usual path:
   see the plans  {PROGRAM} list
   run one        {PROGRAM} run smoke --out runs/smoke
   print it       {PROGRAM} table smoke --results runs/smoke
 """
+PLANS = Path(__file__).parent / "plans"
 PLAN = f"see '{PROGRAM} list', or a TOML file"
 RUNS = (
     "smoke --out runs/smoke",
@@ -45,7 +32,6 @@ RUN_NOTES = """A run can be stopped at any moment: the same command goes on wher
 uses one core, so give it as many workers as there are cores.
 
 """
-SIZES = "table7"
 FORMATS = ("markdown", "latex", "csv", "json")
 TABLES = (
     "table4 --results runs/table4 --protocol fair",
@@ -62,14 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     about = "The tables of the TIMING paper: run them, and print our numbers beside the paper's."
-    return make((add_run, add_table, add_list), PROGRAM, about, PATH)
+    parser, parts = start_parser(PROGRAM, about, PATH)
+    for add in (add_run, add_table, add_list):
+        add(parts)
+    return parser
 
 
 # run
 
 
-def add_bench(commands: Commands) -> None:  # as a command of tempograd, where "run" would say nothing
-    add_run(commands, "bench")
+def add_bench(commands: Commands) -> None:
+    """Run the cells of a table: data sets × models × folds × methods."""
+    add_run(commands, "bench")  # "run" would say nothing there
 
 
 def add_run(commands: Commands, name: str = "run") -> None:
@@ -84,59 +74,14 @@ def add_run(commands: Commands, name: str = "run") -> None:
     for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
         only.add_argument(f"--{kind}", type=names, help=f"such as {example}")
     add_device(parser)
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> None:
-    from tempograd._utils.validation import whole
-    from tempograd.errors import DataError, TempogradError
-    from tempograd_paper.runner import load_plan, prepare, run_cells
-    from tempograd_paper.runner.reading import where
-
-    plan = load_plan(args.plan, protocol=args.protocol)
-    _check_filters(plan, args)
-    cells = [cell for cell in plan.cells() if _wanted(cell, args)]
-    workers = whole(args.workers, "--workers", 1)
-    for number, dataset in enumerate(plan.datasets):
-        try:
-            prepare([cell for cell in cells if cell.dataset == dataset], args.out, args.root)
-        except DataError as error:
-            raise DataError(f"{where(args.plan, 'datasets', number)}: {error}") from None
-    outcome = run_cells(cells, args.out, root=args.root, device=device(args.device), workers=workers)
-    count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
-    print(f"{count}: {outcome.there} there before, {outcome.done} done, {len(outcome.failed)} failed.")
-    for cell, reason in outcome.failed.items():
-        print(f"  {cell}: {reason}")
-    if outcome.failed:
-        raise TempogradError(f"Some cells failed; their tracebacks are in {args.out / 'failures'}.")
-    table = command("table", args.plan, results=args.out, protocol=plan.protocol)
-    print("Next:", PROGRAM + table.removeprefix("tempograd"))
-
-
-def _check_filters(plan: "Plan", args: argparse.Namespace) -> None:
-    """Refuse names that the plan does not have, before they silently select nothing."""
-    from tempograd.errors import UnknownNameError
-
-    known = {
-        "dataset": (args.datasets, plan.datasets),
-        "method": (args.methods, [row.method for row in plan.rows]),
-        "fold": (args.folds, [str(fold) for fold in plan.folds]),
-    }
-    for kind, (only, there) in known.items():
-        for name in only or []:
-            if name not in there:
-                raise UnknownNameError(f"{kind} of {plan.name}", name, set(there))
-
-
-def _wanted(cell: "Cell", args: argparse.Namespace) -> bool:
-    chosen = ((args.datasets, cell.dataset), (args.methods, cell.method), (args.folds, str(cell.fold)))
-    return all(not only or value in only for only, value in chosen)
+    parser.set_defaults(run="tempograd_paper.actions:run_plan")
 
 
 # table
 
 
 def add_table(commands: Commands) -> None:
+    """Print our numbers beside the published ones."""
     parser = add_command(commands, "table", "print our numbers beside the published ones", TABLES)
     parser.add_argument("plan", metavar="PLAN", help=f"{PLAN}; table7: data set sizes")
     parser.add_argument("--results", type=Path, metavar="DIR", help="what a run left, or an archive of it")
@@ -149,43 +94,7 @@ def add_table(commands: Commands) -> None:
         "--archive", type=Path, metavar="DIR", help="also write the results in the small form for a repository"
     )
     add_force(parser)
-    parser.set_defaults(run=print_table, usage=parser.error)
-
-
-def print_table(args: argparse.Namespace) -> None:
-    from tempograd._utils.io import write_atomically
-    from tempograd_paper.tables.rendering import TABLE, render
-
-    if args.out is not None:
-        claim(args, TABLE)
-    text = render(_table(args), "json" if args.json else args.format)
-    if args.out is None:
-        print(text, end="")
-    else:
-        write_atomically(
-            args.out, lambda path: path.write_text(text, encoding="utf-8"), kind=TABLE, force=args.force
-        )
-        print(f"Wrote {args.out}.")
-
-
-def _table(args: argparse.Namespace) -> "Table | Sequence[Size]":
-    from tempograd_paper.tables.archive import load_records, write_archive
-    from tempograd_paper.tables.sizes import sizes_table
-    from tempograd_paper.tables.tabulate import tabulate
-
-    if args.plan == SIZES:
-        return sizes_table(args.root)
-    from tempograd_paper.runner.reading import load_plan
-
-    plan = load_plan(args.plan, protocol=args.protocol, to_run=False)
-    if plan.kind == "sizes":
-        return sizes_table(args.root, plan.datasets)
-    if args.results is None:
-        args.usage("tell where the results are: --results DIR")
-    records = load_records(args.results, plan)
-    if args.archive is not None:
-        write_archive(args.archive, plan, records, inputs=inputs(args), force=args.force)
-    return tabulate(plan, records)
+    parser.set_defaults(run="tempograd_paper.actions:print_table", usage=parser.error)
 
 
 # list
@@ -194,21 +103,43 @@ def _table(args: argparse.Namespace) -> "Table | Sequence[Size]":
 def add_list(commands: Commands) -> None:
     parser = add_command(commands, "list", "show the plans of the package, with one line each", ("", "--json"))
     add_json(parser)
-    parser.set_defaults(run=list_plans)
+    parser.set_defaults(run="tempograd_paper.commands:list_plans")
 
 
 def list_plans(args: argparse.Namespace) -> None:
-    from tempograd_paper.runner.reading import load_plan, packaged_plans
-
-    plans = [load_plan(name, to_run=False) for name in packaged_plans()]
-    about = {plan.name: plan.title.rstrip(".") + "." for plan in plans}
+    plans = {path.stem: _plan(path.stem) for path in sorted(PLANS.glob("*.toml"))}
+    about = {name: plan["title"].rstrip(".") + "." for name, plan in plans.items()}
     if args.json:
         found = [
-            {"name": plan.name, "about": about[plan.name], "datasets": plan.datasets, "cells": len(plan.cells())}
-            for plan in plans
+            {
+                "name": name,
+                "about": about[name],
+                "datasets": _names(plan["datasets"], "name"),
+                "cells": _count(plan),
+            }
+            for name, plan in plans.items()
         ]
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     width = max(map(len, about)) + 2
     for name, line in about.items():
         print(f"{name:<{width}}{line}")
+
+
+def _plan(name: str) -> dict[str, Any]:
+    """Read a plan of the package with what it inherits; what is packaged was checked by its tests."""
+    keys = tomllib.loads((PLANS / f"{name}.toml").read_text(encoding="utf-8"))
+    return _plan(keys["based_on"]) | keys if "based_on" in keys else keys
+
+
+def _names(entries: list[Any], key: str) -> list[str]:
+    """Return the names of entries, which may be tables."""
+    return [entry if isinstance(entry, str) else entry[key] for entry in entries]
+
+
+def _count(plan: dict[str, Any]) -> int:
+    """Return how many cells a plan has; ``random`` is always among its rows."""
+    if plan.get("kind") == "sizes":
+        return 0
+    rows = len(plan["explainers"]) + ("random" not in _names(plan["explainers"], "method"))
+    return rows * math.prod(len(plan[key]) for key in ("datasets", "models", "folds"))

@@ -68,7 +68,7 @@ def test_an_input_is_never_overwritten(capsys, out, force, link):
 def test_an_archive_does_not_overwrite_the_archive_it_is_made_of(capsys, monkeypatch):
     made = toy_plan()
     write_archive("results", made, toy_records(made))
-    monkeypatch.setattr("tempograd_paper.runner.reading.load_plan", lambda *_args, **_options: made)
+    monkeypatch.setattr("tempograd_paper.actions.load_plan", lambda *_args, **_options: made)
     before = contents()
     for force in ([], ["--force"]):
         said = fails(capsys, "table", "toy", "--results", "results", "--archive", "results", *force)

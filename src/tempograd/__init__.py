@@ -6,7 +6,6 @@ True
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tempograd._utils.registry import join as _join
@@ -37,12 +36,11 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
         TimeXPP,
         Timing,
         WinIT,
+        explain,
     )
-    from tempograd.explainers.explain import explain
     from tempograd.explanation import Explanation
     from tempograd.html_report import report
-    from tempograd.metrics import METRICS, Metric, compare, removal_curve, summarise
-    from tempograd.metrics.evaluate import evaluate
+    from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
 
 __all__ = [
@@ -101,30 +99,57 @@ _join(
     facts="tempograd.explainers.explain.facts",
 )
 
-# Where these names live.
-_HOMES = (
-    "errors",
-    "data",
-    "engine",
-    "models",
-    "explainers",
-    "explanation",
-    "metrics",
-    "html_report",
-)
+# Where each public name lives; what type checkers read above says the same.
+_HOMES = {
+    name: f"tempograd.{home}"
+    for home, names in {
+        "data": ("DATASETS", "Dataset", "Series", "Split", "load_dataset", "read_series"),
+        "engine": ("GradientCheck", "wrap"),
+        "errors": ("TempogradError", "TempogradWarning"),
+        "explainers": (
+            "EXPLAINERS",
+            "AugmentedOcclusion",
+            "ContraLSP",
+            "DeepLift",
+            "Dynamask",
+            "Explainer",
+            "ExtremalMask",
+            "Fit",
+            "GradientShap",
+            "IntegratedGradients",
+            "Lime",
+            "MaskingIG",
+            "Occlusion",
+            "RandIG",
+            "Random",
+            "TimeX",
+            "TimeXPP",
+            "Timing",
+            "WinIT",
+            "explain",
+        ),
+        "explanation": ("Explanation",),
+        "html_report": ("report",),
+        "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
+        "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
+    }.items()
+    for name in names
+}
 
 if not TYPE_CHECKING:  # or type checkers would believe that any name is there
 
     def __getattr__(name: str) -> object:
         """Load a public name, or a module of the package, the first time that somebody asks for it."""
-        if name in __all__:
-            for home in map(import_module, (f"tempograd.{module}" for module in _HOMES)):
-                if hasattr(home, name):
-                    globals()[name] = getattr(home, name)
-                    return globals()[name]
-        if name.startswith("_") or find_spec(f"tempograd.{name}") is None:
-            raise AttributeError(f"module 'tempograd' has no attribute {name!r}")
-        return import_module(f"tempograd.{name}")
+        if name in _HOMES:
+            globals()[name] = getattr(import_module(_HOMES[name]), name)
+            return globals()[name]
+        try:
+            if not name.startswith("_"):
+                return import_module(f"tempograd.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"tempograd.{name}":
+                raise
+        raise AttributeError(f"module 'tempograd' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

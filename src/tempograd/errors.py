@@ -3,7 +3,6 @@
 import sys
 import warnings
 from collections.abc import Iterable
-from difflib import get_close_matches
 from os import PathLike, fspath
 from reprlib import Repr
 from typing import Any
@@ -99,6 +98,8 @@ def _meant(name: str, known: list[str]) -> str | None:
     plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
     if SHORT.get(plain) in known:
         return SHORT[plain]
+    from difflib import get_close_matches  # noqa: PLC0415  # a third of what this module takes to import
+
     lowered = {entry.lower(): entry for entry in known}
     close = get_close_matches(plain, lowered, n=1)
     return lowered[close[0]] if close else None

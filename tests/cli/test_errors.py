@@ -131,7 +131,7 @@ def test_interrupt(monkeypatch, capsys):
     def interrupt(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tempograd.data.load_dataset", interrupt)
+    monkeypatch.setattr("tempograd.cli.commands.load_dataset", interrupt)
     assert main(["train", "state"]) == 130
     assert capsys.readouterr().err.startswith("tempograd: interrupted")
 
@@ -140,7 +140,7 @@ def test_other_errors_keep_their_traceback(monkeypatch):
     def fault(*_args, **_options):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("tempograd.data.load_dataset", fault)
+    monkeypatch.setattr("tempograd.cli.commands.load_dataset", fault)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         main(["train", "state"])
 

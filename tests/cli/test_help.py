@@ -43,7 +43,7 @@ def test_every_command_of_the_usual_path_can_be_parsed(program):
 
 @pytest.mark.parametrize("program", PARSERS)
 def test_all_commands_are_here(program):
-    others = REGISTERED.points if program == "tempograd" else ()
+    others = REGISTERED.offers if program == "tempograd" else ()
     assert tuple(name for name in parts(program) if name not in others) == COMMANDS[program]
     assert not others or {"bench", "table"} <= set(others) & set(parts(program))
 

@@ -152,7 +152,8 @@ def test_where_a_data_set_lies_is_not_forgotten(folder, capsys, monkeypatch):
         seen.append((name, root, variant))
         return load(name, fold=fold)
 
-    monkeypatch.setattr("tempograd.data.load_dataset", noted)
+    for door in ("commands", "inputs"):
+        monkeypatch.setattr(f"tempograd.cli.{door}.load_dataset", noted)
     place = ["--root", str(folder / "the data"), "--variant", "raw"]
     assert main(["train", "switch_feature", "--epochs", "1", "--device", "cpu", *place]) == 0
     (line,) = re.findall(r"^Next: (.*)$", capsys.readouterr().out, re.MULTILINE)

@@ -45,7 +45,7 @@ def here(tmp_path, monkeypatch, spare):
     tg.explain(load_model("m.safetensors"), x, "random").save("E.safetensors")
     Path("letter.txt").write_text("Dear Ada")
     trained = build("gru", 3, 2, hidden=4, per_step=True)  # as the data set asks for, but at once
-    monkeypatch.setattr("tempograd.models.train", lambda *_args, **_options: trained)
+    monkeypatch.setattr("tempograd.cli.commands.train", lambda *_args, **_options: trained)
     return tmp_path
 
 
@@ -180,9 +180,9 @@ def no_work(monkeypatch):
     def work(*_args, **_options):
         raise AssertionError("this was to be found out before the work")
 
-    places = ("explainers.explain", "models.train", "html_report.report", "cli.demo._work")
+    places = ("commands.explain", "commands.train", "commands.report", "demo._work")
     for name in places:
-        monkeypatch.setattr(f"tempograd.{name}", work)
+        monkeypatch.setattr(f"tempograd.cli.{name}", work)
 
 
 @pytest.mark.parametrize("command", WORK)
@@ -246,7 +246,7 @@ def test_a_file_that_appears_during_the_work_is_not_overwritten_and_the_result_k
         Path("out").write_text("mine")
         return explain(*args, **options)
 
-    monkeypatch.setattr("tempograd.explainers.explain", slow)
+    monkeypatch.setattr("tempograd.cli.commands.explain", slow)
     said = fails(capsys, *STORED, "--out", "out")
     assert "out exists and is no explanation" in said
     assert Path("out").read_text() == "mine"

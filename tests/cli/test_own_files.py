@@ -135,7 +135,7 @@ def test_exported_programs_in_every_command(folder, net, capsys):
     program = torch.export.export(
         nn.Sequential(nn.Flatten(), nn.Linear(10, 2)).eval(),
         (torch.zeros(4, 5, 2),),
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        dynamic_shapes=({0: torch.export.Dim.AUTO},),
     )
     torch.export.save(program, folder / "m.pt2")
     model = ["--model", "m.pt2", "--trust", "--device", "cpu"]
@@ -159,7 +159,7 @@ def test_report_shows_the_users_own_units(folder, monkeypatch):
     argv = ["explain", "--model", "m.safetensors", "--data", "scaled.npz", "--method", "random", "--device", "cpu"]
     assert main([*argv, "--limit", "2"]) == 0
     asked = {}
-    monkeypatch.setattr("tempograd.html_report.report", lambda *_, **named: asked.update(named))
+    monkeypatch.setattr("tempograd.cli.commands.report", lambda *_, **named: asked.update(named))
     argv = ["report", "explanation.safetensors", "--data", "scaled.npz", "--raw", "measured.npz"]
     assert main([*argv, "--units", "mmol/L,bpm", "--title", "My ward"]) == 0
     assert torch.equal(asked["raw"], 100 * x[:2])
@@ -229,14 +229,14 @@ def test_report_shows_a_data_set_in_its_units(folder, monkeypatch):
     split = tg.Split(x, torch.zeros(6, dtype=torch.int64), mask)
     units = {"centre": torch.tensor([37.0, 100.0]), "scale": torch.tensor([0.5, 10.0]), "units": ("°C", "bpm")}
     data = tg.Dataset("state", split, None, split, 2, ("temperature", "pulse"), **units)
-    monkeypatch.setattr("tempograd.data.load_dataset", lambda *_, **__: data)
+    monkeypatch.setattr("tempograd.cli.inputs.load_dataset", lambda *_, **__: data)
     chosen = split.take([4, 0])
     tg.explain(lambda z: z[:, 0], chosen.x, "random", mask=chosen.mask, ids=chosen.ids).save("e.safetensors")
     argv = ["report", "e.safetensors", "--data", "state"]
     assert main(argv) == 0
     assert (folder / "report.html").stat().st_size > 10_000
     asked = {}
-    monkeypatch.setattr("tempograd.html_report.report", lambda *_, **named: asked.update(named))
+    monkeypatch.setattr("tempograd.cli.commands.report", lambda *_, **named: asked.update(named))
     assert main(argv) == 0
     expected = chosen.x.double() * torch.tensor([0.5, 10.0]) + torch.tensor([37.0, 100.0])
     torch.testing.assert_close(asked["raw"][0], expected[0])

@@ -3,15 +3,13 @@
 ``make snapshots`` makes those anew that differ: look at them before you commit them.
 """
 
-from pathlib import Path
-
 import pytest
 
 from tempograd_paper import figures
-from tests.helpers.pictures import check_picture, quadratic, three_methods
+from tests.helpers.pictures import check_picture, quadratic, stored, three_methods
 
 pytestmark = pytest.mark.exact_draws
-STORED = Path(__file__).parent / "pictures"
+STORED = stored(__file__)
 DRAWINGS = {
     "cancel_out": figures.cancel_out,
     "timing_steps": lambda: figures.timing_steps(quadratic, three_methods()[0], 2),

@@ -141,8 +141,8 @@ def asked(monkeypatch):
         seen["run"] = (len(cells), out, options)
         return Outcome(1, len(cells) - 1, {})
 
-    monkeypatch.setattr("tempograd_paper.runner.prepare", prepare)
-    monkeypatch.setattr("tempograd_paper.runner.run_cells", run_cells)
+    monkeypatch.setattr("tempograd_paper.actions.prepare", prepare)
+    monkeypatch.setattr("tempograd_paper.actions.run_cells", run_cells)
     return seen
 
 

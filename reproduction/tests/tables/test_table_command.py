@@ -1,8 +1,6 @@
 """``python -m tempograd_paper table`` on small results."""
 
 import json
-import sys
-from types import ModuleType
 
 import pytest
 
@@ -23,9 +21,7 @@ def plans(monkeypatch):
         asked.append((source, protocol, to_run))
         return found[source]
 
-    module = ModuleType("tempograd_paper.runner.reading")
-    module.load_plan = load_plan
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr("tempograd_paper.actions.load_plan", load_plan)
     return asked
 
 
@@ -78,9 +74,7 @@ def test_results_must_be_named_and_be_there(plans, tmp_path, capsys):
 def test_sizes_need_no_results(plans, tmp_path, capsys, monkeypatch):
     assert main(["table", "sizes", "--root", str(tmp_path)]) == 0
     assert capsys.readouterr().out == render(sizes_table(tmp_path, ["state"]), "markdown")
-    monkeypatch.setattr(
-        "tempograd_paper.tables.sizes.sizes_table", lambda root: sizes_table(root, ["switch_feature"])
-    )
+    monkeypatch.setattr("tempograd_paper.actions.sizes_table", lambda root: sizes_table(root, ["switch_feature"]))
     assert main(["table", "table7", "--root", str(tmp_path), "--format", "csv"]) == 0
     assert capsys.readouterr().out.split("\n")[1] == "switch_feature,1000,100,3,2,1000,100,3,2,"
     assert main(["table", "table7", "--root", str(tmp_path), "--json"]) == 0

@@ -1,30 +1,36 @@
-"""Command line. Each command parses, calls the library, and prints what it returns."""
+"""Command line. Each command parses, calls the library, and prints what it returns.
+
+What parses is light: torch is loaded with the module that does the work, which ``run`` of a command names.
+"""
 
 import argparse
 import io
 import os
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, NoReturn
 
 from tempograd._utils.progress import last_words, stoppable
 from tempograd._utils.registry import Registry
-from tempograd.cli.arguments import as_typed
-from tempograd.cli.commands import add_evaluate, add_explain, add_list, add_report, add_train
-from tempograd.cli.demo import add_demo
-from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, one_line
+from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, listed, one_line, quote, warn
 from tempograd.version import __version__
 
 __all__ = ["main"]
 
-COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands")
-for _add in (add_demo, add_list, add_train, add_explain, add_evaluate, add_report):
-    COMMANDS.register(_add.__name__.removeprefix("add_"))(_add)
+OWN = {
+    "demo": "train a model on embedded data, explain it with every method, score them and write a report",
+    "list": "show what there is, with one line each",
+    "train": "train a model on a data set",
+    "explain": "attribute a model's predictions to the values of its series",
+    "evaluate": "score explanations, and compare several of the same series",
+    "report": "show explanations of the same series in one HTML file",
+}
+COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")
+ABOUT = "Which values of a series, at which moments, pushed a model's prediction up or down."
 PATH = """the usual path:
   see all of it  tempograd demo
   get a model    tempograd train state --out model.safetensors
@@ -36,36 +42,61 @@ PATH = """the usual path:
 """
 
 
+def _own(name: str, line: str) -> Callable[[Any], None]:
+    """Return what adds one of our commands, whose arguments are loaded when they are needed."""
+    return lambda parts: getattr(import_module("tempograd.cli.parsers"), f"add_{name}")(parts, line)
+
+
+for _name, _line in OWN.items():
+    COMMANDS.register(_name)(_own(_name, _line))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
     ends the program with exit code 2.
     """
-    with _warnings_in_one_line():
-        parser = make_parser()
-    return run_command(parser, argv)
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        with _warnings_in_one_line():
+            parser = make_parser(words)
+    except TempogradError as error:  # a command of another package
+        return _failed(error)
+    return run_command(parser, words)
 
 
 def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
-    """Run what a parser was made for; the command lines of other packages behave alike."""
+    """Run what a parser was made for; the command lines of other packages behave alike.
+
+    ``run``, which a command sets as a default, is a function of the parsed arguments or, where importing it takes
+    long, its place as ``"module:function"``.
+    """
     if not (sys.argv[1:] if argv is None else argv):
         parser.print_help(sys.stderr)
         parser.exit(2)
     args = parser.parse_args(argv)
-    import torch  # noqa: F401  # while a signal still ends the program at once, where it is one
+    if isinstance(args.run, str):  # imported while a signal still ends the program at once, where it is one
+        module, _, function = args.run.partition(":")
+        args.run = getattr(import_module(module), function)
+    else:
+        import_module("torch")  # which such a function may need
 
     try:
         with stoppable(), _warnings_in_one_line(), _one_core_left(), _printing(args.run.__module__):
             args.run(args)
     except TempogradError as error:
-        print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
-        return 1
+        return _failed(error)
     except KeyboardInterrupt as error:
         line, code = last_words(error)
         print(line, file=sys.stderr)
         return code
     return 0
+
+
+def _failed(error: TempogradError) -> int:
+    print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
+    return 1
 
 
 @contextmanager
@@ -86,9 +117,11 @@ def _printing(command: str) -> Iterator[None]:
 
 def _was_printing(error: OSError, command: str) -> bool:
     """Tell whether an error comes from a line that prints, which only lines of these modules do."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
     printing = (command, "tempograd.cli", "tempograd._utils.progress")
-    return str(frame.f_globals.get("__name__")).startswith(printing)
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(printing)
 
 
 @contextmanager
@@ -98,8 +131,10 @@ def _one_core_left() -> Iterator[None]:
     The threads of a small model wait for each other many times per step. When another program holds one
     of their cores, all wait: training became 18 times slower on two cores, and one thread was faster.
     """
-    import torch
-
+    torch = sys.modules.get("torch")
+    if torch is None:  # this command computes nothing
+        yield
+        return
     threads = torch.get_num_threads()
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, min(threads, (os.cpu_count() or 1) - 1)))
@@ -113,6 +148,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser that says which command was probably meant."""
 
     def error(self, message: str) -> NoReturn:
+        from difflib import get_close_matches  # noqa: PLC0415  # takes a while, and few need it
+
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
         close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
         message = f"{message}; did you mean {close[0]}?" if close else message
@@ -126,21 +163,59 @@ class _Parser(argparse.ArgumentParser):
         return [name for names in parts for name in names]
 
 
-def make_parser(
-    commands: Sequence[Callable[[Any], None]] | None = None,
-    program: str = "tempograd",
-    about: str = "Which values of a series, at which moments, pushed a model's prediction up or down.",
-    path: str = PATH,
-) -> argparse.ArgumentParser:
-    """Return the parser of some commands, by default of all that this package and others bring."""
+def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands that this package and others bring.
+
+    With the ``words`` of a command line only the command that they name is loaded, and it is an error if it cannot
+    be; all others have one line each, which :attr:`tempograd._utils.plugins.Offer.about` finds in other packages.
+    """
+    parser, parts = start_parser("tempograd", ABOUT, PATH)
+    wanted = next((word for word in words or () if not word.startswith("-")), None)
+    for name, line in OWN.items():
+        if words is None or name == wanted:
+            COMMANDS[name](parts)
+        else:
+            parts.add_parser(name, help=line)
+    if words is None or words[:1] != ["--version"]:  # which needs no other package
+        _add_offered(parts, wanted, everything=words is None)
+    return parser
+
+
+def _add_offered(parts: Any, wanted: str | None, *, everything: bool) -> None:
+    """Add the commands of other packages."""
+    for name, points in COMMANDS.offers.items():
+        try:
+            if everything or name == wanted:
+                _add(name, parts)
+                continue
+        except TempogradError as error:
+            if name == wanted:
+                raise
+            warn(str(error))
+        many = f"offered by several packages: {listed(point.package for point in points)}"
+        line = points[0].about if len(points) == 1 else many
+        parts.add_parser(name, help=line.replace("%", "%%"))
+
+
+def _add(name: str, parts: Any) -> None:
+    add = COMMANDS[name]
+    try:
+        add(parts)
+    except Exception as error:  # whatever happens in another package
+        package, reason = COMMANDS.offers[name][0].package, one_line(str(error), 120)
+        raise TempogradError(
+            f"The command {quote(name)} of the package {one_line(package)} cannot be added: "
+            f"{type(error).__name__}: {reason}"
+        ) from error
+
+
+def start_parser(program: str, description: str, path: str) -> tuple[argparse.ArgumentParser, Any]:
+    """Return a parser that lacks its commands, and what they are added to."""
     parser = _Parser(
-        prog=program, description=about, epilog=path, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=program, description=description, epilog=path, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")
-    parts = parser.add_subparsers(required=True, metavar="command", title="commands")
-    for add in COMMANDS.working().values() if commands is None else commands:
-        add(parts)
-    return parser
+    return parser, parser.add_subparsers(required=True, metavar="command", title="commands")
 
 
 @contextmanager
@@ -158,3 +233,30 @@ def _warnings_in_one_line() -> Iterator[None]:
 
         warnings.showwarning = show
         yield
+
+
+# What the library says in Python's words, in those of the command line.
+
+WORDS = {
+    "output='raw'": "--output raw",
+    "output='probability'": "--output probability",
+    "missing='mask'": "--missing mask",
+    "pass layout='BDT'": "write the file as (series, time, channel)",
+    "target= ": "--target ",
+    "pass draws=": "pass --set draws=",
+    "pass trust=True": "pass --trust",
+    "pass force=True": "pass --force",
+}
+
+
+def as_typed(message: str) -> str:
+    """Return a sentence with options instead of arguments.
+
+    Examples
+    --------
+    >>> as_typed("Pass output='raw', and target= for one of them.")
+    'Pass --output raw, and --target for one of them.'
+    """
+    for argument, option in WORDS.items():
+        message = message.replace(argument, option)
+    return message

@@ -1,17 +1,13 @@
-"""Arguments that several commands share, values they are made of, and where a command may write."""
+"""Arguments that several commands share, and the values they are made of; nothing that takes long to import."""
 
 import argparse
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tempograd.errors import brief
-
-if TYPE_CHECKING:
-    from tempograd._utils.io import Kind
-
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 Container = Any  # nor its groups of arguments
@@ -48,14 +44,14 @@ def add_device(parser: Container) -> None:
     parser.add_argument("--device", help="for instance cpu or cuda:0 (default: a GPU if there is one)")
 
 
-def device(name: str | None) -> str:
-    """Return the device that was asked for, or the best there is."""
-    import torch
+def add_out(parser: Container, default: str) -> None:
+    """Add the file to write, and the leave to overwrite files of others."""
+    parser.add_argument("--out", type=Path, default=Path(default), metavar="FILE", help=f"(default: {default})")
+    add_force(parser)
 
-    from tempograd.models import find_device
 
-    best = "cuda" if torch.cuda.is_available() else "cpu"
-    return str(find_device(best if name is None else name))
+def add_force(parser: Container) -> None:
+    parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -129,71 +125,3 @@ def names(text: str) -> list[str]:
     ['cpd', 'cpp']
     """
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-# What the library says in Python's words, in those of the command line.
-
-WORDS = {
-    "output='raw'": "--output raw",
-    "output='probability'": "--output probability",
-    "missing='mask'": "--missing mask",
-    "pass layout='BDT'": "write the file as (series, time, channel)",
-    "target= ": "--target ",
-    "pass draws=": "pass --set draws=",
-    "pass trust=True": "pass --trust",
-    "pass force=True": "pass --force",
-}
-
-
-def as_typed(message: str) -> str:
-    """Return a sentence with options instead of arguments.
-
-    Examples
-    --------
-    >>> as_typed("Pass output='raw', and target= for one of them.")
-    'Pass --output raw, and --target for one of them.'
-    """
-    for argument, option in WORDS.items():
-        message = message.replace(argument, option)
-    return message
-
-
-# Where a command writes: known to be possible before the work starts, and never one of its inputs.
-
-OUTPUTS = {"out", "archive"}
-
-
-def add_out(parser: Container, default: str) -> None:
-    """Add the file to write, and the leave to overwrite files of others."""
-    parser.add_argument("--out", type=Path, default=Path(default), metavar="FILE", help=f"(default: {default})")
-    add_force(parser)
-
-
-def add_force(parser: Container) -> None:
-    parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
-
-
-def claim(args: argparse.Namespace, kind: "Kind") -> None:
-    """Make sure that ``--out`` can be written, that it is no input, and nobody else's file without ``--force``."""
-    from tempograd._utils.io import check_output
-
-    check_output(args.out, kind, inputs=inputs(args), force=args.force)
-
-
-def inputs(args: argparse.Namespace) -> Iterator[Path]:
-    """Yield every file that an argument may mean: what a command reads is among them, whatever it is called."""
-    for name, value in vars(args).items():
-        for part in value if isinstance(value, (list, tuple)) else [value]:
-            if name not in OUTPUTS and isinstance(part, (str, Path)):
-                yield Path(part)
-                yield from _code(str(part))
-                if Path(part).is_dir():  # of results, whose files a command may read
-                    yield from Path(part).iterdir()
-
-
-def _code(text: str) -> Iterator[Path]:
-    """Yield the files that ``module:callable`` may be imported from."""
-    module, colon, _ = text.partition(":")
-    path = Path(*module.split("."))
-    if colon and path.name:  # ".." has none
-        yield from (path.with_name(f"{path.name}.py"), path / "__init__.py")

@@ -1,4 +1,4 @@
-"""The commands ``list``, ``train``, ``explain``, ``evaluate`` and ``report``."""
+"""What ``list``, ``train``, ``explain``, ``evaluate`` and ``report`` do; ``parsers.py`` has their arguments."""
 
 import argparse
 import inspect
@@ -6,43 +6,39 @@ import json
 import math
 import re
 import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from tempograd._utils.formatting import alike, table, with_error
-from tempograd.cli.arguments import (
-    Commands,
-    add_command,
-    add_device,
-    add_json,
-    add_out,
-    add_source,
-    amount,
-    claim,
-    command,
-    device,
-    names,
-    setting,
-    steps,
+from tempograd._utils.io import EXPLANATION, MODEL, REPORT
+from tempograd._utils.registry import Registry
+from tempograd._utils.validation import whole
+from tempograd.cli.arguments import command
+from tempograd.cli.inputs import claim, device, find, load, read, read_model
+from tempograd.cli.parsers import KINDS
+from tempograd.cli.summary import (
+    compares,
+    fitting_classes,
+    show,
+    warn_of_far_zero,
+    warn_of_fresh_weights,
+    warn_of_several_baselines,
 )
-from tempograd.cli.inputs import FILES, FORMS, add_files, add_model, find, load, read, read_model
+from tempograd.data import DATASETS, Dataset, Series, load_dataset
 from tempograd.errors import InputError, TempogradError, warn
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tempograd.data import Dataset, Series
-    from tempograd.explanation import Explanation
-    from tempograd.metrics import Difference, Summary
-    from tempograd.views.comparison import Cell, MetricScores, ScoreTable
-
-NOTES = FORMS + FILES + "\n"  # of commands that read models and series
-
+from tempograd.explainers import EXPLAINERS, explain
+from tempograd.explanation import Explanation
+from tempograd.explanation.diagnostics import poor
+from tempograd.explanation.messages import sentence
+from tempograd.html_report import report
+from tempograd.metrics import METRICS, Difference, Summary, evaluate
+from tempograd.models import MODELS, accuracy, save_model, train
+from tempograd.views.comparison import Cell, MetricScores, ScoreTable, score_table
+from tempograd.views.series import aligned
 
 # ``tempograd list``: what there is, with one line each.
 
-KINDS = ("explainers", "metrics", "datasets", "models")
-LIST_EXAMPLES = ("", "explainers", "metrics --json")
 FACTS = (
     "signed",
     "targeted",
@@ -65,14 +61,7 @@ the prediction
 """
 
 
-def add_list(commands: Commands) -> None:
-    parser = add_command(commands, "list", "show what there is, with one line each", LIST_EXAMPLES)
-    parser.add_argument("kind", nargs="?", choices=KINDS, help="what to list (default: everything)")
-    add_json(parser)
-    parser.set_defaults(run=_list)
-
-
-def _list(args: argparse.Namespace) -> None:
+def run_list(args: argparse.Namespace) -> None:
     kinds = KINDS if args.kind is None else (args.kind,)
     found = {kind: describe(kind) for kind in kinds}
     if args.json:
@@ -94,18 +83,14 @@ def _print(kind: str, entries: list[dict[str, Any]]) -> None:
 
 def describe(kind: str) -> list[dict[str, Any]]:
     """Return one entry per name of a registry."""
-    from tempograd._utils.registry import Registry
-    from tempograd.data import DATASETS
-    from tempograd.explainers import EXPLAINERS
-    from tempograd.metrics import METRICS
-    from tempograd.models import MODELS
-
     registries: tuple[Registry[Any], ...] = (EXPLAINERS, METRICS, DATASETS, MODELS)
     entries = []
-    found = registries[KINDS.index(kind)].working()
+    registry = registries[KINDS.index(kind)]
+    found = registry.working()
     for name in sorted(found) if kind == "explainers" else found:
         thing = found[name]
         entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
+        entry["package"] = registry.origin(name) or None
         if kind == "explainers":
             entry |= {fact: getattr(thing, fact) for fact in FACTS}
         if kind == "metrics":
@@ -127,43 +112,17 @@ def first_sentence(documentation: str) -> str:
 
 
 def _extra(entry: dict[str, Any]) -> str:
+    package = f" (from {entry['package']})" if entry["package"] else ""
     if "higher_is_better" in entry:
-        return " Higher is better." if entry["higher_is_better"] else " Lower is better."
+        return (" Higher is better." if entry["higher_is_better"] else " Lower is better.") + package
     facts = [fact.replace("_", " ") for fact in FACTS if entry.get(fact)]
-    return f" [{', '.join(facts)}]" if facts else ""
+    return (f" [{', '.join(facts)}]" if facts else "") + package
 
 
 # ``tempograd train``: a model for a data set.
 
-TRAIN_EXAMPLES = (
-    "state --out model.safetensors",
-    "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
-    "switch_feature --model cnn --epochs 5 --json",
-)
 
-
-def add_train(commands: Commands) -> None:
-    parser = add_command(commands, "train", "train a model on a data set", TRAIN_EXAMPLES)
-    parser.add_argument("dataset", metavar="DATASET", help="see 'tempograd list datasets'")
-    parser.add_argument(
-        "--model", default="gru", metavar="NAME", help="see 'tempograd list models' (default: gru)"
-    )
-    add_out(parser, "model.safetensors")
-    add_json(parser)
-    group = parser.add_argument_group("training")
-    group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
-    group.add_argument("--epochs", type=int, help="at most this many passes over the series")
-    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
-    add_device(group)
-    add_source(parser.add_argument_group("data sets"))
-    parser.set_defaults(run=_train)
-
-
-def _train(args: argparse.Namespace) -> None:
-    from tempograd._utils.io import MODEL
-    from tempograd.data import load_dataset
-    from tempograd.models import accuracy, save_model, train
-
+def run_train(args: argparse.Namespace) -> None:
     claim(args, MODEL)
     data = load_dataset(args.dataset, root=args.root, fold=args.fold, variant=args.variant)
     changes = {} if args.epochs is None else {"epochs": args.epochs}
@@ -196,74 +155,9 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "times": "--time",
     "channels": "--channels",
 }
-EXPLAIN_USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
-EXPLAIN_EXAMPLES = (
-    "--model model.safetensors --data state --limit 50 --out E.safetensors",
-    "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --set n_samples=100",
-)
 
 
-def add_explain(commands: Commands) -> None:
-    about = "attribute a model's predictions to the values of its series"
-    parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, NOTES, EXPLAIN_USAGE)
-    parser.add_argument(
-        "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, or a file of series (see below)"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
-    add_out(parser, "explanation.safetensors")
-    add_json(parser, "print the summary as JSON, for programs")
-    add_model(parser)
-    _add_method(parser.add_argument_group("method"))
-    add_files(parser)
-    parser.set_defaults(run=_explain)
-
-
-def _add_method(group: Any) -> None:
-    group.add_argument(
-        "--method", default="timing", metavar="NAME", help="see 'tempograd list explainers' (default: timing)"
-    )
-    group.add_argument(
-        "--set",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="settings",
-        help="a hyper-parameter of the method, as n_samples=100 or areas=0.1,0.2; may be repeated",
-    )
-    group.add_argument(
-        "--background",
-        metavar="DATASET_OR_FILE",
-        help="series for methods that learn from some (default: the training series, where --data is a data set)",
-    )
-    group.add_argument(
-        "--target",
-        type=int,
-        help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
-    )
-    group.add_argument(
-        "--baseline",
-        default="zero",
-        choices=("zero", "average"),
-        help="what scores compare with: 0, for standardised data, or each channel's mean over time, for data in "
-        "natural units (default: zero)",
-    )
-    group.add_argument(
-        "--output",
-        choices=("probability", "raw"),
-        help="raw: the model's output as it is, for regression or probabilities (default: probability)",
-    )
-    group.add_argument("--steps", type=steps, help="own, or steps such as 3,4, for one prediction per step")
-    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
-
-
-def _explain(args: argparse.Namespace) -> None:
-    from tempograd._utils.io import EXPLANATION
-    from tempograd._utils.validation import whole
-    from tempograd.cli.summary import compares, show, warn_of_far_zero, warn_of_fresh_weights
-    from tempograd.explainers import explain
-
+def run_explain(args: argparse.Namespace) -> None:
     _settings(args)  # a mistake there is told before anything is read
     claim(args, EXPLANATION)
     model, (series, faulty) = read_model(args), _labelled(args)
@@ -294,7 +188,7 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     return dict(args.settings)
 
 
-def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
+def _labelled(args: argparse.Namespace) -> tuple[Series, bool]:
     """Read the series with their labels, and tell whether these are faulty.
 
     They only tell how good the model is: faults in them are warnings.
@@ -307,11 +201,8 @@ def _labelled(args: argparse.Namespace) -> "tuple[Series, bool]":
         return series, True
 
 
-def _pool(args: argparse.Namespace) -> "Tensor | None":
+def _pool(args: argparse.Namespace) -> Tensor | None:
     """Return the series that a method learns from: those given, or those of the data set if it must learn."""
-    from tempograd.data import DATASETS
-    from tempograd.explainers import EXPLAINERS
-
     source = args.background
     if source is None and not EXPLAINERS[args.method].needs_fit:
         return None
@@ -322,43 +213,8 @@ def _pool(args: argparse.Namespace) -> "Tensor | None":
 
 # ``tempograd evaluate``: how well explanations stand up to tests.
 
-EVALUATE_USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
-EVALUATE_EXAMPLES = (
-    "E.safetensors --model model.safetensors",
-    "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
-    "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
-)
 
-
-def add_evaluate(commands: Commands) -> None:
-    about = "score explanations, and compare several of the same series"
-    parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
-    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
-    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
-    add_json(parser, "print JSON, for programs: one score per series too")
-    group = parser.add_argument_group("metrics")
-    group.add_argument(
-        "--metrics", type=names, default=["cpd", "cpp"], help="see 'tempograd list metrics' (default: cpd,cpp)"
-    )
-    group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
-    group.add_argument(
-        "--baseline",
-        choices=("zero", "average"),
-        help="what replaces them (default: what each explanation compares with)",
-    )
-    add_model(parser)
-    add_files(parser)
-    parser.set_defaults(run=_evaluate)
-
-
-def _evaluate(args: argparse.Namespace) -> None:
-    from tempograd.cli.summary import warn_of_several_baselines
-    from tempograd.explanation.diagnostics import poor
-    from tempograd.explanation.messages import sentence
-    from tempograd.metrics import evaluate
-    from tempograd.views.comparison import score_table
-    from tempograd.views.series import aligned
-
+def run_evaluate(args: argparse.Namespace) -> None:
     named = load(args.explanations)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read(args.data, args))
@@ -387,7 +243,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         print("", *(_decision(found, label) for label in others), sep="\n")
 
 
-def score_rows(found: "ScoreTable") -> list[list[str]]:
+def score_rows(found: ScoreTable) -> list[list[str]]:
     """Return a head and one row per method: mean ± standard error of every metric."""
     body = []
     for method in found.methods:
@@ -396,7 +252,7 @@ def score_rows(found: "ScoreTable") -> list[list[str]]:
     return [["method", *found.heads], *body]
 
 
-def _decision(found: "ScoreTable", method: str) -> str:
+def _decision(found: ScoreTable, method: str) -> str:
     """Say whether the first metric tells a method and the first one apart, and which is better."""
     base, metric = found.methods[0], found.metrics[0]
     gap = _difference(found.cells[method, metric])
@@ -408,21 +264,19 @@ def _decision(found: "ScoreTable", method: str) -> str:
     return f"{better} is better than {worse} by {metric.upper()}."
 
 
-def _difference(cell: "Cell") -> "Difference":
+def _difference(cell: Cell) -> Difference:
     assert cell.difference is not None  # noqa: S101  # only the first method has none
     return cell.difference
 
 
-def _interval(cell: "Cell") -> str:
+def _interval(cell: Cell) -> str:
     gap = _difference(cell)
     values = (gap.mean, gap.low, gap.high)
     signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
     return f"{signed[0]} [{signed[1]}, {signed[2]}]"
 
 
-def _plain(
-    found: "ScoreTable", scores: "MetricScores", about: list[dict[str, Any]], ids: list[int]
-) -> dict[str, Any]:
+def _plain(found: ScoreTable, scores: MetricScores, about: list[dict[str, Any]], ids: list[int]) -> dict[str, Any]:
     """Return everything as JSON values; what is not defined or not finite is null."""
     base, *others = found.methods
     for entry in about:
@@ -438,7 +292,7 @@ def _plain(
     return {"ids": ids, "explanations": about, "differences": differences}
 
 
-def _finite(record: "Summary | Difference") -> dict[str, Any]:
+def _finite(record: Summary | Difference) -> dict[str, Any]:
     return {name: _number(value) for name, value in vars(record).items()}
 
 
@@ -448,35 +302,8 @@ def _number(value: float) -> float | None:
 
 # ``tempograd report``: explanations as one HTML file.
 
-REPORT_USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATASET_OR_FILE] [options]"
-REPORT_EXAMPLES = (
-    "E.safetensors --model model.safetensors --data state",
-    "timing.safetensors ig.safetensors --model my_net:Net --weights weights.pt --data patients.csv --id patient",
-    "E.safetensors --data scaled.npz --raw measured.npz --units mmol/L,bpm --out report.html",
-)
 
-
-def add_report(commands: Commands) -> None:
-    about = "show explanations of the same series in one HTML file"
-    parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
-    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
-    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
-    add_out(parser, "report.html")
-    group = parser.add_argument_group("page")
-    group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
-    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
-    group.add_argument("--units", type=names, metavar="A,B,…", help="the unit of each channel")
-    group.add_argument("--title", help="the heading of the page")
-    add_model(parser, needed=False)
-    add_files(parser)
-    parser.set_defaults(run=_report)
-
-
-def _report(args: argparse.Namespace) -> None:
-    from tempograd._utils.io import REPORT
-    from tempograd.cli.summary import fitting_classes
-    from tempograd.html_report import report
-
+def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     explanations = load(args.explanations)
     model = None if args.model is None else read_model(args)
@@ -501,11 +328,9 @@ def _report(args: argparse.Namespace) -> None:
 
 
 def _measured(
-    explanation: "Explanation", found: "Series | None", data: "Dataset | None", args: argparse.Namespace
-) -> "Tensor | None":
+    explanation: Explanation, found: Series | None, data: Dataset | None, args: argparse.Namespace
+) -> Tensor | None:
     """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
-    from tempograd.views.series import aligned
-
     if args.raw is None:
         known = found is not None and data is not None and data.centre is not None
         return data.raw(aligned(explanation, found)) if known else None  # type: ignore[union-attr, arg-type]

@@ -8,21 +8,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from torch import Tensor
+from torch.nn.functional import pad
+
+from tempograd import plots
+from tempograd._utils import validation
 from tempograd._utils.formatting import table
+from tempograd._utils.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable, write_atomically
 from tempograd._utils.progress import Advance, part, progress, say, uninterrupted
-from tempograd.cli.arguments import Commands, add_command, add_device, add_force, device, names
+from tempograd.cli.commands import score_rows
+from tempograd.cli.inputs import device
+from tempograd.cli.parsers import EPOCHS
+from tempograd.data import Dataset, Split, load_dataset
 from tempograd.errors import InputError, MissingExtraError, UnknownNameError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tempograd.data import Dataset, Split
-    from tempograd.explanation import Explanation
-    from tempograd.models import Classifier
-    from tempograd.views.prediction import Removal
-
+from tempograd.explainers import EXPLAINERS, DeepLift, explain
+from tempograd.explanation import Explanation
+from tempograd.html_report import report
+from tempograd.metrics import evaluate, summarise
+from tempograd.models import Classifier, accuracy, save_model, train
+from tempograd.views.comparison import score_table
+from tempograd.views.prediction import Removal
 
 # What the demo has finished so far: explanations, scores, and the files that hold them.
 
@@ -33,8 +40,6 @@ GAP = "CPD minus TIMING's, 95 % interval"  # the last column of the table
 
 def claim_folder(folder: Path, *, force: bool) -> None:
     """Make the folder, and make sure that nobody else's files lie where the demo's will."""
-    from tempograd._utils.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable
-
     picture = Kind("picture", lambda path: "Software\0tempograd" in start(path))
     files = {
         "model.safetensors": MODEL,
@@ -49,8 +54,8 @@ def claim_folder(folder: Path, *, force: bool) -> None:
 class Finished(NamedTuple):
     """One method: its explanation, its scores, and the seconds that it took."""
 
-    explanation: "Explanation"
-    scores: "dict[str, Tensor]"
+    explanation: Explanation
+    scores: dict[str, Tensor]
     seconds: float
 
 
@@ -59,11 +64,11 @@ class Results:
     """The methods that are done, each in all files or in none."""
 
     out: Path
-    split: "Split"
+    split: Split
     force: bool = False
-    model: "Classifier" = field(init=False)
+    model: Classifier = field(init=False)
     done: dict[str, Finished] = field(default_factory=dict)
-    removals: "dict[str, Removal]" = field(default_factory=dict)
+    removals: dict[str, Removal] = field(default_factory=dict)
 
     @property
     def report(self) -> Path:
@@ -71,10 +76,6 @@ class Results:
 
     def join(self, method: str, finished: Finished) -> None:
         """Add a method and write the files anew; an interruption waits until they are whole."""
-        from tempograd._utils.io import write_atomically
-        from tempograd.html_report import report
-        from tempograd.models import save_model
-
         with uninterrupted():
             if not self.done:
                 for name in PICTURES:  # of an earlier run
@@ -88,15 +89,13 @@ class Results:
             write_atomically(self.out / "table.md", lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
     @property
-    def shown(self) -> "dict[str, Explanation]":
+    def shown(self) -> dict[str, Explanation]:
         """Return the explanations that are drawn as maps."""
         return {method: finished.explanation for method, finished in self.done.items() if method in SHOWN}
 
     @property
-    def padded_scores(self) -> "dict[str, dict[str, Tensor]]":
+    def padded_scores(self) -> dict[str, dict[str, Tensor]]:
         """Return one score for each series: NaN, not defined, where a method explained fewer of them."""
-        from torch.nn.functional import pad
-
         missing = {m: len(self.split) - len(finished.explanation.values) for m, finished in self.done.items()}
         return {
             m: {name: pad(found, (0, missing[m]), value=float("nan")) for name, found in finished.scores.items()}
@@ -106,9 +105,6 @@ class Results:
     @property
     def table(self) -> str:
         """Return the scores with, in the last column, the paired difference to TIMING in CPD."""
-        from tempograd.cli.commands import score_rows
-        from tempograd.views.comparison import score_table
-
         found = score_table(self.padded_scores)
         head, *rows = score_rows(found)
         head[1:1], head[len(head) :] = ["series"], [GAP]
@@ -122,9 +118,6 @@ class Results:
 
     def draw(self) -> None:
         """Write pictures for those who would rather look."""
-        from tempograd import plots
-        from tempograd.metrics import summarise
-
         rows = []
         for method, finished in self.done.items():
             cpd, each = summarise(finished.scores["cpd"]), finished.seconds / len(finished.explanation.values)
@@ -177,7 +170,7 @@ METHODS: dict[str, Setting] = {
     "contralsp": Setting(7.5, {"epochs": 50, "lr": 0.06}),
 }
 HIDDEN = 64  # a third of the default size: nearly as accurate on these series, and fast on a CPU
-TRAINING = {"epochs": 8, "learning_rate": 0.01}  # as accurate as the default recipe here, in half the time
+TRAINING = {"epochs": EPOCHS, "learning_rate": 0.01}  # as accurate as the default recipe here, in half the time
 TRAINING_COST, PICTURES_COST = 10.0, 3.0  # like those of the methods
 LEARNT_FROM = 200  # training series for methods that learn from them
 METRICS = ("cpd", "cpp", "aup", "aur", "auroc")
@@ -186,27 +179,7 @@ weakest values are removed; AUP, AUR, AUROC: agreement with the values that trul
 T = TypeVar("T")
 
 
-def add_demo(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "demo",
-        "train a model on embedded data, explain it with every method, score them and write a report",
-        ("--out demo", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1"),
-    )
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
-    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
-    parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
-    parser.add_argument("--methods", type=names, help="comma-separated, TIMING is always there (default: all)")
-    parser.add_argument("--epochs", type=int, help=f"train at most this long (default: {TRAINING['epochs']})")
-    add_force(parser)
-    add_device(parser)
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> None:
-    from tempograd._utils import validation
-    from tempograd.data import load_dataset
-
+def run_demo(args: argparse.Namespace) -> None:
     start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
     validation.seed(args.seed)  # what can be known to be wrong is said before a folder is made
     if args.epochs is not None:
@@ -224,9 +197,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"  {results.report.resolve().as_uri()}")
 
 
-def _work(
-    data: "Dataset", split: "Split", methods: list[str], args: argparse.Namespace, advance: Advance
-) -> Results:
+def _work(data: Dataset, split: Split, methods: list[str], args: argparse.Namespace, advance: Advance) -> Results:
     """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
     results = Results(args.out, split, args.force)
     try:
@@ -252,8 +223,7 @@ def _wanted(chosen: list[str] | None) -> list[str]:
     return [method for method in METHODS if chosen is None or method in {"timing", *chosen}]
 
 
-def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
-    from tempograd.models import accuracy, train
+def _train(data: Dataset, args: argparse.Namespace) -> Classifier:
 
     _, steps, channels = data.train.x.shape
     say(f"data     state: {len(data.train)} series to learn from, {steps} steps × {channels} channels;")
@@ -265,10 +235,8 @@ def _train(data: "Dataset", args: argparse.Namespace) -> "Classifier":
     return model  # type: ignore[return-value]  # a name gives a Classifier
 
 
-def _add(results: Results, method: str, data: "Dataset", seed: int) -> None:
+def _add(results: Results, method: str, data: Dataset, seed: int) -> None:
     """Explain and score with one method, and let it join report and table."""
-    from tempograd.metrics import evaluate
-
     split = results.split.take(slice(METHODS[method].most))
     if not results.done:
         say(f"explain  {len(results.split)} test series; each method joins report and table when it is done")
@@ -281,10 +249,8 @@ def _add(results: Results, method: str, data: "Dataset", seed: int) -> None:
         say(f"         TIMING's report is there; reload it to see more: {results.report.resolve().as_uri()}")
 
 
-def _explain(model: "Classifier", data: "Dataset", split: "Split", method: str, seed: int) -> "Explanation":
+def _explain(model: Classifier, data: Dataset, split: Split, method: str, seed: int) -> Explanation:
     """Explain; leave out what DeepLIFT says about recurrent layers: the table shows how it fares."""
-    from tempograd.explainers import EXPLAINERS, DeepLift, explain
-
     learns = EXPLAINERS[method].needs_fit or method == "gradient_shap"
     options: dict[str, Any] = {"seed": seed, "ids": split.ids, "channels": data.channels}
     options |= dict(METHODS[method].options) | ({"background": data.train.x[:LEARNT_FROM]} if learns else {})

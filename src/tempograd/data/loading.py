@@ -54,7 +54,12 @@ class Loader:
         return self.read(root=root, variant=variant, fold=fold)
 
 
-DATASETS: Registry[Loader] = Registry("dataset", "tempograd.datasets")
+DATASETS: Registry[Loader] = Registry(
+    "dataset",
+    "tempograd.datasets",
+    lambda thing: isinstance(thing, Loader),
+    "a function under @tempograd.data.dataset, nor a Loader",
+)
 
 
 def dataset(
@@ -98,7 +103,7 @@ def load_dataset(
     try:
         loader = DATASETS[name]
     except UnknownNameError as error:
-        if not DATASETS.points:  # no other package brings any
+        if not DATASETS.offers:  # no other package brings any
             error.args = (f"{error} {MORE}",)
         raise
     return loader(root=None if folder is None else _folder(folder), variant=variant, fold=fold)

@@ -183,7 +183,12 @@ def _stacked(parts: list[Tensor | None]) -> Tensor:
 
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
-EXPLAINERS: Registry[type["Explainer"]] = Registry("explainer", "tempograd.explainers")
+EXPLAINERS: Registry[type["Explainer"]] = Registry(
+    "explainer",
+    "tempograd.explainers",
+    lambda thing: isinstance(thing, type) and issubclass(thing, Explainer),
+    "a class under tempograd.Explainer",
+)
 
 
 @dataclass(frozen=True)

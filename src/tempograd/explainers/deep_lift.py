@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
+from tempograd.engine.gradients import NO_GRAPH
 from tempograd.engine.outputs import raw
 from tempograd.errors import MissingExtraError, ModelError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -153,7 +154,12 @@ class _Explained(nn.Module):
 def _captum(method: Any, block: Block) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting forward, backward hooks")
-        found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
+        try:
+            found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
+        except RuntimeError as error:  # of captum's hooks, where a layer receives what autograd does not follow
+            if "doesn't require gradient" not in str(error):
+                raise
+            raise ModelError(NO_GRAPH) from error
     return found.detach()
 
 

@@ -6,7 +6,12 @@ from typing import Any, ClassVar
 from tempograd._utils import settings
 from tempograd._utils.registry import Registry
 
-METRICS: Registry[type["Metric"]] = Registry("metric", "tempograd.metrics")
+METRICS: Registry[type["Metric"]] = Registry(
+    "metric",
+    "tempograd.metrics",
+    lambda thing: isinstance(thing, type) and issubclass(thing, Metric),
+    "a class under tempograd.Metric",
+)
 RANKS = ("absolute", "signed")
 
 

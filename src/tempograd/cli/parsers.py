@@ -1,0 +1,263 @@
+"""The arguments of the commands, and where the work of each is done, which is loaded when it is asked for."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tempograd.cli.arguments import (
+    Commands,
+    add_command,
+    add_device,
+    add_force,
+    add_json,
+    add_out,
+    add_source,
+    amount,
+    names,
+    setting,
+    steps,
+)
+
+# Models and series, which several commands read.
+
+FORMS = """Models are
+  model.safetensors  by 'tempograd train' or tempograd.save_model
+  module:callable    your own code: an nn.Module, or what returns one when called without arguments; it is
+                     imported from the current folder and run, --weights FILE loads its state_dict
+  model.pt2          by torch.export.save, best exported with a dynamic batch dimension; needs --trust
+  model.pt           TorchScript, by torch.jit.save; needs --trust
+The last two can run code as soon as they are opened: pass --trust for files of people you trust.
+
+"""
+
+
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+    """Add the model, its weights, whether it may run code, and where it computes."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
+    group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
+    group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
+    add_device(group)
+
+
+FILES = """Files of series end in
+  .csv .tsv .parquet  tables: one row per series and step (long), per series, step and channel (melted), or per
+                      series (wide); empty cells are missing values; columns with obvious names need no option
+  .ts                 the text format of the UEA and UCR archives
+  .npy                the series x alone
+  .npz                arrays by name, of which only x is needed:
+    x         the series (series, time, channel), floating point, a number in every cell or --missing mask
+    mask      like x: 1 where a value was observed, 0 where it is missing
+    y         labels (series,) or (series, time): classes (integers or text) or real values
+    truth     like x: 1 where a value truly decided the label
+    ids       distinct integers or names, one per series
+    channels  one name per channel
+    times     one name per time step
+"""
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add where data sets lie and what the columns of a table are."""
+    group = parser.add_argument_group("data sets")
+    group.add_argument("--split", default="test", choices=("train", "validation", "test"), help="(default: test)")
+    add_source(group)
+    group = parser.add_argument_group("tables (.csv, .tsv, .parquet)")
+    group.add_argument("--format", choices=("long", "melted", "wide"), help="(default: what the columns say)")
+    group.add_argument("--id", metavar="COLUMN", help="the series' names")
+    group.add_argument("--time", metavar="COLUMN", help="the time: numbers or ISO dates")
+    group.add_argument("--label", metavar="COLUMN", help="the label, which is no channel")
+    group.add_argument("--variable", metavar="COLUMN", help="of a melted table: the channels' names")
+    group.add_argument("--value", metavar="COLUMN", help="of a melted table: the values")
+    group.add_argument(
+        "--channels", type=names, metavar="A,B,…", help="which channels in which order, or their names"
+    )
+    group.add_argument("--classes", type=names, metavar="A,B,…", help="labels of class 0, 1, … (default: sorted)")
+    group.add_argument(
+        "--align",
+        choices=("time", "order"),
+        help="where series have gaps: one step per distinct time, or per row of a series",
+    )
+    group = parser.add_argument_group("arrays (.npy, .npz)")
+    group.add_argument(
+        "--missing",
+        choices=("error", "mask"),
+        help="NaN is a mistake, or a missing value as an empty cell of a table is, masked and 0 (default: error)",
+    )
+
+
+NOTES = FORMS + FILES + "\n"  # of commands that read models and series
+
+
+# The demo.
+
+DEMO_EXAMPLES = ("--out demo", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1")
+EPOCHS = 8  # that its model is trained for, unless somebody says otherwise
+
+
+def add_demo(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "demo", about, DEMO_EXAMPLES)
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
+    parser.add_argument("--methods", type=names, help="comma-separated, TIMING is always there (default: all)")
+    parser.add_argument("--epochs", type=int, help=f"train at most this long (default: {EPOCHS})")
+    add_force(parser)
+    add_device(parser)
+    parser.set_defaults(run="tempograd.cli.demo:run_demo")
+
+
+# What there is.
+
+KINDS = ("explainers", "metrics", "datasets", "models")
+LIST_EXAMPLES = ("", "explainers", "metrics --json")
+
+
+def add_list(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "list", about, LIST_EXAMPLES)
+    parser.add_argument("kind", nargs="?", choices=KINDS, help="what to list (default: everything)")
+    add_json(parser)
+    parser.set_defaults(run="tempograd.cli.commands:run_list")
+
+
+# A model for a data set.
+
+TRAIN_EXAMPLES = (
+    "state --out model.safetensors",
+    "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
+    "switch_feature --model cnn --epochs 5 --json",
+)
+
+
+def add_train(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "train", about, TRAIN_EXAMPLES)
+    parser.add_argument("dataset", metavar="DATASET", help="see 'tempograd list datasets'")
+    parser.add_argument(
+        "--model", default="gru", metavar="NAME", help="see 'tempograd list models' (default: gru)"
+    )
+    add_out(parser, "model.safetensors")
+    add_json(parser)
+    group = parser.add_argument_group("training")
+    group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
+    group.add_argument("--epochs", type=int, help="at most this many passes over the series")
+    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    add_device(group)
+    add_source(parser.add_argument_group("data sets"))
+    parser.set_defaults(run="tempograd.cli.commands:run_train")
+
+
+# What moved a model's predictions.
+
+EXPLAIN_USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
+EXPLAIN_EXAMPLES = (
+    "--model model.safetensors --data state --limit 50 --out E.safetensors",
+    "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
+    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --set n_samples=100",
+)
+
+
+def add_explain(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, NOTES, EXPLAIN_USAGE)
+    parser.add_argument(
+        "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, or a file of series (see below)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
+    add_out(parser, "explanation.safetensors")
+    add_json(parser, "print the summary as JSON, for programs")
+    add_model(parser)
+    _add_method(parser.add_argument_group("method"))
+    add_files(parser)
+    parser.set_defaults(run="tempograd.cli.commands:run_explain")
+
+
+def _add_method(group: Any) -> None:
+    group.add_argument(
+        "--method", default="timing", metavar="NAME", help="see 'tempograd list explainers' (default: timing)"
+    )
+    group.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a hyper-parameter of the method, as n_samples=100 or areas=0.1,0.2; may be repeated",
+    )
+    group.add_argument(
+        "--background",
+        metavar="DATASET_OR_FILE",
+        help="series for methods that learn from some (default: the training series, where --data is a data set)",
+    )
+    group.add_argument(
+        "--target",
+        type=int,
+        help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
+    )
+    group.add_argument(
+        "--baseline",
+        default="zero",
+        choices=("zero", "average"),
+        help="what scores compare with: 0, for standardised data, or each channel's mean over time, for data in "
+        "natural units (default: zero)",
+    )
+    group.add_argument(
+        "--output",
+        choices=("probability", "raw"),
+        help="raw: the model's output as it is, for regression or probabilities (default: probability)",
+    )
+    group.add_argument("--steps", type=steps, help="own, or steps such as 3,4, for one prediction per step")
+    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+
+
+# How well explanations stand up to tests.
+
+EVALUATE_USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
+EVALUATE_EXAMPLES = (
+    "E.safetensors --model model.safetensors",
+    "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
+    "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
+)
+
+
+def add_evaluate(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
+    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
+    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    add_json(parser, "print JSON, for programs: one score per series too")
+    group = parser.add_argument_group("metrics")
+    group.add_argument(
+        "--metrics", type=names, default=["cpd", "cpp"], help="see 'tempograd list metrics' (default: cpd,cpp)"
+    )
+    group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
+    group.add_argument(
+        "--baseline",
+        choices=("zero", "average"),
+        help="what replaces them (default: what each explanation compares with)",
+    )
+    add_model(parser)
+    add_files(parser)
+    parser.set_defaults(run="tempograd.cli.commands:run_evaluate")
+
+
+# Explanations as one HTML file.
+
+REPORT_USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATASET_OR_FILE] [options]"
+REPORT_EXAMPLES = (
+    "E.safetensors --model model.safetensors --data state",
+    "timing.safetensors ig.safetensors --model my_net:Net --weights weights.pt --data patients.csv --id patient",
+    "E.safetensors --data scaled.npz --raw measured.npz --units mmol/L,bpm --out report.html",
+)
+
+
+def add_report(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
+    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
+    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    add_out(parser, "report.html")
+    group = parser.add_argument_group("page")
+    group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
+    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
+    group.add_argument("--units", type=names, metavar="A,B,…", help="the unit of each channel")
+    group.add_argument("--title", help="the heading of the page")
+    add_model(parser, needed=False)
+    add_files(parser)
+    parser.set_defaults(run="tempograd.cli.commands:run_report")

@@ -1,0 +1,392 @@
+"""The rules of explainers, section by section of what a class may say about itself."""
+
+import copy
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.errors import InputError, ModelError, TempogradError
+from tempograd.explainers import Explainer
+from tempograd.explanation import Explanation
+from tempograd.testing.rules import (
+    CHANNELS,
+    CLASSES,
+    TIME,
+    BrokenError,
+    ContractRule,
+    Recurrent,
+    Smooth,
+    Watched,
+    Weighted,
+    contract_rule,
+    demand,
+    left_as_found,
+    same_numbers,
+    shape_of,
+    small_series,
+)
+
+EXPLAINER_RULES: dict[str, ContractRule] = {}
+"""The rules of explainers, by name."""
+ERRORS = ("standard_error", "n_draws", "ess")  # what an explanation may say of its scores
+
+
+def _background(explainer: Explainer, x: Tensor, batch: int = 16) -> Tensor:
+    """Return other series to learn from, as long as x; for prefixes any length of two or more will do."""
+    time = 12 if explainer.needs_prefixes else x.shape[1]
+    return small_series(batch, 64, x.shape[2], seed=99)[:, :time].to(x.dtype)
+
+
+def _ready(explainer: Explainer, model: nn.Module, x: Tensor) -> Explainer:
+    """Fit a method that needs it."""
+    return explainer.fit(model, _background(explainer, x)) if explainer.needs_fit else explainer
+
+
+def _explain(explainer: Explainer, model: nn.Module, x: Tensor, **call: Any) -> Explanation:
+    return _ready(explainer, model, x)(model, x, **call)
+
+
+# The rules of explainers.
+
+
+@contract_rule(EXPLAINER_RULES, "settings are the fields of a frozen dataclass, and plain data")
+def _settings(explainer: Explainer) -> None:
+    kind = type(explainer)
+    demand(is_dataclass(kind), "the class is no dataclass")
+    frozen = kind.__dataclass_params__.frozen and kind.__eq__ is not object.__eq__  # type: ignore[attr-defined]
+    demand(frozen, "the dataclass is not frozen, or cannot be compared")
+    known = {field.name for field in fields(kind) if not field.metadata.get("fitted")}
+    demand(
+        set(explainer.parameters) == known, f"parameters has {sorted(explainer.parameters)}, not {sorted(known)}"
+    )
+    try:
+        json.dumps(explainer.parameters)
+    except (TypeError, ValueError) as error:
+        raise BrokenError(f"a setting is no plain data: {error}") from None
+    again = kind(**explainer.parameters)
+    demand(again == explainer and hash(again) == hash(explainer), "the same settings make another explainer")
+
+
+@contract_rule(EXPLAINER_RULES, "fit returns a new explainer, and what needs it says so without it")
+def _fit(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(4)
+    if not explainer.needs_fit:
+        demand(explainer.learnt is None, "something is learnt, though needs_fit is False")
+        explainer.fit(model, _background(explainer, x))(model, x)
+        return
+    try:
+        explainer(model, x)
+        raise BrokenError("a call without a fit goes through")
+    except InputError as error:
+        demand("fit" in str(error), f"a call without a fit says only '{error}'")
+    settings = copy.deepcopy(explainer.parameters)
+    first, second = (explainer.fit(model, _background(explainer, x), seed=5) for _ in range(2))
+    demand(first is not explainer, "fit returns the object that it was called on")
+    demand(explainer.learnt is None, "fit changes the object that it was called on")
+    demand(first.learnt is not None, "what was learnt is in no field with metadata={'fitted': True}")
+    demand(first.parameters == settings, "fit changes the settings")
+    same_numbers(first(model, x).values, second(model, x).values, "learnt twice with one seed", rtol=0, atol=0)
+
+
+@contract_rule(EXPLAINER_RULES, "one finite float32 score per cell, which tells series apart")
+def _numbers(explainer: Explainer) -> None:
+    for time, channels, classes in ((7, 4, 3), (11, 1, 2), (1, 3, 3), (2, 1, 1)):
+        x = small_series(5, time, channels)
+        found = _explain(explainer, Smooth(time, channels, classes), x).values
+        size = f"for series of shape {shape_of(x)}"
+        demand(found.shape == x.shape, f"{size} the scores have shape {shape_of(found)}")
+        demand(found.dtype == torch.float32, f"{size} the scores are {found.dtype}")
+        demand(found.isfinite().all(), f"{size} {int((~found.isfinite()).sum())} scores are not finite")
+        silent = time == 1 and (explainer.blends_steps or explainer.needs_prefixes)  # nothing comes before
+        if time * channels > 2 and not silent:
+            demand((found != found[:1]).any(), f"{size} all five series get the same scores")
+
+
+@contract_rule(EXPLAINER_RULES, "the seed decides every draw, and deterministic says whether there is any")
+def _seed(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(4)
+    explainer = explainer.fit(model, _background(explainer, x))  # some draw from what they learnt
+    found = []
+    for seed, state in ((3, 0), (3, 1), (4, 0)):  # whatever the state of torch's own generator
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(state)
+            found.append(explainer(model, x, seed=seed).values)
+    first, again, other = found
+    same_numbers(again, first, "with the same seed", rtol=0, atol=0)
+    if explainer.deterministic:
+        same_numbers(other, first, "it is called deterministic, but with another seed", rtol=0, atol=0)
+    else:
+        demand(not torch.equal(first, other), "it is not called deterministic, but the seed makes no difference")
+
+
+@contract_rule(EXPLAINER_RULES, "a series' scores do not depend on its company, only on its id")
+def _company(explainer: Explainer) -> None:
+    model, x, ids = Smooth(), small_series(7), torch.arange(7) * 5 - 8
+    explainer = _ready(explainer, model, x)
+    together, order = explainer(model, x, ids=ids, seed=2), torch.tensor([4, 0, 6, 2, 1, 5, 3])
+    shuffled = explainer(model, x[order], ids=ids[order], seed=2)
+    same_numbers(shuffled.values, together.values[order], "in another order")
+    for row in () if explainer.shared else (0, 3):  # where a network is shared, only the order does not matter
+        alone = explainer(model, x[row : row + 1], ids=ids[row : row + 1], seed=2)
+        same_numbers(alone.values, together.values[row : row + 1], "explained alone")
+        for name in ERRORS:
+            mine, theirs = getattr(alone, name), getattr(together, name)
+            demand((mine is None) == (theirs is None), f"{name} is there for one of them only")
+            if mine is not None:
+                same_numbers(mine.float(), theirs[row : row + 1].float(), f"explained alone, in {name},")
+
+
+@contract_rule(EXPLAINER_RULES, "the size of a batch makes no difference")
+def _batch_size(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(12)
+    explainer = _ready(explainer, model, x)
+    expected = explainer(model, x)
+    for size in (1, 7, 120, 100000):
+        found = explainer(model, x, batch_size=size)
+        same_numbers(found.values, expected.values, f"with {size} sequences a pass")
+        if expected.standard_error is not None and found.standard_error is not None:
+            error = found.standard_error
+            same_numbers(error, expected.standard_error, f"with {size} a pass, in standard_error,", rtol=1e-3)
+
+
+@contract_rule(EXPLAINER_RULES, "model, series and generators are left as they were found")
+def _left(explainer: Explainer) -> None:
+    x = small_series(6).float()
+    ready = _ready(explainer, Recurrent(), x)
+    for fails_after in (None, 0, 1):
+        model = Recurrent(fails_after)
+        left_as_found(model, x, lambda model=model: ready(model, x, batch_size=200))  # type: ignore[misc]
+    if explainer.needs_fit:
+        for fails_after in (None, 0):
+            model, others = Recurrent(fails_after), _background(explainer, x)
+            left_as_found(model, others, lambda model=model, others=others: explainer.fit(model, others))  # type: ignore[misc]
+
+
+@contract_rule(EXPLAINER_RULES, "zero_if_ignored: what the model ignores scores exactly 0")
+def _ignored(explainer: Explainer) -> None:
+    if not explainer.zero_if_ignored:
+        return
+    found = _explain(explainer, Smooth(used=CHANNELS - 1), small_series(8)).values
+    largest = float(found[..., -1].abs().max())
+    demand(largest == 0, f"a channel that the model never reads scores up to {largest:.3g}")
+    share = float((found[..., :-1] != 0).float().mean())
+    demand(share > 0.8, f"only {share:.0%} of the values that it reads score other than 0")
+    if not explainer.needs_fit:
+        x = small_series(4)
+        largest = float(explainer(Smooth(), x, baseline=x).values.abs().max())
+        demand(largest == 0, f"values that do not differ from the baseline score up to {largest:.3g}")
+
+
+@contract_rule(EXPLAINER_RULES, "complete: scores sum to the change of the prediction")
+def _complete(explainer: Explainer) -> None:
+    if not explainer.complete:
+        return
+    model, x = Smooth(), small_series(6)
+    found = _explain(explainer, model, x)
+    with torch.no_grad():
+        before, after = (model(z).softmax(-1) for z in (torch.zeros_like(x), x))
+    target = after.argmax(-1, keepdim=True)
+    wanted = (after - before).gather(1, target)[:, 0]
+    error = torch.zeros_like(x) if found.standard_error is None else found.standard_error.double()
+    allowed = 0.02 * wanted.abs() + 4 * error.square().sum((1, 2)).sqrt() + 1e-5
+    gap = (found.values.double().sum((1, 2)) - wanted).abs()
+    demand(
+        (gap <= allowed).all(), f"they miss it by up to {float(gap.max()):.3g}, of {float(wanted.abs().max()):.3g}"
+    )
+
+
+@contract_rule(EXPLAINER_RULES, "signed: the sign of a score is the direction of the effect")
+def _signed(explainer: Explainer) -> None:
+    x = small_series(6).abs() + 3
+    for sign in (1, -1):  # of every weight, where all values lie above the baseline and above those to learn from
+        found = _explain(explainer, Weighted(torch.full((TIME, CHANNELS), sign * 0.02)), x)
+        demand(found.signed == explainer.signed, f"the explanation says signed={found.signed}, the class does not")
+        if explainer.signed:
+            right = float((found.values * sign > 0).float().mean())
+            demand(
+                right > 0.9, f"with weights that are all {'positive' if sign > 0 else 'negative'}, {right:.0%} are"
+            )
+
+
+@contract_rule(EXPLAINER_RULES, "targeted: scores are about the given target, by default the predicted class")
+def _targeted(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(12)
+    explainer = _ready(explainer, model, x)
+    with torch.no_grad():
+        classes = model(x).argmax(-1)
+    expected = explainer(model, x, baseline=5.0)  # far away, where other classes may be predicted
+    demand(expected.target is not None and torch.equal(expected.target, classes), "another class is explained")
+    same_numbers(
+        explainer(model, x, baseline=5.0, target=classes).values, expected.values, "given the predicted classes"
+    )
+    other = explainer(model, x, baseline=5.0, target=(classes + 1) % CLASSES).values
+    if not explainer.targeted:
+        same_numbers(other, expected.values, "it is not called targeted, but for another target")
+    elif torch.equal(other, expected.values):  # as for scores that know nothing of the model, which random ones do
+        elsewhere = _explain(explainer, Smooth(seed=1), x, baseline=5.0).values
+        demand(torch.equal(elsewhere, expected.values), "every target gets the same scores")
+
+
+class _Opaque(nn.Module):
+    """Leaves torch, so that there is no gradient."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.model(x.detach()).detach()
+        return answer
+
+
+@contract_rule(EXPLAINER_RULES, "needs_gradient: a model without a gradient is refused, or else explained")
+def _gradient(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(4)
+    if not explainer.needs_gradient:
+        explainer = _ready(explainer, model, x)
+        same_numbers(
+            explainer(_Opaque(model), x).values, explainer(model, x).values, "for a model that hides its gradient"
+        )
+        return
+    try:
+        _explain(explainer, _Opaque(model), x)
+    except ModelError:
+        return
+    raise BrokenError("a model that gives no gradient is explained all the same")
+
+
+@contract_rule(
+    EXPLAINER_RULES,
+    "needs_module, needs_probabilities: other models are refused in one sentence, or else explained",
+)
+def _models(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(4)
+    explainer = _ready(explainer, model, x)
+    expected = explainer(model, x).values
+    plain, asked = lambda z: model(z), explainer.needs_module and not explainer.needs_fit  # noqa: PLW0108
+    if not explainer.needs_module:
+        same_numbers(explainer(plain, x).values, expected, "for the same model as a function")
+    elif asked:
+        _refused(lambda: explainer(plain, x), "a function")
+    if explainer.needs_probabilities:
+        _refused(lambda: explainer(model, x, output="raw"), "a raw output")
+    else:
+        demand(explainer(model, x, output="raw").values.isfinite().all(), "scores of a raw output are not finite")
+
+
+def _refused(work: Callable[[], object], what: str) -> None:
+    try:
+        work()
+    except TempogradError:
+        return
+    raise BrokenError(f"{what} is explained all the same")
+
+
+@contract_rule(EXPLAINER_RULES, "unobserved cells hold 0 in all, and stay as they are where the model reads them")
+def _mask(explainer: Explainer) -> None:
+    model, x = Watched(), small_series(5)
+    mask, model.seen = _observed(x), []
+    explainer = _ready(explainer, model, x)
+    model.seen.clear()  # a fit sees other series
+    found = explainer(model, x, mask=mask, baseline=7.0)
+    for name in ("values", *ERRORS):
+        part = getattr(found, name)
+        demand(part is None or bool((part[~mask] == 0).all()), f"{name} holds other numbers there")
+    for batch in model.seen:  # every sequence agrees with one of the series wherever that was not observed
+        kept = (batch[:, None] == x[:, : batch.shape[1]]) | mask[:, : batch.shape[1]]
+        demand(kept.flatten(2).all(2).any(1).all(), "a value that was not observed is replaced")
+    nothing = explainer(model, x[:2], mask=torch.stack([mask[0], torch.zeros_like(mask[0])])).values
+    demand((nothing[1] == 0).all() and nothing.isfinite().all(), "a series without an observation gets a score")
+
+
+def _observed(x: Tensor) -> Tensor:
+    mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.7
+    mask[:, -1, 0] = True  # no padding yet
+    return mask
+
+
+@contract_rule(EXPLAINER_RULES, "padding changes nothing for a model that ignores it")
+def _padding(explainer: Explainer) -> None:
+    more = (5, 6, CHANNELS)
+    for per_step in (False, True):
+        model, x = Smooth(per_step=per_step), small_series(5)
+        mask, tail = _observed(x), small_series(*more, seed=1)
+        padded, padding = torch.cat([x, tail], 1), torch.cat([mask, torch.zeros(more, dtype=torch.bool)], 1)
+        ready = _ready(explainer, model, padded)
+        found = ready(model, padded, mask=padding).values
+        if explainer.needs_fit and not explainer.needs_prefixes:  # it may be bound to the length it learnt from
+            short = ready(model, torch.cat([x, torch.zeros(more)], 1), mask=padding).values[:, :TIME]
+        else:
+            short = _ready(explainer, model, x)(model, x, mask=mask).values
+        end = " for one output per step" if per_step else ""
+        same_numbers(found[:, :TIME], short, f"with padding{end}", rtol=1e-5, atol=1e-9)
+        demand((found[:, TIME:] == 0).all(), f"padding gets scores{end}")
+
+
+@contract_rule(
+    EXPLAINER_RULES, "layout, kind of array and precision of x make no difference; a float64 model stays one"
+)
+def _arrays(explainer: Explainer) -> None:
+    model, x = (
+        Smooth(TIME, TIME),
+        small_series(4, TIME, TIME).float().double(),
+    )  # a square, which any layout would fit
+    mask, explainer = _observed(x), _ready(explainer, model, x)
+    expected = explainer(model, x, mask=mask).values
+    for turned in (x.transpose(1, 2), x.transpose(1, 2).contiguous()):  # a view, and memory in the other order
+        found = explainer(model, turned, mask=mask.transpose(1, 2), layout="BDT").values
+        same_numbers(found, expected, "with layout='BDT'")
+    same_numbers(explainer(model, x.numpy(), mask=mask.numpy()).values, expected, "for an array of numpy")
+    same_numbers(
+        explainer(model, x.float(), mask=mask).values, expected, "for float32 series", rtol=1e-3, atol=1e-6
+    )
+    demand(all(weight.dtype == torch.float64 for weight in model.parameters()), "the model is no longer float64")
+
+
+@contract_rule(EXPLAINER_RULES, "NaN is refused, unless missing='mask' leaves it out")
+def _missing(explainer: Explainer) -> None:
+    model, x = Smooth(), small_series(4)
+    explainer, gaps = _ready(explainer, model, x), ~_observed(x)
+    try:
+        explainer(model, x.masked_fill(gaps, torch.nan))
+        raise BrokenError("NaN is explained all the same")
+    except InputError:
+        pass
+    found = explainer(model, x.masked_fill(gaps, torch.nan), missing="mask").values
+    by_hand = explainer(model, x.masked_fill(gaps, 0.0), mask=~gaps).values
+    same_numbers(found, by_hand, "with missing='mask' and with a mask")
+
+
+@contract_rule(EXPLAINER_RULES, "one output per step is explained, or refused in one sentence")
+def _steps(explainer: Explainer) -> None:
+    model, x = Smooth(per_step=True), small_series(3)
+    explainer = _ready(explainer, model, x)
+    for steps in (None, 4, [1, 5], "own"):
+        try:
+            found = explainer(model, x, steps=steps).values
+        except TempogradError:
+            continue
+        demand(found.isfinite().all(), f"with steps={steps!r} scores are not finite")
+
+
+@contract_rule(EXPLAINER_RULES, "an explanation says what made it, also after it was saved and loaded")
+def _files(explainer: Explainer) -> None:
+    found = _explain(explainer, Smooth(), small_series(4), seed=6)
+    demand(found.method == explainer.name, f"it is called {found.method}, the explainer {explainer.name}")
+    demand(found.parameters == explainer.parameters, "its parameters are not those of the explainer")
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = Explanation.load(found.save(Path(folder) / "explanation.safetensors"))
+    for name in ("values", *ERRORS, "target", "x", "ids"):
+        one, other = getattr(found, name), getattr(loaded, name)
+        demand(one is other or torch.equal(one, other), f"{name} is another one in the file")
+    for name in ("method", "facts", "seed", "signed"):
+        demand(getattr(found, name) == getattr(loaded, name), f"{name} is another one in the file")
+    plain = json.loads(json.dumps(found.parameters))
+    demand(json.loads(json.dumps(loaded.parameters)) == plain, "parameters are others in the file")
+    demand(found.verdict() == loaded.verdict(), "the verdict is another one in the file")

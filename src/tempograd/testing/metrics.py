@@ -1,0 +1,194 @@
+"""The rules of metrics; cells have distinct scores but where ties are the point."""
+
+import json
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tempograd.errors import InputError
+from tempograd.explainers import Occlusion
+from tempograd.explanation import Explanation
+from tempograd.metrics import Metric, evaluate
+from tempograd.metrics.faithfulness import Faithfulness
+from tempograd.metrics.localisation import Localisation
+from tempograd.testing.rules import (
+    CHANNELS,
+    TIME,
+    BrokenError,
+    ContractRule,
+    Recurrent,
+    Smooth,
+    Weighted,
+    contract_rule,
+    demand,
+    left_as_found,
+    same_numbers,
+    shape_of,
+    small_series,
+)
+
+METRIC_RULES: dict[str, ContractRule] = {}
+"""The rules of metrics, by name."""
+
+
+def _maps(batch: int, seed: int = 3) -> Tensor:
+    """Return scores, no two of which are equal in size."""
+    order = torch.rand(batch, TIME * CHANNELS, generator=torch.Generator().manual_seed(seed)).argsort(1)
+    sign = torch.where(order % 2 == 0, 1.0, -1.0)
+    return ((order + 1) * sign / 10).view(batch, TIME, CHANNELS)
+
+
+def _explanation(model: nn.Module, x: Tensor, values: Tensor, mask: Tensor | None = None) -> Explanation:
+    """Return scores of our own as an explanation, with ids that say nothing of the order."""
+    ids = (torch.arange(len(x)) * 37) % 1009 - 50
+    return replace(Occlusion()(model, x, mask=mask, ids=ids), values=values)
+
+
+def _truth(batch: int) -> Tensor:
+    truth = torch.rand(batch, TIME, CHANNELS, generator=torch.Generator().manual_seed(8)) < 0.3
+    truth[:, 0, 0], truth[:, 1, 0] = True, False
+    return truth
+
+
+def _measure(metric: Metric, model: nn.Module, found: Explanation, truth: Tensor, **options: Any) -> Tensor:
+    scores = evaluate(model, found, metrics=[metric], truth=truth, **({"k": 0.3} | options))
+    demand(list(scores) == [metric.name], f"the scores are reported under {', '.join(scores)}")
+    return scores[metric.name]
+
+
+def _pools(metric: Metric) -> bool:
+    return isinstance(metric, Localisation) and metric.whole
+
+
+@contract_rule(METRIC_RULES, "settings are fields of a frozen dataclass and plain data, and the direction is said")
+def _settings(metric: Metric) -> None:
+    kind = type(metric)
+    demand(is_dataclass(kind) and kind.__dataclass_params__.frozen, "the class is no frozen dataclass")  # type: ignore[attr-defined]
+    demand(type(getattr(metric, "higher_is_better", None)) is bool, "higher_is_better is not True or False")
+    try:
+        json.dumps(metric.parameters)
+    except (TypeError, ValueError) as error:
+        raise BrokenError(f"a setting is no plain data: {error}") from None
+    demand(kind(**metric.parameters, name=metric.name) == metric, "the same settings make another metric")
+    renamed = replace(metric, name="another name")
+    model, x = Smooth(), small_series(3)
+    _measure(renamed, model, _explanation(model, x, _maps(3)), _truth(3))
+
+
+@contract_rule(METRIC_RULES, "one finite float32 score per series")
+def _numbers(metric: Metric) -> None:
+    model, x = Smooth(), small_series(7)
+    found = _measure(metric, model, _explanation(model, x, _maps(7)), _truth(7))
+    wanted: tuple[int, ...] = () if _pools(metric) else (7,)
+    demand(shape_of(found) == wanted, f"seven series get scores of shape {shape_of(found)}, not {wanted}")
+    demand(found.dtype == torch.float32, f"the scores are {found.dtype}")
+    demand(found.isfinite().all(), f"{int((~found.isfinite()).sum())} of them are not finite")
+
+
+@contract_rule(METRIC_RULES, "a series' score does not depend on its company, only on its id")
+def _company(metric: Metric) -> None:
+    model, x, truth = Smooth(), small_series(9), _truth(9)
+    values = _maps(9)
+    values[:, 2:6] = 0.5  # ties too
+    explanation = _explanation(model, x, values)
+    expected = _measure(metric, model, explanation, truth)
+    for rows in ([4, 8, 0, 2, 7, 1, 3, 6, 5], *([] if _pools(metric) else [[6, 1]])):
+        found = _measure(metric, model, explanation[torch.tensor(rows)], truth[rows])
+        wanted = expected if _pools(metric) else expected[rows]
+        same_numbers(found, wanted, f"for {len(rows)} series in another order", 1e-5)
+    for size in (1, 7, 100000):
+        found = _measure(metric, model, explanation, truth, batch_size=size)
+        same_numbers(found, expected, f"with {size} sequences a pass", 1e-5)
+
+
+@contract_rule(METRIC_RULES, "where a cell stands makes no difference, and ties are not broken by position")
+def _position(metric: Metric) -> None:
+    batch, cells = 256, torch.arange(TIME * CHANNELS)
+    x, values, truth = small_series(batch) + 1, _maps(batch), _truth(batch)
+    weights = torch.linspace(-0.5, 1, len(cells), dtype=torch.float64)
+    order = torch.randperm(len(cells), generator=torch.Generator().manual_seed(2))
+    expected, found = (_moved(metric, x, weights, values, truth, way) for way in (cells, order))
+    same_numbers(found, expected, "with cells in another order", 1e-4, 1e-6)
+    first = cells < len(cells) // 2  # of which alone the model knows, and then of the last
+    weights, truth = first.double() * 0.3, first.view(1, TIME, CHANNELS).expand(batch, -1, -1)
+    ends = [_moved(metric, x, weights, torch.ones(x.shape), truth, way).double() for way in (cells, cells.flip(0))]
+    gap = float((ends[0].mean() - ends[1].mean()).abs())
+    spread = 0.0 if _pools(metric) else sum(float(end.var()) / batch for end in ends) ** 0.5
+    demand(gap <= 5 * spread + 1e-6, f"where all scores are equal, cells that come first count {gap:.3g} more")
+
+
+def _moved(metric: Metric, x: Tensor, weights: Tensor, values: Tensor, truth: Tensor, order: Tensor) -> Tensor:
+    """Measure with the cells of series, model, scores and truth in another order."""
+    model = Weighted(weights[order])
+    x, values, truth = (part.flatten(1)[:, order].view(part.shape) for part in (x, values, truth))
+    return _measure(metric, model, _explanation(model, x, values), truth)
+
+
+@contract_rule(METRIC_RULES, "unobserved cells are never ranked, removed or counted")
+def _mask(metric: Metric) -> None:
+    x, mask, truth, values = small_series(6), torch.ones(6, TIME, CHANNELS, dtype=torch.bool), _truth(6), _maps(6)
+    mask[:, 3:5, 1:], mask[:, -2:] = False, False
+    weights = torch.linspace(-0.5, 1, TIME * CHANNELS, dtype=torch.float64).view(TIME, CHANNELS)
+    model = Weighted(weights * mask[0])  # does not read them
+    expected = _measure(metric, model, _explanation(model, x, values.where(mask, 0), mask), truth)
+    loud = _explanation(model, x.where(mask, 50.0), values.where(mask, 1000.0), mask)
+    same_numbers(_measure(metric, model, loud, truth ^ ~mask), expected, "with other numbers there", 1e-5)
+    short, rest = Weighted((weights * mask[0])[:-2]), slice(None, -2)
+    cut = _explanation(short, x[:, rest], values[:, rest].where(mask[:, rest], 0), mask[:, rest])
+    same_numbers(_measure(metric, short, cut, truth[:, rest]), expected, "without the steps at the end", 1e-5)
+
+
+@contract_rule(METRIC_RULES, "k above the cells of a series is refused, above the observed ones it takes them all")
+def _k(metric: Metric) -> None:
+    if not isinstance(metric, Faithfulness):
+        return
+    model, x, mask = Smooth(), small_series(4), torch.zeros(4, TIME, CHANNELS, dtype=torch.bool)
+    mask[:, 1:3, :2] = True
+    found, truth, cells = _explanation(model, x, _maps(4).where(mask, 0), mask), _truth(4), TIME * CHANNELS
+    expected, many, share = (_measure(replace(metric, k=k), model, found, truth) for k in (4, cells, 1.0))
+    same_numbers(many, expected, "with k of all cells, where four are observed,", 1e-6)
+    same_numbers(share, expected, "with a share of 1", 1e-6)
+    try:
+        _measure(replace(metric, k=cells + 1), model, found, truth)
+    except InputError:
+        return
+    raise BrokenError(f"k={cells + 1} is taken for series of {cells} cells")
+
+
+@contract_rule(METRIC_RULES, "the unit of the scores makes no difference")
+def _unit(metric: Metric) -> None:
+    if _pools(metric):  # which adds a small number to the span of the scores, as in the papers
+        return
+    model, x, truth = Smooth(), small_series(6), _truth(6)
+    expected = _measure(metric, model, _explanation(model, x, _maps(6)), truth)
+    for factor in (2.0**-10, 2.0**10):
+        found = _measure(metric, model, _explanation(model, x, _maps(6) * factor), truth)
+        same_numbers(found, expected, f"with scores times {factor:g}", 1e-4)
+
+
+@contract_rule(METRIC_RULES, "higher_is_better: scores that know the answer are better than random ones")
+def _direction(metric: Metric) -> None:
+    batch = 64
+    x, truth = small_series(batch).abs() * 0.2 + 1, torch.zeros(batch, TIME, CHANNELS, dtype=torch.bool)
+    truth[:, 2:5, 1] = True
+    weights = torch.where(truth[0], 3.0, 0.05).double()
+    model = Weighted(weights, constant=-4.0)  # without the three cells the answer is the other class
+    known, noise = (x * weights).float(), _maps(batch).abs()
+    found = (_explanation(model, x, values) for values in (known, noise))
+    good, chance = (float(_measure(metric, model, each, truth, k=3).double().mean()) for each in found)
+    better = good > chance if metric.higher_is_better else good < chance
+    word = "higher" if metric.higher_is_better else "lower"
+    demand(better, f"{word} is called better, but they get {good:.3g} on average and random ones {chance:.3g}")
+
+
+@contract_rule(METRIC_RULES, "model, series and generators are left as they were found")
+def _left(metric: Metric) -> None:
+    if not isinstance(metric, Faithfulness):  # these never ask the model
+        return
+    x = small_series(6).float()
+    found = _explanation(Recurrent(), x, _maps(6))
+    for fails_after in (None, 0):
+        model = Recurrent(fails_after)
+        left_as_found(model, x, lambda model=model: _measure(metric, model, found, _truth(6)))  # type: ignore[misc]

@@ -1,0 +1,212 @@
+"""What rules are made of: errors that name them, small models and series, and what must be left as found."""
+
+import copy
+import random
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tempograd.errors import TempogradError, TempogradWarning, UnknownNameError, one_line
+from tempograd.explainers import Explainer
+from tempograd.metrics import Metric
+
+TIME, CHANNELS, CLASSES = 9, 3, 3
+Check = Callable[[Any], None]
+
+
+class ContractError(TempogradError, AssertionError):
+    """A rule of the contract is broken.
+
+    Attributes
+    ----------
+    rule : str
+        Its name, a key of ``EXPLAINER_RULES`` or ``METRIC_RULES``.
+    """
+
+    def __init__(self, message: str, rule: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class ContractRule(NamedTuple):
+    """One rule: what it says, and what tries it."""
+
+    says: str
+    check: Check
+
+
+def try_rules(thing: Explainer | Metric, known: dict[str, ContractRule], names: Iterable[str] | None) -> None:
+    """Try rules on an explainer or a metric; the first that is broken is an error."""
+    for name in known if names is None else names:
+        if name not in known:
+            raise UnknownNameError("rule", name, known)
+        start = f"{one_line(thing.name)} breaks the rule '{name}' ({known[name].says}):"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TempogradWarning)  # what a method warns of by design may come
+            try:
+                known[name].check(thing)
+            except BrokenError as error:
+                raise ContractError(f"{start} {error}.", name) from None
+            except Exception as error:
+                reason = one_line(str(error), 200)
+                raise ContractError(f"{start} it fails with {type(error).__name__}: {reason}", name) from error
+
+
+class BrokenError(Exception):
+    """What is wrong, as the end of a sentence."""
+
+
+def contract_rule(known: dict[str, ContractRule], says: str) -> Callable[[Check], Check]:
+    """Decorate what tries a rule, which is called like the function."""
+
+    def add(check: Check) -> Check:
+        known[check.__name__.removeprefix("_")] = ContractRule(says, check)
+        return check
+
+    return add
+
+
+def demand(holds: bool | Tensor, otherwise: str) -> None:
+    """Say what is wrong, as the end of a sentence, unless something holds."""
+    if not bool(holds):
+        raise BrokenError(otherwise)
+
+
+def same_numbers(found: Tensor, expected: Tensor, where: str, rtol: float = 2e-4, atol: float = 2e-7) -> None:
+    """Refuse numbers that differ by more than the rounding of another batch."""
+    demand(found.shape == expected.shape, f"{where} they have shape {shape_of(found)}, not {shape_of(expected)}")
+    close = torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    gap, size = (found - expected).abs().nan_to_num(), expected.abs().nan_to_num(posinf=0.0)
+    demand(close.all(), f"{where} they differ by up to {float(gap.max()):.3g}, of up to {float(size.max()):.3g}")
+
+
+def shape_of(found: Tensor) -> tuple[int, ...]:
+    """Return a shape that prints itself plainly."""
+    return tuple(found.shape)
+
+
+# Models and series. The models are modules that end in a linear layer, answer series of any length and are smooth,
+# so that every method can be asked about them.
+
+
+def small_series(batch: int, time: int = TIME, channels: int = CHANNELS, seed: int = 0) -> Tensor:
+    """Return series of standard normal numbers, the same on every machine."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, time, channels, generator=generator, dtype=torch.float64)
+
+
+class Smooth(nn.Module):
+    """Reads the first ``time`` steps of the first ``used`` channels, or at each step those up to it."""
+
+    def __init__(
+        self,
+        time: int = TIME,
+        used: int = CHANNELS,
+        classes: int = CLASSES,
+        *,
+        per_step: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.body = nn.Sequential(nn.Flatten(), nn.Linear(time * used, 24), nn.Tanh()).double()
+            self.head = nn.Linear(24, classes).double()
+        self.time, self.used, self.per_step = time, used, per_step
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.per_step:
+            answer: Tensor = self.head(self.body(self._filled(x)))
+            return answer
+        prefixes = torch.stack([self._filled(x[:, : step + 1]) for step in range(x.shape[1])], 1)
+        answer = self.head(self.body(prefixes.flatten(0, 1)))
+        return answer.view(*x.shape[:2], -1)
+
+    def _filled(self, x: Tensor) -> Tensor:
+        x = x[:, : self.time, : self.used]
+        return torch.cat([x, x.new_zeros(len(x), self.time - x.shape[1], self.used)], 1)
+
+
+class Weighted(nn.Module):
+    """The logit is a weighted sum of the cells plus a constant: what each does is known."""
+
+    def __init__(self, weights: Tensor, constant: float = 0.0) -> None:
+        super().__init__()
+        self.body, self.head = nn.Flatten(), nn.Linear(weights.numel(), 1).double()
+        with torch.no_grad():
+            self.head.weight.copy_(weights.flatten()[None])
+            self.head.bias.fill_(constant)
+
+    def forward(self, x: Tensor) -> Tensor:
+        missing = x.new_zeros(len(x), self.head.in_features // x.shape[2] - x.shape[1], x.shape[2])
+        answer: Tensor = self.head(self.body(torch.cat([x, missing], 1)))
+        return answer
+
+
+class Recurrent(nn.Module):
+    """Has dropout between its layers and batch normalisation, much that can be disturbed, and fails if told to."""
+
+    def __init__(self, fails_after: int | None = None) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.gru = nn.GRU(CHANNELS, 8, num_layers=2, dropout=0.4, batch_first=True)
+            self.norm, self.head = nn.BatchNorm1d(8), nn.Linear(8, CLASSES)
+        self.head.bias.requires_grad_(False)
+        self.calls, self.fails_after = 0, fails_after
+        self.train()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        if self.fails_after is not None and self.calls > self.fails_after:
+            raise ArithmeticError("the model fails, as the rule wants it to")
+        answer: Tensor = self.head(self.norm(self.gru(x)[0][:, -1]))
+        return answer
+
+
+class Watched(Smooth):
+    """Keeps every sequence that it is asked about."""
+
+    seen: list[Tensor]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(x.detach())
+        return super().forward(x)
+
+
+def left_as_found(model: Recurrent, x: Tensor, work: Callable[[], object]) -> None:
+    """Let something ask a model, to its end or not, and compare all that it may have touched."""
+    state, kept, hooks = copy.deepcopy(model.state_dict()), x.clone(), _hooks(model)
+    generators, enabled, fails = _generators(), torch.is_grad_enabled(), model.fails_after is not None
+    try:
+        work()
+        demand(model.fails_after != 0 or not model.calls, "an error of the model is swallowed")
+    except ArithmeticError:
+        pass
+    end = " after the model failed" if fails else ""
+    changed = [name for name, value in model.state_dict().items() if not torch.equal(value, state[name])]
+    demand(not changed, f"{', '.join(changed)} changed{end}")
+    demand(all(part.training for part in model.modules()), f"the model is no longer in training mode{end}")
+    demand(model.gru.dropout == 0.4, f"dropout of the model was switched off{end}")
+    wanted = [weight is not model.head.bias for weight in model.parameters()]
+    demand([weight.requires_grad for weight in model.parameters()] == wanted, f"requires_grad changed{end}")
+    demand(all(weight.grad is None for weight in model.parameters()), f"gradients of weights were left{end}")
+    demand(_hooks(model) == hooks, f"hooks were left in the model{end}")
+    demand(torch.equal(x, kept) and not x.requires_grad, f"x changed{end}")
+    demand(_generators() == generators, f"the state of a random generator changed{end}")
+    demand(torch.is_grad_enabled() == enabled, f"gradients were switched on or off{end}")
+
+
+def _hooks(model: nn.Module) -> int:
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return sum(len(getattr(part, kind)) for part in model.modules() for kind in kinds)
+
+
+def _generators() -> tuple[bytes, str, str]:
+    """Return the state of torch's, numpy's and Python's own generators."""
+    numpy = np.random.mtrand._rand.get_state()
+    return torch.get_rng_state().numpy().tobytes(), str(numpy), str(random.getstate())
