@@ -1,14 +1,25 @@
 # Every target sets up what it needs in .venv, once; nothing else has to be installed but Python 3.11 and make,
 # and Chromium and npm for the browser tests.
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+SCRIPTS := Scripts
+else
 PYTHON ?= python3
-BIN := .venv/bin
+SCRIPTS := bin
+endif
+BIN := .venv/$(SCRIPTS)
+LOWEST := .venv-lowest/$(SCRIPTS)/python
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CONSTRAINTS ?= constraints.txt
+# exact versions; after make clean, make test CONSTRAINTS= takes the newest of everything
+INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+PIP := $(BIN)/python $(INSTALL)
 
-.PHONY: demo test test-paper fuzz lock test-draws test-many-draws test-slow test-browser report-pictures lint docs bench bench-pages bench-report tables clean
+.PHONY: demo test test-paper test-lowest fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
+.PHONY: lint docs dist wheel bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
@@ -19,11 +30,18 @@ test: .venv/test  # of the library
 test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables, the kept results
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
 
+test-lowest: .venv-lowest/test  # both with the lowest versions that pyproject.toml declares; Python 3.11, 6 GB with CUDA
+	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal
+	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
+
 fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.many --calls $(FUZZ)
 
 lock: .venv/test  # scores and tables of the commit before the new layout and of this tree, bit for bit
 	$(BIN)/python tests/lock/compare.py --tables
+
+test-seed: .venv/test  # one case of test-draws: another seed, other rounding, two threads
+	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest tests/explainers/test_contract.py -k "ignore or beats or numbers"
 
 test-draws: .venv/test  # what is learnt or drawn, with other seeds and other rounding, with one thread and with two
 	TEMPOGRAD_TEST_SEED=2 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(DRAWN)
@@ -52,6 +70,16 @@ lint: .venv/lint
 docs: .venv/docs  # docs/_build/html/index.html; every example and every block of code runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
+dist: .venv/release  # dist/: the wheel and the sources, as they are published
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
+
+wheel: dist  # the wheel alone in a bare environment, where the README's blocks run; README=--short trains less
+	$(PYTHON) -m venv --clear .venv/bare
+	.venv/bare/$(SCRIPTS)/python $(INSTALL) dist/*.whl
+	OMP_NUM_THREADS=1 .venv/bare/$(SCRIPTS)/python .ci/readme.py README.md $(README)
+
 bench: .venv/peers  # about a quarter of an hour, on a machine that does nothing else
 	$(BIN)/python perf/bench.py
 
@@ -70,7 +98,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv demo docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
+	rm -rf .venv .venv-lowest demo dist docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml reproduction/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -100,6 +128,19 @@ clean:
 	$(PIP) --group docs
 	touch $@
 
+.venv/release: pyproject.toml constraints.txt  # needs nothing of the library
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --upgrade pip
+	$(PIP) --group release
+	touch $@
+
 .venv/lint: .venv/test
 	$(PIP) --group lint
+	touch $@
+
+.venv-lowest/test: pyproject.toml reproduction/pyproject.toml constraints-lowest.txt
+	test -x $(LOWEST) || $(PYTHON) -m venv .venv-lowest
+	$(LOWEST) -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(LOWEST) -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
+	  --editable '.[all]' --editable reproduction --group test
 	touch $@

@@ -1,6 +1,7 @@
 """What all tests run with: one thread, other draws where they are asked for, and a few fixtures."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -30,6 +31,21 @@ settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
     other_draws.delta()
+
+
+if sys.platform == "win32":  # no signals between processes, no pseudo terminals, other permissions and links
+    collect_ignore = [
+        "reproduction/tests/runner/test_runner.py",
+        "reproduction/tests/test_outputs.py",
+        "reproduction/tests/test_write_faults.py",
+        "tests/cli/test_progress.py",
+        "tests/cli/test_demo.py",
+        "tests/cli/test_outputs.py",
+        "tests/cli/test_signals.py",
+        "tests/kills",
+        "tests/_utils/test_io.py",
+        "tests/_utils/test_write_faults.py",
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

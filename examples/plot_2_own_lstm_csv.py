@@ -92,7 +92,7 @@ exp.plot(1, classes=machines.classes)
 # Over all machines that fail: which sensor drives it?
 
 failing = (others.y == 0).nonzero().flatten().tolist()
-tg.plots.drivers(exp, rows=failing, classes=machines.classes)
+tg.plots.channel_importance(exp, rows=failing, classes=machines.classes)
 
 # %%
 # One file for the people who run the machines:

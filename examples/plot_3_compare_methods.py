@@ -30,7 +30,7 @@ maps = {
 # The maps of one series. Each has its own colour scale, so compare *where* they are
 # dark and not how dark.
 
-tg.plots.methods(maps, 0)
+tg.plots.compare(maps, 0)
 
 # %%
 # Removal curves over all twenty series, with 95 % bands. On the left the strongest

@@ -28,11 +28,11 @@ figures.timing_steps(classify, exp, 0, channel="slow")
 # %%
 # From left to right: the series and its baseline; some of the path points, with
 # their held segments in grey; the gradient at each of them, which counts only where
-# a value moves; the mean over all points; and the attribution, that mean times the
+# a value moves; the mean over all samples; and the attribution, that mean times the
 # distance from the baseline.
 #
 # Segments of another length change what a value is seen together with. With
 # ``segments=0`` nothing is held:
 
 plain = tg.explain(classify, x, segments=0, channels=["slow", "fast"])
-tg.plots.methods({"TIMING": exp, "nothing held": plain}, 0)
+tg.plots.compare({"TIMING": exp, "nothing held": plain}, 0)

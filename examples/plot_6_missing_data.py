@@ -52,4 +52,4 @@ tg.plots.heatmap(exp, [1, 3, 0, 2], y=y, classes=["well", "ill"])
 # Over all patients, per observed value: a laboratory value that is rare can still
 # weigh most.
 
-tg.plots.drivers(exp, per="value", classes=["well", "ill"])
+tg.plots.channel_importance(exp, per="value", classes=["well", "ill"])

@@ -2,11 +2,11 @@
 How sure is it?
 ===============
 
-The picture shows the error of the scores falling as points are added, until each
+The picture shows the error of the scores falling as samples are added, until each
 series is good enough.
 
 TIMING averages over random masks. How far its map is from the converged one can be
-estimated from the draws themselves, so nobody has to guess the number of points.
+estimated from the draws themselves, so nobody has to guess the number of samples.
 """
 
 from dataclasses import replace
@@ -35,15 +35,15 @@ tg.plots.convergence(exp)
 exp.verdict()
 
 # %%
-# A fixed number of points may be too few for some series and too many for others.
+# A fixed number of samples may be too few for some series and too many for others.
 # The verdict says what to type instead.
 
 rough = tg.explain(model, test.x, n_samples=50)
 rough.verdict()
 
 # %%
-# Each series has its own verdict, and got its own number of points.
+# Each series has its own verdict, and got its own number of samples.
 
 hardest = int(exp.n_evals.argmax())
 print(f"series {hardest}: {exp.verdict(hardest)}")
-print("points of the first ten series:", exp.n_evals[:10].tolist())
+print("samples of the first ten series:", exp.n_evals[:10].tolist())

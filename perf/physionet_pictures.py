@@ -40,7 +40,7 @@ def cases(risk: Tensor, y: Tensor) -> list[int]:
     return found
 
 
-def numbers(record: plots.DriversRecord) -> list[dict[str, object]]:
+def numbers(record: plots.ChannelImportanceRecord) -> list[dict[str, object]]:
     columns = ("signed_mean", "signed_error", "absolute_mean", "absolute_error", "present")
     values = zip(*(getattr(record, name).tolist() for name in columns), strict=True)
     return [
@@ -53,9 +53,11 @@ def picture_drivers(found: tg.Explanation, rows: Tensor, what: str, out: Path) -
     """Draw the drivers per stay and per value, and return the numbers of all parameters."""
     kept: dict[str, object] = {}
     for per, by, unit in (("series", "absolute", "per stay"), ("value", "signed", "per measured value")):
-        record = plots.drivers_record(found, 1, rows=rows, per=per, by=by, channels=len(found.channels or ()))
+        record = plots.channel_importance_record(
+            found, 1, rows=rows, per=per, by=by, channels=len(found.channels or ())
+        )
         kept[per] = numbers(record)
-        picture = plots.drivers(
+        picture = plots.channel_importance(
             found, 1, rows=rows, per=per, by=by, title=f"What drives predicted deaths, {unit}  ·  {what}"
         )
         picture.savefig(out / f"physionet_drivers_{per}.png", dpi=110)
@@ -111,7 +113,7 @@ def main() -> None:
         train = data.train.x[:500] if method == "gradient_shap" else None
         named[method] = tg.explain(model, one.x, method, train, mask=one.mask, ids=one.ids, **options)
     common["y"] = one.y
-    plots.methods(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
+    plots.compare(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
 
     picture_cost(args.out)
 

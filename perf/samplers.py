@@ -201,7 +201,7 @@ def maps(
         start = time.time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)
-            explainer = tg.Timing(passes, *setting, controls=controls)
+            explainer = tg.Timing(passes, *setting, control_variates=controls)
             runs = [explainer(model, test.x, mask=test.mask, seed=seed, chunk=limit) for seed in range(seeds)]
         unseen = float((seen & (runs[0].free_points == 0)).sum() / seen.sum())
         name = ("the library", "controls" if controls else "ratio")

@@ -4,10 +4,13 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import tempograd as tg
 from tempograd.html_report.build import SCRIPTS
@@ -69,6 +72,29 @@ def test_importing_needs_torch_numpy_and_safetensors_only():
     code = "import sys; from tempograd import *; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "duckdb", "captum", "sklearn", "scipy", "matplotlib"} & set(done.stdout.split())
+
+
+def lowest(requirements: list[str]) -> dict[str, Version]:
+    """Return the lowest version of each package that is required with one."""
+    found = [Requirement(line) for line in requirements]
+    return {each.name: Version(str(each.specifier).removeprefix(">=")) for each in found if each.specifier}
+
+
+def test_the_lowest_versions_are_those_that_are_declared():
+    """What ``make test-lowest`` installs, what the paper's package asks for, and what users are told."""
+    files = (ROOT / "pyproject.toml", ROOT / "reproduction/pyproject.toml")
+    library, paper = (tomllib.loads(path.read_text()) for path in files)
+    extras = sum(library["project"]["optional-dependencies"].values(), library["project"]["dependencies"])
+    users = lowest(extras)
+    needed = users | lowest(library["dependency-groups"]["test"])
+    lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    assert pinned == {name: str(version) for name, version in needed.items()}
+    builds = library["build-system"]["requires"], paper["build-system"]["requires"]
+    for others in (extras, *builds, paper["project"]["dependencies"]):
+        assert lowest(others).items() <= needed.items()
+    page = " ".join((ROOT / "docs/start.md").read_text().lower().split())
+    assert [name for name, version in users.items() if f"{name} {version}" not in page] == []
 
 
 def test_the_wheel_holds_the_library_and_nothing_of_the_paper(tmp_path):

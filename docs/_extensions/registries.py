@@ -43,7 +43,7 @@ LEADS = {
         "- **sign**: a score tells the direction\n"
         "- **one class**: scores are about one class or output, not about the whole prediction\n"
         "- **gradients**: the model must be differentiable; without this mark any function will do\n"
-        "- **training series**: pass ``train=``\n"
+        "- **training series**: pass ``background=``\n"
         "- **fixed**: there is no random draw, so the seed makes no difference\n"
         "- **sums up**: the scores add up to the change of the prediction"
     ),

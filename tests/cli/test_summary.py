@@ -228,7 +228,7 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     argv = ["--method", "rand_ig", "--set", "n_samples=2"]
     found = said(capsys, "Sign", *argv).out
     (line,) = (line for line in found.splitlines() if "converged" in line)
-    assert line.startswith("  not converged: error over 100 % with 2 points, above 10 % in 2 of 2 series; pass ")
+    assert line.startswith("  not converged: error over 100 % with 2 samples, above 10 % in 2 of 2 series; pass ")
     assert line.endswith(" cells were seen less than twice")
     assert found.count("--set") == 1  # one voice
     facts = json.loads(said(capsys, "Sign", *argv, "--json").out)

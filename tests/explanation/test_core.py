@@ -328,7 +328,7 @@ def test_what_the_run_told_must_fit_the_series(explanation):
         replace(nobody_looked(explanation), curve_samples=torch.ones(3))
     with pytest.raises(InputError, match=r"curve_error must have shape \(4, 3\), got \(3, 3\)"):
         replace(explanation, curve_samples=torch.ones(3), curve_error=torch.ones(3, 3))
-    with pytest.raises(InputError, match=r"curve_points must have shape \(4,\), got \(2, 2\)"):
+    with pytest.raises(InputError, match=r"curve_samples must have shape \(4,\), got \(2, 2\)"):
         replace(explanation, curve_samples=torch.ones(2, 2), curve_error=torch.ones(4, 4))
 
 

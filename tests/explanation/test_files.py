@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -19,6 +20,7 @@ from tests.helpers.models import Recurrent, linear, series
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)
+COMPLEX = [torch.complex64] * (tuple(map(int, safetensors.__version__.split(".")[:2])) >= (0, 7))  # unknown before
 MASK = torch.rand(X.shape, generator=torch.Generator().manual_seed(1)) < 0.8
 
 
@@ -192,9 +194,10 @@ def test_every_part_is_compared_with_the_scores(name, stored, tmp_path):
         refused(forged(tmp_path, lying, single), "is damaged")
     both = header | {"shapes": json.dumps({**shapes, name: list(longer.shape)})}
     refused(forged(tmp_path, both, {**tensors, name: longer}), "is damaged")
-    complex_numbers = {**tensors, name: tensors[name].to(torch.complex64)}
     if name not in {"n_draws", "ess", "n_evals", "curve_samples"}:
-        refused(forged(tmp_path, header, complex_numbers), "is damaged")
+        for dtype in (torch.int64 if tensors[name].is_floating_point() else torch.float64, *COMPLEX):
+            other = {**tensors, name: tensors[name].to(dtype)}
+            refused(forged(tmp_path, header, other), "is damaged")
 
 
 def test_numbers_that_no_explanation_has_are_refused(stored, tmp_path):
@@ -249,9 +252,9 @@ def test_nothing_is_left_of_an_explanation_and_it_still_has_words(explanation, t
     assert len(none.top(3).values) == 0
     for call in (
         none.plot,
-        lambda: tg.plots.drivers(none),
+        lambda: tg.plots.channel_importance(none),
         lambda: tg.plots.heatmap(none),
-        lambda: tg.plots.methods([none]),
+        lambda: tg.plots.compare([none]),
         lambda: tg.plots.removal(MODEL, none),
         lambda: tg.plots.convergence([none]),
         lambda: tg.report(tmp_path / "r.html", MODEL, none),
@@ -284,8 +287,8 @@ def test_what_is_no_explanation_is_refused(thing, tmp_path):
         lambda: tg.report(tmp_path / "r.html", MODEL, {"a": value}),
         lambda: tg.plots.series(value),
         lambda: tg.plots.heatmap(value),
-        lambda: tg.plots.drivers(value),
-        lambda: tg.plots.methods(value),
+        lambda: tg.plots.channel_importance(value),
+        lambda: tg.plots.compare(value),
         lambda: tg.plots.removal(MODEL, value),
         lambda: tg.plots.convergence(value),
         lambda: figures.timing_steps(MODEL, value),

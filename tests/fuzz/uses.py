@@ -123,10 +123,13 @@ def _part(rng: random.Random, _: Path) -> Case:
         slice(1, 1),
         np.array([0, 1], np.uint8),
         [-1],
-    )
-    odd: tuple[Any, ...] = (
         0,
         -1,
+        np.int64(1),
+    )
+    odd: tuple[Any, ...] = (
+        3,
+        -4,
         [3],
         [0.5],
         "a",
@@ -140,13 +143,13 @@ def _part(rng: random.Random, _: Path) -> Case:
         {0: 1},
         ...,
     )
-    odd += (np.int64(1), torch.tensor(1), object(), [10**30], [None], b"0", slice(0.5, 2), {1, 2}, len)
+    odd += (10**30, torch.tensor(1), object(), [10**30], [None], b"0", slice(0.5, 2), {1, 2}, len)
     rows = rng.choice(sound) if rng.random() < 0.5 else rng.choice(odd)
     plain = (
         rows
         if isinstance(rows, slice)
-        else np.asarray(rows)
-        if isinstance(rows, (list, np.ndarray, torch.Tensor))
+        else np.atleast_1d(rows)
+        if isinstance(rows, (int, np.integer, list, np.ndarray, torch.Tensor))
         else None
     )
 
@@ -327,7 +330,8 @@ def _kept(rng: random.Random, folder: Path) -> Case:
 def _record(rng: random.Random, _: Path) -> Case:
     """Draw one of the pictures, or compute its numbers, which is most of the work."""
     explained = Explained(rng)
-    name = rng.choice(("series", "heatmap", "methods", "drivers", "removal", "convergence", "timing_steps"))
+    pictures = ("series", "heatmap", "compare", "channel_importance", "removal", "convergence", "timing_steps")
+    name = rng.choice(pictures)
     if name == "timing_steps":
         return _steps(rng, explained)
     sound: dict[str, tuple[Any, ...]] = {
@@ -362,8 +366,8 @@ def _record(rng: random.Random, _: Path) -> Case:
     taken = {
         "series": ("i", "model", "x", "y", "truth", "channels", "classes"),
         "heatmap": ("i", "model", "x", "y", "channels", "order", "classes"),
-        "methods": ("i", "model", "x", "y", "channels", "classes"),
-        "drivers": ("target", "rows", "per", "by", "channels", "classes"),
+        "compare": ("i", "model", "x", "y", "channels", "classes"),
+        "channel_importance": ("target", "rows", "per", "by", "channels", "classes"),
         "removal": ("x", "k", "baseline", "batch_size"),
         "convergence": (),
     }[name]

@@ -73,7 +73,7 @@ def test_recurrent_programs_are_differentiated_without_cudnn(tmp_path):
     expected = Timing()(model, x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about recurrent layers and torch.jit
-        program = torch.export.export(model, (x[:4],), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        program = torch.export.export(model, (x[:4],), dynamic_shapes=({0: torch.export.Dim.AUTO},))
         torch.export.save(program, tmp_path / "m.pt2")
         torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
     for name in ("m.pt2", "m.pt"):

@@ -138,7 +138,7 @@ def literal_fit(explainer, model, x, seed, ids):
     eye = torch.eye(channels, dtype=DOUBLE)
     for n in range(count):
         streams = [
-            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.samples)[:, 0]
+            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.n_samples)[:, 0]
             for purpose in (Purpose.LATENTS, Purpose.REPLACEMENTS)
         ]
         for t in range(1, time):
@@ -146,7 +146,7 @@ def literal_fit(explainer, model, x, seed, ids):
             state = generator.gru(x[n : n + 1, :t])[0][:, -1]
             for i in range(channels):
                 left = 0.0
-                for s in range(explainer.samples):
+                for s in range(explainer.n_samples):
                     latent = normal(streams[0][:, s], t * 100 + torch.arange(100))
                     u, v = normal(streams[1][:, s], t * 2 * channels + torch.arange(2 * channels)).chunk(2)
                     centre, spread = generator.latent(state).chunk(2, -1)
@@ -156,7 +156,7 @@ def literal_fit(explainer, model, x, seed, ids):
                     joint = mean + factor @ u + math.sqrt(generator.noise) * v
                     drawn = joint + covariance[:, i] / covariance[i, i] * (x[n, t, i] - joint[i])
                     changed = torch.cat([x[n, :t], drawn[None]])[None]
-                    left += kl(p[1], model(changed).softmax(-1)[0]) / explainer.samples
+                    left += kl(p[1], model(changed).softmax(-1)[0]) / explainer.n_samples
                 scores[n, t, i] = squash(kl(p[1], p[0]) - left)
     return scores
 

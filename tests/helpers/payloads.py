@@ -9,6 +9,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+# parts of an archive by torch.export.save, as torch writes them now and as 2.6 did
+EXPORTED = ("models/model.json", "exported_program.json")
+SAMPLE_INPUTS = ("sample_inputs/model.pt", "example_inputs.pt")
+
 
 class Touches:
     """Writes a marker when it is unpickled."""
@@ -40,7 +44,7 @@ def exported(path):
     model = nn.Sequential(nn.Flatten(), nn.Linear(6, 2)).eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own
-        shapes = ({0: torch.export.Dim("batch")},)
+        shapes = ({0: torch.export.Dim.AUTO},)
         torch.export.save(torch.export.export(model, (torch.zeros(4, 2, 3),), dynamic_shapes=shapes), path)
     return path
 
@@ -57,7 +61,7 @@ def evaluating(marker, source, path):
     """Put Python in the place of the first expression of an exported program."""
 
     def delta(name, content):
-        if not name.endswith("models/model.json"):
+        if not name.endswith(EXPORTED):
             return content
         plain = json.loads(content)
         _first_expression(plain)["expr_str"] = expression(marker)

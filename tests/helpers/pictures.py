@@ -1,12 +1,20 @@
 """Pictures: what is written in them, and what the stored ones are compared with."""
 
+from pathlib import Path
+
+import matplotlib
+
 import tempograd as tg
 from tests.helpers.explanations import waves
 
 TOLERANCE = 4  # root mean square of 0 … 255: rounding gives less, a bar that is missing more
-
-
 DPI = 50
+OLDER = "before_3.11"  # matplotlib, which set letters in another way: the same pictures, with other letters
+
+
+def stored(test: str) -> Path:
+    """Return the folder of the pictures that a test compares with, given its file."""
+    return Path(test).parent / "pictures" / (OLDER if matplotlib.__version_info__ < (3, 11) else "")
 
 
 def quadratic(x):

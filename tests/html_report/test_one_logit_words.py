@@ -87,7 +87,7 @@ TITLES = {
 
 
 @pytest.mark.parametrize("target", TITLES)
-@pytest.mark.parametrize("record", [plots.series_record, plots.methods_record])
+@pytest.mark.parametrize("record", [plots.series_record, plots.compare_record])
 def test_the_title_names_the_explained_class(record, target):
     found = explained(target)
     for i, title in enumerate(TITLES[target]):
@@ -125,7 +125,7 @@ def test_a_wrong_number_of_names_is_refused():
         with pytest.raises(InputError, match=rf"one name per output of the model, 2, got {len(names)}"):
             plots.series_record(explained(), 0, classes=names)
         with pytest.raises(InputError, match=rf"one name per output of the model, 2, got {len(names)}"):
-            plots.drivers_record(explained(), classes=names)
+            plots.channel_importance_record(explained(), classes=names)
 
 
 def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_path):
@@ -161,16 +161,16 @@ def test_how_many_outputs_there_are_is_kept_in_files_and_parts(tmp_path):
 
 def test_drivers_are_found_by_the_explained_class():
     found = explained()
-    record = plots.drivers_record(found, 1, classes=CLASSES)
+    record = plots.channel_importance_record(found, 1, classes=CLASSES)
     assert record.text == "“died”, 4 series"
     signs = dict(zip(record.channels, record.signed_mean, strict=True))
     assert signs["channel 0"] > 0 > signs["channel 1"]
     with pytest.raises(InputError, match=r"none of those given was explained for class 0.*target=.*rows="):
-        plots.drivers_record(found, 0)
+        plots.channel_importance_record(found, 0)
     with pytest.raises(InputError, match=r"target 2 is out of range: the model has 2 outputs"):
-        plots.drivers_record(found, 2)
+        plots.channel_importance_record(found, 2)
     mixed = explained(torch.tensor([0, 1, 1, 0]))
-    assert plots.drivers_record(mixed, 0, classes=CLASSES).text == "“survived”, 2 series"
+    assert plots.channel_importance_record(mixed, 0, classes=CLASSES).text == "“survived”, 2 series"
 
 
 def test_steps_name_the_class():

@@ -39,7 +39,7 @@ def slow(rows, d, size, per):
 @pytest.mark.parametrize("per", ["series", "value"])
 @pytest.mark.parametrize(("target", "rows"), [(1, (0, 1)), (None, (0, 1, 2)), (0, (2,))])
 def test_means_and_errors_over_the_series_of_a_class(target, rows, per):
-    record = plots.drivers_record(explanation(), target, per=per, channels=["a", "b", "c"])
+    record = plots.channel_importance_record(explanation(), target, per=per, channels=["a", "b", "c"])
     assert record.series == len(rows)
     for d in range(3):
         mean, error = slow(rows, d, False, per)
@@ -50,23 +50,23 @@ def test_means_and_errors_over_the_series_of_a_class(target, rows, per):
 
 
 def test_order_is_by_size_or_by_push():
-    assert plots.drivers_record(explanation(), 1).channels == ("a", "b", "c")  # sizes 3.5, 1.75, 0
+    assert plots.channel_importance_record(explanation(), 1).channels == ("a", "b", "c")  # sizes 3.5, 1.75, 0
     pushes = made([[[1.0, -5.0, 2.0]]], channels=("a", "b", "c"))
-    assert plots.drivers_record(pushes).channels == ("b", "c", "a")
-    assert plots.drivers_record(pushes, by="signed").channels == ("c", "a", "b")
-    assert plots.drivers_record(pushes, by="signed", channels=1).signed_mean.tolist() == [2]
+    assert plots.channel_importance_record(pushes).channels == ("b", "c", "a")
+    assert plots.channel_importance_record(pushes, by="signed").channels == ("c", "a", "b")
+    assert plots.channel_importance_record(pushes, by="signed", channels=1).signed_mean.tolist() == [2]
 
 
 def test_rows_choose_series_before_the_class_does():
-    assert plots.drivers_record(explanation(), rows=torch.tensor([False, True, True])).series == 2
-    assert plots.drivers_record(explanation(), 1, rows=[1, 2]).signed_mean.tolist() == [1, 0.5, 0]
+    assert plots.channel_importance_record(explanation(), rows=torch.tensor([False, True, True])).series == 2
+    assert plots.channel_importance_record(explanation(), 1, rows=[1, 2]).signed_mean.tolist() == [1, 0.5, 0]
 
 
 def test_intervals_are_students_over_the_series_that_count():
-    record = plots.drivers_record(explanation(), per="value", channels=["a", "c"])
+    record = plots.channel_importance_record(explanation(), per="value", channels=["a", "c"])
     assert record.factor[0] == pytest.approx(stats.t.ppf(0.975, 2), rel=1e-3)  # three series
     assert record.factor[1] == math.inf  # one series: no interval
-    lines = plots.draw_drivers(record).axes[0].collections[0].get_segments()
+    lines = plots.draw_channel_importance(record).axes[0].collections[0].get_segments()
     half = record.signed_error[0] * stats.t.ppf(0.975, 2)
     assert len(lines) == 1
     assert lines[0][:, 0].tolist() == pytest.approx(
@@ -75,14 +75,14 @@ def test_intervals_are_students_over_the_series_that_count():
 
 
 def test_sizes_without_direction_are_not_signed():
-    record = plots.drivers_record(made([[[-2.0, 1.0]]], signed=False))
+    record = plots.channel_importance_record(made([[[-2.0, 1.0]]], signed=False))
     assert (record.channels, record.absolute_mean.tolist()) == (("channel 1", "channel 0"), [1, 0])
 
 
 def test_questions_without_an_answer_are_refused():
     with pytest.raises(tg.TempogradError, match="none of those given was explained for class 7"):
-        plots.drivers(explanation(), 7)
+        plots.channel_importance(explanation(), 7)
     with pytest.raises(tg.TempogradError, match="needs an explanation of one class per series"):
-        plots.drivers(made(VALUES, target=torch.zeros(3, 2, dtype=torch.int64)), 1)
+        plots.channel_importance(made(VALUES, target=torch.zeros(3, 2, dtype=torch.int64)), 1)
     with pytest.raises(tg.TempogradError, match="per must be 'series' or 'value'"):
-        plots.drivers(explanation(), per="cell")
+        plots.channel_importance(explanation(), per="cell")

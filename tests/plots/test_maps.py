@@ -68,11 +68,11 @@ def test_missing_cells_of_a_heat_map_are_left_to_the_hatching():
 def test_methods_have_scales_of_their_own():
     signed = made([[[1.0, -4.0], [0.0, 0.0]]], method="timing")
     size = made([[[-1.0, 0.2], [0.1, 0.0]]], method="fit", signed=False)
-    record = plots.methods_record([signed, size, signed])
+    record = plots.compare_record([signed, size, signed])
     assert [found.method for found in record.scores] == ["timing", "fit", "timing 2"]
     assert record.limits == (4, pytest.approx(0.2), 4)
     assert record.scores[1].values.tolist() == [[0, pytest.approx(0.2)], [pytest.approx(0.1), 0]]
-    picture = plots.draw_methods(record)
+    picture = plots.draw_compare(record)
     scales = [(axes.images[0].norm.vmin, axes.images[0].norm.vmax) for axes in picture.axes if axes.images]
     assert scales == [(0, 1), (-1, 1), (0, 1), (-1, 1)]  # the input, then the methods
     assert "fit (no direction)" in texts(picture)
@@ -80,7 +80,7 @@ def test_methods_have_scales_of_their_own():
 
 def test_methods_take_the_series_from_whichever_explanation_kept_it():
     x = torch.tensor([[[3.0], [5.0]]])
-    record = plots.methods_record({"a": made([[[1.0], [2.0]]], x=None), "b": made([[[1.0], [2.0]]], x=x)})
+    record = plots.compare_record({"a": made([[[1.0], [2.0]]], x=None), "b": made([[[1.0], [2.0]]], x=x)})
     assert record.x.tolist() == [[3], [5]]
     assert [found.method for found in record.scores] == ["a", "b"]
 
@@ -88,8 +88,8 @@ def test_methods_take_the_series_from_whichever_explanation_kept_it():
 def test_explanations_of_other_series_are_refused():
     other = made([[[1.0]]], ids=torch.tensor([99]))
     with pytest.raises(tg.TempogradError, match=r"must be of the same series, but 'timing 2' has .* ids 99 … 99"):
-        plots.methods([made([[[1.0]]]), other])
+        plots.compare([made([[[1.0]]]), other])
     with pytest.raises(tg.TempogradError, match="nothing to show"):
-        plots.methods([])
+        plots.compare([])
     with pytest.raises(tg.TempogradError, match="order must be 'effect' or 'given', got 'size'"):
         plots.heatmap(made([[[1.0]]]), order="size")

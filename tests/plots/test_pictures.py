@@ -5,7 +5,6 @@ before you commit them.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,10 +13,10 @@ import tempograd as tg
 from tempograd import plots
 from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
 from tests.helpers.models import RunningDifference
-from tests.helpers.pictures import DPI, TOLERANCE, quadratic, three_methods
+from tests.helpers.pictures import DPI, TOLERANCE, quadratic, stored, three_methods
 
 pytestmark = pytest.mark.exact_draws
-STORED = Path(__file__).parent / "pictures"
+STORED = stored(__file__)
 
 
 def series():
@@ -44,13 +43,13 @@ def heatmap():
     return plots.heatmap(with_gaps(explanation), [0, 1])
 
 
-def methods():
-    return plots.methods(three_methods(), 1)
+def compare():
+    return plots.compare(three_methods(), 1)
 
 
-def drivers():
+def channel_importance():
     explanation = waves(series=9, channels=6)
-    return plots.drivers(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
+    return plots.channel_importance(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
 
 
 def removal():
@@ -78,8 +77,8 @@ DRAWINGS = {
         series_per_step,
         series_without_direction,
         heatmap,
-        methods,
-        drivers,
+        compare,
+        channel_importance,
         removal,
         cost,
         convergence,

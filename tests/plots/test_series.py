@@ -237,14 +237,14 @@ def test_series_are_called_by_their_names():
     explanation = tg.explain(lambda z: z.sum((1, 2))[:, None], x, "random", output="raw", names=["ward 3", "$7"])
     assert [plots.series_record(explanation, i).id for i in (0, 1)] == ["ward 3", "$7"]
     assert plots.heatmap_record(explanation, [1]).cases[0].id == "$7"
-    assert plots.methods_record(explanation, 1).id == "$7"
+    assert plots.compare_record(explanation, 1).id == "$7"
     assert explanation[1:].label(0) == "$7"
 
 
 def test_series_are_asked_for_by_their_names():
     explanation = waves(names=("ward 3", "$7"))
     assert explanation.plot("$7")._repr_png_() == explanation.plot(1)._repr_png_()
-    assert plots.methods_record(explanation, "$7").id == "$7"
+    assert plots.compare_record(explanation, "$7").id == "$7"
     assert [case.id for case in plots.heatmap_record(explanation, ["$7", 0]).cases] == ["$7", "ward 3"]
     assert [case.id for case in plots.heatmap_record(explanation, "$7").cases] == ["$7"]
     with pytest.raises(

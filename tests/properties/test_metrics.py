@@ -148,18 +148,3 @@ def test_equal_scores_go_in_an_order_without_a_preference(first):
     counts = torch.bincount(torch.tensor([order[0] for order in orders]), minlength=6)
     assert ((counts - 500.0) ** 2 / 500).sum() < stats.chi2.isf(1e-12, 5)
     assert orders[:20] == removed(torch.zeros(20, 3, 2), None, ids[:20])
-
-
-@given(explained())
-def test_a_cell_that_is_not_observed_is_never_removed(found):
-    """Its value makes no difference to a metric of a model that reads observed cells only."""
-    assume(found.mask is not None)
-    model, mask = model_of(found), found.mask
-    changed = by_hand(found.values, torch.where(mask, found.x, 9.0), found.target, mask, ids=found.ids)
-    plain = by_hand(found.values, torch.where(mask, found.x, 0.0), found.target, mask, ids=found.ids)
-
-    def blind(z):
-        return model(torch.where(z == 9.0, 0.0, z))
-
-    one, other = (tg.evaluate(blind, each, metrics=REMOVING, k=0.5) for each in (changed, plain))
-    equal(one, other)

@@ -6,6 +6,7 @@ import random
 import threading
 import warnings
 import zipfile
+from contextlib import suppress
 
 import pytest
 import safetensors.torch
@@ -177,7 +178,8 @@ def test_flipped_numbers_of_weights_and_programs_are_seen(kinds, tmp_path):
         path = tmp_path / whole.name
         path.write_bytes(content[: place + 3] + bytes([content[place + 3] ^ 1]) + content[place + 4 :])
         careless = {"weights": _by_torch, "exported": torch.export.load, "scripted": _by_jit}[name]
-        careless(path)  # torch reads other numbers without a word
+        with suppress(zipfile.BadZipFile):  # by torch 2.6 of exported ones
+            careless(path)  # torch reads other numbers without a word
         with pytest.raises(tg.TempogradError, match="is damaged: a part of it does not match its checksum"):
             opened(path)
 
@@ -237,9 +239,10 @@ def test_torch_logs_nothing_here_and_anything_elsewhere(kinds, tmp_path, logged)
     """A damaged program makes torch log a traceback of its own before it raises."""
     bad = tmp_path / "bad.pt2"
     _without_version(kinds["exported"][0], bad)
-    with pytest.raises(RuntimeError):
+    with pytest.raises((RuntimeError, KeyError)) as error:
         torch.export.load(bad)
-    assert "Ran into the following error" in logged.pop(0).getMessage()
+    if error.type is RuntimeError:  # torch 2.6 raises a KeyError without a word
+        assert "Ran into the following error" in logged.pop(0).getMessage()
     logged.clear()
     filters = [list(handler.filters) for handler in logging.getLogger("torch").handlers]
     with pytest.raises(tg.TempogradError, match="cannot be read by torch"):
@@ -257,10 +260,11 @@ def test_torch_logs_nothing_here_and_anything_elsewhere(kinds, tmp_path, logged)
 def _without_version(whole, bad):
     with zipfile.ZipFile(whole) as old, zipfile.ZipFile(bad, "w") as new:
         for name in old.namelist():
-            if not name.endswith("archive_version"):
+            if name != "version" and not name.endswith("archive_version"):  # the former by torch 2.6
                 new.writestr(name, old.read(name))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 def test_files_that_are_none(tmp_path):
     """Folders, pipes and names that no file can have."""
     os.mkfifo(tmp_path / "pipe.pt")

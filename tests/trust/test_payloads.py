@@ -23,6 +23,7 @@ from tempograd_paper.runner import load_plan
 from tempograd_paper.runner.record import Record
 from tempograd_paper.tables.archive import _read_archive
 from tests.helpers.payloads import (
+    SAMPLE_INPUTS,
     Touches,
     evaluating,
     exported,
@@ -113,9 +114,7 @@ def test_a_torchscript_program_runs_only_if_trusted(marker, tmp_path):
 
 def test_trusted_programs_still_unpickle_nothing(marker, program, tmp_path):
     bomb = saved_by_torch(marker, tmp_path / "bomb.pt").read_bytes()
-    evil = swapped(
-        program, tmp_path / "evil.pt2", lambda name, old: bomb if name.endswith("sample_inputs/model.pt") else old
-    )
+    evil = swapped(program, tmp_path / "evil.pt2", lambda name, old: bomb if name.endswith(SAMPLE_INPUTS) else old)
     runs(marker, lambda: torch.export.load(evil))
     refused(lambda: tg.load_model(evil, trust=True), "or holds more than tensors")
     assert not marker.exists()

@@ -87,13 +87,13 @@ def test_series_that_differ_are_chosen_by_what_matters(scores):
 
 @pytest.mark.parametrize("per", ["series", "value"])
 def test_the_picture_of_drivers(scores, per):
-    record = plots.drivers_record(unsigned(scores), per=per)
+    record = plots.channel_importance_record(unsigned(scores), per=per)
     assert record.channels == RANKED
     share = TIME if per == "value" else 1
     np.testing.assert_allclose(
         record.absolute_mean, np.array(expected(scores)).mean(0)[[2, 1, 0]] / share, rtol=1e-5
     )
-    signed = plots.drivers_record(unsigned(scores, signed=True), per=per)
+    signed = plots.channel_importance_record(unsigned(scores, signed=True), per=per)
     assert signed.channels[0] == "less"
 
 
@@ -101,7 +101,7 @@ def test_pictures_of_a_series_show_the_strongest_channels(scores):
     found = unsigned(scores)
     assert plots.series_record(found, channels=1).channels == ("much",)
     assert plots.heatmap_record(found, 0, channels=1).channels == ("much",)
-    assert plots.methods_record([found], channels=1).channels == ("much",)
+    assert plots.compare_record([found], channels=1).channels == ("much",)
 
 
 def test_the_command_line(scores):

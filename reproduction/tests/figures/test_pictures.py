@@ -4,16 +4,14 @@ Make the pictures anew with ``python -m reproduction.tests.figures.test_pictures
 commit them.
 """
 
-from pathlib import Path
-
 import pytest
 from matplotlib.testing.compare import compare_images
 
 from tempograd_paper import figures
-from tests.helpers.pictures import DPI, TOLERANCE, quadratic, three_methods
+from tests.helpers.pictures import DPI, TOLERANCE, quadratic, stored, three_methods
 
 pytestmark = pytest.mark.exact_draws
-STORED = Path(__file__).parent / "pictures"
+STORED = stored(__file__)
 DRAWINGS = {
     "cancel_out": figures.cancel_out,
     "timing_steps": lambda: figures.timing_steps(quadratic, three_methods()[0], 2),

@@ -46,7 +46,7 @@ REASONS = {
     errno.ELOOP: "its links lead in a circle",
     errno.ENOTDIR: "a part of its path is a file, not a folder",
 }
-QUOTED = re.compile(r"""(?:os error |"errno":")(\d+)""")  # as safetensors and DuckDB quote the system
+QUOTED = re.compile(r"""(?:os error |Os \{ code: |"errno":")(\d+)""")  # of safetensors, old safetensors, DuckDB
 UNSYNCED = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}  # file systems that do not sync
 
 

@@ -277,6 +277,15 @@ def mutable_if_needed(work: Callable[[], T]) -> T:
         return work()
 
 
+def by_lists() -> bool | None:
+    """Return what optimisers and clipping take as ``foreach``: None, which leaves it to torch.
+
+    But copies of what a model overwrites (:func:`mutable_if_needed`) know lists of tensors only since torch 2.7.
+    """
+    old: Any = torch.autograd.graph if torch.__version__ < "2.7" else None
+    return False if old is not None and old._allow_mutation_on_saved_tensors_enabled else None
+
+
 def owner(model: Model) -> nn.Module | None:
     """Return the module behind a model: itself, or the object a method such as ``net.predict`` belongs to."""
     module = getattr(model, "__self__", model)

@@ -1,4 +1,7 @@
-"""The one place that integrates gradients: means over path points, stage by stage, for every path method."""
+"""The one place that integrates gradients: means over path points, stage by stage, for every path method.
+
+Experimental: authors of methods may build on it, and its names may still change with each minor release.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

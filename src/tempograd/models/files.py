@@ -222,7 +222,7 @@ def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module
         return model
     warn(
         f"{named(path)} was exported for batches of {batch} series, which is slow where more would fit: export it "
-        "with dynamic_shapes=({0: torch.export.Dim('batch')},)."
+        "with dynamic_shapes=({0: torch.export.Dim.AUTO},)."
     )
     return FixedBatch(model, batch)
 

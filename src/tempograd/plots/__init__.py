@@ -3,17 +3,23 @@
 For every picture there are three functions: ``series`` computes and draws, ``series_record`` only computes,
 ``draw_series`` only draws. matplotlib is needed once something is drawn, and not before.
 
-=================  ==============================================================================
-``series``         one series with its signed attribution, channel by channel
-``heatmap``        many channels at once, input and attribution side by side, for some series
-``methods``        several methods on the same series
-``drivers``        which channels drive the predictions of a class, over many series
-``removal``        how the prediction moves as cells are removed (CPD and CPP as curves)
-``convergence``    how sure the scores are: their estimated error as points were added
-``cost``           faithfulness against cost, methods as points
-=================  ==============================================================================
+======================  =========================================================================
+``series``              one series with its signed attribution, channel by channel
+``heatmap``             many channels at once, input and attribution side by side, for some series
+``compare``             several methods on the same series
+``channel_importance``  which channels drive the predictions of a class, over many series
+``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
+``convergence``         how sure the scores are: their estimated error as samples were added
+``cost``                faithfulness against cost, methods as dots
+======================  =========================================================================
 """
 
+from tempograd.plots.channels import (
+    ChannelImportanceRecord,
+    channel_importance,
+    channel_importance_record,
+    draw_channel_importance,
+)
 from tempograd.plots.curves import (
     ConvergenceRecord,
     CostRecord,
@@ -29,45 +35,44 @@ from tempograd.plots.curves import (
     removal,
     removal_record,
 )
-from tempograd.plots.drivers import DriversRecord, draw_drivers, drivers, drivers_record
 from tempograd.plots.maps import (
+    CompareRecord,
     HeatmapRecord,
-    MethodsRecord,
+    compare,
+    compare_record,
+    draw_compare,
     draw_heatmap,
-    draw_methods,
     heatmap,
     heatmap_record,
-    methods,
-    methods_record,
 )
-from tempograd.plots.series import SeriesRecord, draw_series, series, series_record
+from tempograd.plots.one_series import SeriesRecord, draw_series, series, series_record
 
 __all__ = [
+    "ChannelImportanceRecord",
+    "CompareRecord",
     "ConvergenceRecord",
     "CostRecord",
     "CostRow",
-    "DriversRecord",
     "HeatmapRecord",
-    "MethodsRecord",
     "RemovalRecord",
     "SeriesRecord",
+    "channel_importance",
+    "channel_importance_record",
+    "compare",
+    "compare_record",
     "convergence",
     "convergence_record",
     "cost",
     "cost_record",
+    "draw_channel_importance",
+    "draw_compare",
     "draw_convergence",
     "draw_cost",
-    "draw_drivers",
     "draw_heatmap",
-    "draw_methods",
     "draw_removal",
     "draw_series",
-    "drivers",
-    "drivers_record",
     "heatmap",
     "heatmap_record",
-    "methods",
-    "methods_record",
     "removal",
     "removal_record",
     "series",

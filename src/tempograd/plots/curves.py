@@ -1,4 +1,4 @@
-"""Curves: the prediction as cells are removed, the error as points are added, and faithfulness against cost."""
+"""Curves: the prediction as cells are removed, the error as samples are added, and faithfulness against cost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -155,7 +155,7 @@ def _draw_curves(axes: "Axes", record: RemovalRecord, curves: tuple[Curve, ...])
     value_ticks(axes, along="x", most=5)
 
 
-# How sure the scores are: their estimated error as points were added.
+# How sure the scores are: their estimated error as samples were added.
 
 MOST_TICKS = 9
 
@@ -180,11 +180,11 @@ class ConvergenceRecord:
 
 
 def convergence_record(explanations: Explanations, *, title: str | None = None) -> ConvergenceRecord:
-    """Show how the estimated error of the scores fell as points were added, for one or more methods or settings.
+    """Show how the estimated error of the scores fell as samples were added, for one or more methods or settings.
 
-    Both axes are logarithmic, so that an error that falls with the square root of the points is a straight line.
+    Both axes are logarithmic, so that an error that falls with the square root of the samples is a straight line.
     The line is the middle series, the band holds nine of ten, and a series that was good enough and got no more
-    points keeps its error. Dashed: the goal.
+    samples keeps its error. Dashed: the goal.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def convergence_record(explanations: Explanations, *, title: str | None = None) 
         if found is None:
             raise InputError(
                 f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "
-                "tolerance=0.05, or with more points."
+                "tolerance=0.05, or with more samples."
             )
         courses[label] = found
     goals = sorted({course.goal for course in courses.values()})
@@ -231,7 +231,7 @@ def draw_convergence(record: ConvergenceRecord) -> "Picture":
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom / 1.25, top * 1.25)
         _round_ticks(axes, record)
-        axes.set_xlabel("points per series")
+        axes.set_xlabel("samples per series")
         axes.set_ylabel("estimated error of the scores")
         axes.grid(color=palette.FAINT, linewidth=0.5)
         if len(record.courses) > 1:
@@ -241,7 +241,7 @@ def draw_convergence(record: ConvergenceRecord) -> "Picture":
             note = "line: the middle series; band: nine of ten"
             picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         about = f"{record.series:,} series" if many else "one series"
-        heading(picture, f"The error as points are added  ·  {about}", record.title)
+        heading(picture, f"The error as samples are added  ·  {about}", record.title)
         return picture
 
 
@@ -305,7 +305,7 @@ def cost_record(
     score_label: str = "mean CPD",
     title: str | None = None,
 ) -> CostRecord:
-    """Show methods as points: what they cost to the right, how faithful they are upwards.
+    """Show methods as dots: what they cost to the right, how faithful they are upwards.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ COLUMNS = 3
 
 
 @dataclass(frozen=True)
-class MethodsRecord:
+class CompareRecord:
     """What the picture shows.
 
     Attributes
@@ -223,7 +223,7 @@ class MethodsRecord:
     title: str | None = None
 
 
-def methods_record(
+def compare_record(
     explanations: Explanations,
     i: int | str = 0,
     *,
@@ -233,7 +233,7 @@ def methods_record(
     channels: Any = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> MethodsRecord:
+) -> CompareRecord:
     """Show what several methods say about the same series.
 
     Every method has its own colour scale. Methods without direction are purple, from 0.
@@ -251,8 +251,8 @@ def methods_record(
 
     Returns
     -------
-    matplotlib.figure.Figure or MethodsRecord
-        The picture, or from ``methods_record`` the numbers behind it.
+    matplotlib.figure.Figure or CompareRecord
+        The picture, or from ``compare_record`` the numbers behind it.
     """
     named = labelled(explanations)
     first = next(iter(named.values()))
@@ -263,7 +263,7 @@ def methods_record(
     picked = chosen_channels(channels, names, every[0].effect, MOST, ordered=False)
     seen, inputs = observed(first)[i][:, picked], plain(values[i])[:, picked]
     found = tuple(one.channels(picked) for one in every)
-    return MethodsRecord(
+    return CompareRecord(
         id=first.label(i),
         said=said(first, i, model, values, y, classes),
         times=time_names(first),
@@ -277,7 +277,7 @@ def methods_record(
     )
 
 
-def draw_methods(record: MethodsRecord) -> "Picture":
+def draw_compare(record: CompareRecord) -> "Picture":
     """Draw the record of several methods."""
     count = 1 + len(record.scores)
     columns = min(COLUMNS, count)
@@ -305,4 +305,4 @@ def draw_methods(record: MethodsRecord) -> "Picture":
         return picture
 
 
-methods = style.drawn(methods_record, draw_methods)
+compare = style.drawn(compare_record, draw_compare)

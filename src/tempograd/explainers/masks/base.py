@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 from tempograd._utils import validation
 from tempograd._utils.progress import Advance, progress
 from tempograd.engine import Block, Question, accumulate, both_logits, pieces, require_path
+from tempograd.engine.model import by_lists
 from tempograd.errors import InputError
 from tempograd.explainers.base import Explainer
 from tempograd.explainers.integration import Attribution
@@ -94,7 +95,7 @@ class LearntMask(Explainer):
         """
         leaves = [*masks, *networks]
         groups = self._steps(question, groups, leaves)
-        optimiser = torch.optim.Adam(leaves, lr=self.lr, fused=True)
+        optimiser = torch.optim.Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
         for epoch in range(self.epochs):
             for group in groups:
                 for problem in group:

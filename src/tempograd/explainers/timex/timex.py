@@ -177,6 +177,8 @@ def _padding(lengths: Tensor, time: int) -> Tensor | None:
 class TimeX(MaskNetwork):
     r"""TimeX: a mask generator learnt so that masked series keep their place among the model's embeddings.
 
+    Experimental: it learns slowly and coarsely, and its scores may still change with each minor release.
+
     A transformer g gives each cell the probability :math:`p = g(x)` of being kept. Gates b are drawn from p,
     cells that are not kept take a value from the training series' distribution at that cell, and a trainable
     copy of the model embeds the result as :math:`\tilde z`, from which a small head predicts
@@ -279,6 +281,8 @@ class _Head(nn.Module):
 @dataclass(frozen=True)
 class TimeXPP(MaskNetwork):
     r"""TimeX++: a mask generator learnt so that masked series stay in distribution and keep their prediction.
+
+    Experimental: it learns slowly and coarsely, and its scores may still change with each minor release.
 
     A transformer g gives each cell the probability :math:`p = g(x)` of being kept, and gates b are drawn from
     it. With r drawn from the training series' distribution at each cell,

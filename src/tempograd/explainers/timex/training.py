@@ -11,6 +11,7 @@ from torch.nn import functional
 from tempograd._utils.progress import progress
 from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, require_path
 from tempograd.engine.guesses import is_probability
+from tempograd.engine.model import by_lists
 from tempograd.errors import ModelError
 from tempograd.explainers.timex.networks import MaskGenerator, gate, one_vector
 from tempograd.models.training import batches
@@ -205,7 +206,7 @@ class Training:
         self.fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
         self.weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
         self.optimiser = torch.optim.AdamW(
-            self.weights, lr=settings.learning_rate, weight_decay=settings.weight_decay
+            self.weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=by_lists()
         )
 
     def run(self, label: str) -> Learnt:
@@ -249,7 +250,7 @@ class Training:
 
     def _clip(self) -> None:
         """Shorten gradients that are too long."""
-        nn.utils.clip_grad_norm_(self.weights, CLIP)
+        nn.utils.clip_grad_norm_(self.weights, CLIP, foreach=by_lists())
 
     def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the method's own part of the loss, and the whole of it."""

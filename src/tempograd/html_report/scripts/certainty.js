@@ -1,4 +1,4 @@
-// How sure the scores are: the verdict in words, and how the error fell as points were added.
+// How sure the scores are: the verdict in words, and how the error fell as samples were added.
 
 const BAND = "#d3e0ec",
   GOAL = DOWN;
@@ -49,7 +49,7 @@ const logTicks = (low, high, most) => {
   return found;
 };
 
-// Both scales of a picture of errors, with their grid and numbers: x() for points, y() for errors.
+// Both scales of a picture of errors, with their grid and numbers: x() for samples, y() for errors.
 const errorScales = (picture, points, known) => {
   const left = 46,
     right = picture.width - 14,
@@ -71,7 +71,7 @@ const errorScales = (picture, points, known) => {
     picture.add("line", { x1: rounded(x(n)), x2: rounded(x(n)), y1: bottom, y2: bottom + 4, stroke: MUTED });
     write(picture, x(n), bottom + 17, n.toLocaleString("en"), { "text-anchor": "middle", ...small });
   }
-  write(picture, (left + right) / 2, bottom + 35, "points", { "text-anchor": "middle", ...small });
+  write(picture, (left + right) / 2, bottom + 35, "samples", { "text-anchor": "middle", ...small });
   return { left, right, top, bottom, x, y };
 };
 
@@ -110,7 +110,7 @@ const errorPicture = (id, said, points, curve, band, goal) => {
     step: near,
     place: (k) => x(points[k]),
     tip: (k) => [
-      counted(points[k], "point", "points"),
+      counted(points[k], "sample", "samples"),
       Number.isNaN(curve[k]) ? "stopped before" : `error ${share(curve[k])}`,
       ...(band ? [`nine of ten series: ${share(band[0][k])} to ${share(band[1][k])}`] : []),
       `goal ${share(goal)}`,
@@ -122,7 +122,7 @@ const errorPicture = (id, said, points, curve, band, goal) => {
 const courseSaid = (points, curve) => {
   const looks = [...curve.keys()].filter((k) => Number.isFinite(curve[k]));
   return [...new Set([looks[0], looks.at(-1)])]
-    .map((k) => (k === undefined ? "not known" : `${share(curve[k])} after ${counted(points[k], "point", "points")}`))
+    .map((k) => (k === undefined ? "not known" : `${share(curve[k])} after ${counted(points[k], "sample", "samples")}`))
     .join(", ");
 };
 

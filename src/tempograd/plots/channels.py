@@ -29,7 +29,7 @@ PER = {
 
 
 @dataclass(frozen=True)
-class DriversRecord:
+class ChannelImportanceRecord:
     """What the picture shows, channels in the order of the picture.
 
     Attributes
@@ -69,7 +69,7 @@ class DriversRecord:
         return np.asarray(stats.quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
 
 
-def drivers_record(
+def channel_importance_record(
     explanation: Explanation,
     target: int | None = None,
     *,
@@ -79,7 +79,7 @@ def drivers_record(
     channels: Any = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> DriversRecord:
+) -> ChannelImportanceRecord:
     r"""Show which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
 
     Parameters
@@ -105,8 +105,8 @@ def drivers_record(
 
     Returns
     -------
-    matplotlib.figure.Figure or DriversRecord
-        The picture, or from ``drivers_record`` the numbers behind it.
+    matplotlib.figure.Figure or ChannelImportanceRecord
+        The picture, or from ``channel_importance_record`` the numbers behind it.
 
     Notes
     -----
@@ -128,7 +128,7 @@ def drivers_record(
     effect = np.nan_to_num(size_mean if by == "absolute" else signed_mean, nan=-np.inf)
     picked = chosen_channels(channels, names, effect, MOST, ordered=True)
     what = "" if target is None else f"{labels.class_name(target, classes)}, "
-    return DriversRecord(
+    return ChannelImportanceRecord(
         method=explanation.method,
         text=f"{what}{len(index)} series",
         signed=explanation.signed,
@@ -167,7 +167,7 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     return index
 
 
-def draw_drivers(record: DriversRecord) -> "Picture":
+def draw_channel_importance(record: ChannelImportanceRecord) -> "Picture":
     """Draw the record of channels."""
     depth = len(record.channels)
     place = np.arange(depth)
@@ -203,4 +203,4 @@ def draw_drivers(record: DriversRecord) -> "Picture":
         return picture
 
 
-drivers = style.drawn(drivers_record, draw_drivers)
+channel_importance = style.drawn(channel_importance_record, draw_channel_importance)
