@@ -136,7 +136,7 @@ class AnyTarget(tg.Occlusion):
 
 
 def replace_target(request, target):
-    return replace(request, asked_target=target)
+    return replace(request, requested_target=target)
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class NaN(Method):
 @dataclass(frozen=True)
 class Steps(Method):
     def attribute(self, request):
-        if request.asked_steps is not None:
+        if request.requested_steps is not None:
             raise RuntimeError("no steps")
         return super().attribute(request)
 

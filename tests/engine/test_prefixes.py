@@ -46,8 +46,8 @@ MODELS = {
 
 
 def prefixes(model, x, size=50, **options):
-    question = Request.ask(model, x)
-    return Prefixes(question, question.settled(question.block(slice(0, len(x)))), size, **options)
+    request = Request.create(model, x)
+    return Prefixes(request, request.with_target(request.block(slice(0, len(x)))), size, **options)
 
 
 def literal(model, x, t):

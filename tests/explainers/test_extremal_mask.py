@@ -23,10 +23,10 @@ def test_without_a_model_masks_fall_by_one_step_of_adam():
 def test_the_first_gradient_of_a_mask():
     """lambda_1 sign(m) / (T D) plus the slope of the error times (x - r)."""
     model, x = smooth(6, 3), series(4, 6, 3, dtype=DOUBLE)
-    question = Request.ask(model, x, seed=2)
-    networks = seeded(question, lambda: [Replacement(3)])
+    request = Request.create(model, x, seed=2)
+    networks = seeded(request, lambda: [Replacement(3)])
     explainer = ExtremalMask(0.7, 0.3)
-    part = _Masks(explainer, question, explainer._read(question, slice(0, 4)), networks)
+    part = _Masks(explainer, request, explainer._read(request, slice(0, 4)), networks)
     part.loss(0).backward()
     gru, head = first_network(2, 3)
     moved = head(normalize(gru(x)[0], dim=-1)).detach()
@@ -100,9 +100,9 @@ def test_the_way_back_in_time_does_not_start_in_the_padding():
 
 
 def test_the_seed_of_the_network_leaves_other_generators_alone():
-    question = Request.ask(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
+    request = Request.create(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
     before = torch.get_rng_state()
-    (one,), (two,) = (seeded(question, lambda: [Replacement(2)]) for _ in range(2))
+    (one,), (two,) = (seeded(request, lambda: [Replacement(2)]) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(one.head.weight, two.head.weight)
 

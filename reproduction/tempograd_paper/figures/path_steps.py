@@ -183,7 +183,7 @@ def _explainer(explanation: Explanation) -> Timing:
 def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Request:
     """Ask about one series what the explanation asked about it."""
     steps, target = explanation.steps, explanation.target
-    return Request.ask(
+    return Request.create(
         model,
         x[i : i + 1],
         target=None if target is None else target[i : i + 1],

@@ -85,7 +85,7 @@ class ReleasedTiming(Released, Timing):
         request.read_all()
         total = torch.zeros(request.x.shape, device=request.x.device)
         for end in range(1, request.x.shape[1] + 1):
-            part = Request.ask(
+            part = Request.create(
                 request.model,
                 request.x[:, :end],
                 baseline=request.baseline[:, :end],

@@ -25,11 +25,11 @@ from tempograd.engine.guesses import PROBABILITY, across, caution, objection
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
-    answers_differ,
-    asked_twice,
     generators_kept,
     look_again,
+    outputs_differ,
     realisation,
+    run_twice,
     trust,
     trusted,
 )
@@ -48,7 +48,7 @@ NOISE = (
 
 def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny, and of axes that changed places."""
-    answers = request.answered()
+    answers = request.first_outputs()
     if answers is not None and request.guessed and request.output == "probability":
         message = objection(answers, request.x[: len(answers)], sigmoid=look is not None and look.sigmoid)
         if message is not None:
@@ -60,10 +60,10 @@ def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
 
 def varied(request: Request, look: SecondLook | None) -> bool:
     """Tell whether the model answers the same series differently."""
-    answers = request.answered()
+    answers = request.first_outputs()
     if answers is None or look is None:
         return False
-    differ = answers_differ(request.model, answers, look)
+    differ = outputs_differ(request.model, answers, look)
     if not differ:
         trust(request.model, look)
     return differ
@@ -81,7 +81,7 @@ def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) 
     function that picks the score need not be linear.
     """
     found = attribute(request)
-    if request.output != "raw" or found.standard_error is None or callable(request.asked_target):
+    if request.output != "raw" or found.standard_error is None or callable(request.requested_target):
         return found
     size = float(found.values.abs().amax())
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
@@ -117,12 +117,12 @@ def over_draws(
     The question is that to the last of them, which knows target and steps.
     """
     take = realisation(request.model, request.seed)
-    target, parts = request.asked_target, []
+    target, parts = request.requested_target, []
     if target is None:
         target = _predicted(request, [take(j) for j in range(draws)])
     asked = request
     for j in range(draws):
-        asked = request.replace(model=take(j), asked_target=target, shortcuts={})
+        asked = request.replace(model=take(j), requested_target=target, shortcuts={})
         part = attribute(asked)
         asked.verify(part.values)
         parts.append(part)
@@ -137,7 +137,7 @@ def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Te
     def work(rows: slice, _: int) -> None:
         x = request.block(rows).x
         asked = [request.replace(model=model) for model in models]
-        parts[rows.start] = sum(apply_link(each.call(x), each.output).double() for each in asked)  # type: ignore[assignment]
+        parts[rows.start] = sum(apply_link(each.forward(x), each.output).double() for each in asked)  # type: ignore[assignment]
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
@@ -340,8 +340,8 @@ class Explainer(ABC):
         self._check_call(model, target, batch_size, gradient_check)
         series = validation.as_tensor(x, "x")  # before torch is asked for anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        with generators_kept(model), frozen(model) as put_buffers_back:
-            request = Request.ask(
+        with generators_kept(model), frozen(model) as restore_buffers:
+            request = Request.create(
                 model,
                 series,
                 target=target,
@@ -362,12 +362,12 @@ class Explainer(ABC):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
                 look = None if trusted(model, few) else look_again(model, few)
-                put_buffers_back()  # where a forward keeps state
+                restore_buffers()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
                 request.verify(result.values)
                 varies = draws > 1 or varied(request, look)
                 warn_of_doubts(request, look)
-            put_buffers_back()
+            restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
         told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
@@ -467,5 +467,5 @@ def _few(request: Request) -> Tensor:
 
 
 def _varies(request: Request) -> bool:
-    seen = asked_twice(request.model, _few(request))
+    seen = run_twice(request.model, _few(request))
     return seen is not None and seen[1]

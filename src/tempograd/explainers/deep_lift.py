@@ -120,7 +120,7 @@ class DeepLift(Explainer):
             raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            picked = select_target(request.linked(output), target)
+            picked = select_target(request.apply_link(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 

@@ -162,13 +162,13 @@ def integrate(
         if rows.start > 0:
             request.verify_once()
         BlockRunner(request, schedule, path, size, buffer).run(block, paths)
-        following = batching.block(rows.stop, total, per_series)
+        following = batching.next_rows(rows.stop, total, per_series)
         if following.start < total:  # while the device is busy with this block
             ahead.prepare((following.start, following.stop), lambda: prepare(following))
-        request.host_writer.land(earlier=True)
+        request.host_writer.flush(earlier=True)
 
     batching.run(total, per_series, work, label)
-    request.host_writer.land()
+    request.host_writer.flush()
     return buffer.attribution()
 
 
@@ -178,7 +178,7 @@ class ResultBuffer:
     def __init__(self, request: Request, schedule: Schedule) -> None:
         series, device = len(request.x), request.x.device
         kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
-        self._schedule, self._landing = schedule, request.host_writer
+        self._schedule, self._host_writer = schedule, request.host_writer
         self._parts = [torch.empty(request.x.shape, dtype=kind, device=device) for kind in kinds]
         self._passes = torch.zeros(series, dtype=torch.int32, device=device)
         self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
@@ -189,20 +189,20 @@ class ResultBuffer:
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
-        self._landing.put(self._curve[:, stage], rows, error)
+        self._host_writer.write(self._curve[:, stage], rows, error)
 
     def delta(self, rows: slice, delta: Tensor) -> None:
         """Note how far the path moves the score of some series."""
         if self._change is None:
             self._change = torch.empty(len(self._passes), device=self._passes.device)
-        self._landing.put(self._change, rows, delta)
+        self._host_writer.write(self._change, rows, delta)
 
     def finish(
         self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int, table: Tensor | None, *, straight: bool
     ) -> None:
         """Note the results of some series, and what their passes told about the gradient."""
         for buffer, part in zip(self._parts, parts, strict=False):
-            self._landing.put(buffer, rows, part)
+            self._host_writer.write(buffer, rows, part)
         self._passes[rows] = passes
         if table is None:
             return
@@ -210,7 +210,7 @@ class ResultBuffer:
         if self._evidence is None:
             kind, device = torch.float64, self._passes.device
             self._evidence = torch.empty(len(self._passes), table.shape[1], dtype=kind, device=device)
-        self._landing.put(self._evidence, rows, table)
+        self._host_writer.write(self._evidence, rows, table)
 
     def attribution(self) -> Attribution:
         """Return everything, once it has landed."""
@@ -248,7 +248,7 @@ class BlockRunner:
     def run(self, block: Block, paths: GradientPath) -> None:
         """Go through the stages; series that are good enough stay behind."""
         evidence = Evidence(self.request, self.schedule.stages[0]) if self.request.checked else None
-        block = block if self._room(block) > 1 else self.request.settled(block)  # no place beside a path point
+        block = block if self._room(block) > 1 else self.request.with_target(block)  # no place beside a path point
         mean: ControlVariateMean | WeightedMean = WeightedMean(errors=self.schedule.random)
         if paths.controlled:
             mean = ControlVariateMean(paths.scale.to(self.request.precision), self.request.model)
@@ -268,14 +268,14 @@ class BlockRunner:
                 if done is not None and evidence is not None and self.schedule.tolerance is not None:
                     done = done & (evidence.hidden(parts[0], passes) <= self.schedule.tolerance)
             if passes == self.schedule.points or (done is not None and bool(done.all())):
-                table = None if evidence is None else evidence.table()
+                table = None if evidence is None else evidence.totals()
                 self.buffer.finish(rows, parts, passes, table, straight=paths.straight)
                 return
             before = parts[0]
             if done is not None and isinstance(mean, ControlVariateMean) and bool(done.any()):
                 everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                table = None if evidence is None else evidence.table()[ready]
+                table = None if evidence is None else evidence.totals()[ready]
                 some = tuple(part[ready] for part in parts)
                 self.buffer.finish(everyone[ready.cpu()], some, passes, table, straight=False)
                 rows, block, before = everyone[others.cpu()], block.take(others), before[others]
@@ -302,10 +302,10 @@ class BlockRunner:
             start = paths.start if stage == 0 and piece.start == 0 else None
             rows = [] if start is None else [start]
             if evidence is not None:
-                rows += evidence.rows(block, at.z, piece, start, straight=paths.straight)
+                rows += evidence.extra_points(block, at.z, piece, start, straight=paths.straight)
             gradient, score, beside, block = self._differentiate(at.z, block, rows)
-            if start is not None and block.clean is not None and beside[0].ndim == 1:
-                delta = block.clean - beside[0]
+            if start is not None and block.clean_score is not None and beside[0].ndim == 1:
+                delta = block.clean_score - beside[0]
                 self.buffer.delta(block.rows, delta)
                 if evidence is not None:
                     evidence.delta = delta
@@ -316,9 +316,9 @@ class BlockRunner:
             if isinstance(mean, WeightedMean):
                 mean.add(gradient if at.step is None else gradient * at.step, at.weight, free)
                 continue
-            if free is None or at.position is None or block.clean is None:
+            if free is None or at.position is None or block.clean_score is None:
                 raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
-            gap = None if score.ndim > 2 else (block.clean[:, None] - score).to(precision)
+            gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
             mean.add(gradient, at.weight, free, at.position, gap)
         return block
 

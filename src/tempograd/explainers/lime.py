@@ -312,7 +312,7 @@ class Lime(Explainer):
         parts: list[Tensor] = []
 
         def work(rows: slice, size: int) -> None:
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             answers = []
             for piece in slices(samples, max(1, size // len(block.x))):
                 keep = self._masks(request, block, piece)

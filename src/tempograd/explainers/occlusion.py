@@ -37,12 +37,12 @@ class CellReplacement(Explainer):
         ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
         was observed: that of the target or, with ``every``, each output.
         """
-        request.settled(request.block(slice(0, 1)))  # tells whether there is one output per step
+        request.with_target(request.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(request)
 
         def work(rows: slice, size: int) -> None:
             request.verify_once()
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             compute = self._in_prefixes if own else _in_whole_series
             falls = compute(request, block, size, replacement(block), every)
             if not bool(falls.isfinite().all()):
@@ -141,7 +141,7 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
 @torch.no_grad()
 def _read(request: Request, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
-    answer = request.linked(request.call(z, alike))
+    answer = request.apply_link(request.forward(z, alike))
     if not every:
         return request.score(answer, block, 1)[:, None]
     if isinstance(block.steps, Tensor):

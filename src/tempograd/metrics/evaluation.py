@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.engine import frozen, place
 from tempograd.engine.guesses import is_probability
-from tempograd.engine.second_look import FEW, asked_twice, generators_kept, random_state
+from tempograd.engine.second_look import FEW, generators_kept, random_state, run_twice
 from tempograd.errors import InputError, SettingError, brief, warn
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.metrics.base import METRICS, RANKS, Metric
@@ -127,7 +127,7 @@ def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     if series is None:
         return False
     with frozen(model):
-        found = asked_twice(model, series[:FEW].to(*place(model, series)))
+        found = run_twice(model, series[:FEW].to(*place(model, series)))
     return found is not None and found[1]
 
 

@@ -160,7 +160,7 @@ class LearntMask(Explainer):
             for piece, found in zip((piece for group in groups for piece in group), maps, strict=True):
                 values[piece.block.rows] = found.detach().where(piece.block.observed, 0).to(values)
 
-        request.batching.each(slice(0, 1), 1, work, lambda _: None)
+        request.batching.run_rows(slice(0, 1), 1, work, lambda _: None)
         return Attribution(values)
 
 

@@ -154,7 +154,7 @@ class Dynamask(LearntMask):
             def work(rows: slice, size: int) -> None:
                 keep(rows, *self._fit(request, rows, size, advance))
 
-            request.batching.each(series, areas, work, lambda _: None)
+            request.batching.run_rows(series, areas, work, lambda _: None)
 
     def _fit(self, request: Request, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""

@@ -44,7 +44,7 @@ class PrefixExplainer(Explainer):
 
         For one series ``candidates`` windows per step go through the model.
         """
-        asked = request.asked_steps
+        asked = request.requested_steps
         if asked is not None and not (isinstance(asked, str) and asked == "own"):
             raise InputError(
                 f"{self.name} scores a value by the predictions from its own step on, got steps={brief(asked)}: "
@@ -54,7 +54,7 @@ class PrefixExplainer(Explainer):
 
         @torch.no_grad()
         def work(rows: slice, size: int) -> None:
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             request.verify_once()
             prefixes = Prefixes(request, block, size)
             self._check_outputs(prefixes.outputs)

@@ -126,7 +126,7 @@ class MaskNetwork(Explainer):
 
         @torch.no_grad()
         def work(rows: slice, _: int) -> None:
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             values[rows] = self._masks(generator, block).where(block.observed, 0).to(values)
 
         self._batching(request).run(len(values), 1, work, f"explain with {self.name}")
@@ -144,13 +144,13 @@ class MaskNetwork(Explainer):
 
 def _check(request: Request, method: str) -> None:
     """Refuse questions about other answers than the ones the generator was learnt for."""
-    if request.asked_steps is not None:
+    if request.requested_steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={brief(request.asked_steps)}: leave steps out."
+            f"{method} explains all steps together, got steps={brief(request.requested_steps)}: leave steps out."
         )
     if request.output == "raw":
         with torch.no_grad():
-            answer = request.answers(request.block(slice(0, 2)).x[:, None])
+            answer = request.outputs(request.block(slice(0, 2)).x[:, None])
         if not is_probability(answer):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
