@@ -32,7 +32,7 @@ class Case:
 
     request: Request
     block: Block
-    law: SegmentSampler
+    sampler: SegmentSampler
     stream: Tensor  # (2, rows)
     clean: Tensor  # (rows,): score of the series
     limit: int  # sequences per pass
@@ -44,16 +44,16 @@ class Case:
     @property
     def free(self) -> Tensor:
         """Probability that a cell moves, (rows, time, 1)."""
-        return self.law.free[..., None]
+        return self.sampler.p_active[..., None]
 
-    def ask(
+    def differentiate(
         self, masks: Tensor, alpha: Tensor, weight: Tensor | None = None, anchors: Tensor | None = None
     ) -> Points:
         """One pass with gradient for every point."""
         x, difference = self.block.x, self.block.x - self.block.baseline
         effects, scores = [], []
-        for piece in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
-            back = masks[:, piece] * (alpha[:, piece, None, None] - 1)
+        for batch in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
+            back = masks[:, batch] * (alpha[:, batch, None, None] - 1)
             z = torch.addcmul(x[:, None], back, difference[:, None])
             gradient, score, _, _ = compute_gradients(self.request, z, self.block)
             effects.append(gradient * difference[:, None])
@@ -87,7 +87,7 @@ def case(
         block = request.with_target(request.block(slice(0, len(x))))
         clean = request.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        law = SegmentSampler.table(
+        sampler = SegmentSampler.table(
             explainer.settings_by_length(request), request.x, request.device, torch.float32
         ).of(block.lengths.repeat(repeats))
         stream = torch.cat([keys(seed, block.ids, Stream.SEGMENTS) for seed in seeds], 1)
@@ -96,4 +96,4 @@ def case(
             for name, part in block._asdict().items()
             if isinstance(part, Tensor)
         }
-        yield Case(request, block._replace(**wide), law, stream, clean.repeat(repeats), limit)
+        yield Case(request, block._replace(**wide), sampler, stream, clean.repeat(repeats), limit)

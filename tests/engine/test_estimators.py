@@ -168,9 +168,9 @@ def runs(steepness, seeds, model=0, **options):
     generator = torch.Generator().manual_seed(model)
     weights = torch.randn(20, 2, generator=generator)
     x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
-    model, law = Sum(weights, steepness), (3, 2, 7)
-    converged = tg.Timing(40_000, *law)(model, x, batch_size=20_000, output="probability").values
-    return tg.Timing(50, *law, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
+    model, segments = Sum(weights, steepness), (3, 2, 7)
+    converged = tg.Timing(40_000, *segments)(model, x, batch_size=20_000, output="probability").values
+    return tg.Timing(50, *segments, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
 
 
 def test_the_error_is_well_below_that_of_the_plain_mean_and_the_answer_the_same():
