@@ -405,8 +405,8 @@ class Drop(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading):
-        return reading.over_steps(reading.score[:, 0] - reading.score[:, -1])
+    def score(self, outputs):
+        return outputs.over_steps(outputs.score[:, 0] - outputs.score[:, -1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,14 +431,14 @@ class TensorMetric(Drop):
 
 @dataclass(frozen=True, kw_only=True)
 class Undefined(Drop):
-    def score(self, reading):
-        return super().score(reading).log()
+    def score(self, outputs):
+        return super().score(outputs).log()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Relative(Drop):
-    def score(self, reading):
-        found = super().score(reading)
+    def score(self, outputs):
+        found = super().score(outputs)
         return found - found.mean()
 
 
@@ -468,15 +468,15 @@ class MeanScore(Hits):
 class ShareOfAll(Drop):
     """Takes a share of all cells for one of the observed ones."""
 
-    def route(self, k, observed, cells):
-        return super().route(max(1, int(k * cells)) if self.k is None else self.k, observed, cells)
+    def schedule(self, k, observed, cells):
+        return super().schedule(max(1, int(k * cells)) if self.k is None else self.k, observed, cells)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyCount(Drop):
-    def route(self, k, observed, cells):
+    def schedule(self, k, observed, cells):
         mine = min(self.k, cells) if isinstance(self.k, int) else self.k
-        return super(AnyCount, replace(self, k=mine)).route(k, observed, cells)
+        return super(AnyCount, replace(self, k=mine)).schedule(k, observed, cells)
 
 
 @dataclass(frozen=True, kw_only=True)

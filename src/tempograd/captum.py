@@ -68,8 +68,8 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         Called with the inputs and the additional arguments. A module in training mode is run in evaluation mode
         and put back, also inside a function; recurrent layers on a GPU need no flag.
     segments, min_length, max_length : int, optional
-        Segments held per mask and the bounds of their length, by default chosen so that about half of the cells
-        are free. ``segments=0`` holds nothing: captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
+        Segments fixed per mask and the bounds of their length, by default chosen so that about half of the cells
+        are active. ``segments=0`` fixes none: captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
     anchored : float, optional
         Share of the masks that are drawn around a chosen cell, by default chosen as in :class:`tempograd.Timing`.
     seed : int, default=0
@@ -203,7 +203,7 @@ class _Job:
     size: int | None
 
     def run(self) -> tuple[Tensor, ...]:
-        """Return the scores of all inputs; the model must be quiet."""
+        """Return the scores of all inputs; the model must be frozen."""
         groups = self._groups()
         warn_of_rare_cells([group.setting for group in groups], self.method.schedule.points)
         scores = tuple(torch.zeros_like(x) for x in self.inputs)

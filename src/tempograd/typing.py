@@ -31,7 +31,7 @@ Baseline = Literal["zero", "average"] | float | ArrayLike
 """What "absent" means, per series."""
 
 Steps = Literal["own"] | int | ArrayLike
-"""Which outputs are explained, of a model that answers every step."""
+"""Which outputs are explained, of a model that has one output per step."""
 
 Setting = bool | int | float | str | Sequence[float] | None
 """A hyper-parameter of a method."""

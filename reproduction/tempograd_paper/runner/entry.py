@@ -13,6 +13,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from tempograd.data.files import reading
 from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
+from tempograd.explainers import EXPLAINERS
+from tempograd.metrics import METRICS
 
 # In which line of a TOML text a key or an entry stands: ``tomllib`` tells that of syntax errors only.
 
@@ -224,7 +226,7 @@ class Entry:
         """Return one of the known names."""
         known = list(known)
         if self.text() not in known:
-            raise self.wrong(UnknownNameError(kind, self.value, known))
+            raise self.wrong(UnknownNameError(kind, self.value, known, short=EXPLAINERS.short | METRICS.short))
         return self.text()
 
     def items(self) -> list["Entry"]:

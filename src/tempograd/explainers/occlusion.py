@@ -152,7 +152,7 @@ def _read(request: Request, z: Tensor, block: Block, alike: Tensor, every: bool)
 # Feature occlusion: what the prediction loses when a single value is replaced.
 
 
-@EXPLAINERS.register("occlusion")
+@EXPLAINERS.register("occlusion", "fo")
 @dataclass(frozen=True)
 class Occlusion(CellReplacement):
     r"""Feature occlusion.
@@ -223,7 +223,7 @@ class Occlusion(CellReplacement):
 MARGINALS, OVER = ("per_time", "pooled"), ("target", "all")
 
 
-@EXPLAINERS.register("augmented_occlusion")
+@EXPLAINERS.register("augmented_occlusion", "afo")
 @dataclass(frozen=True)
 class AugmentedOcclusion(CellReplacement):
     r"""Augmented feature occlusion.

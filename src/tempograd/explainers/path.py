@@ -23,7 +23,7 @@ RULES = ("gauss-legendre", "midpoint")
 HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
 
 
-@EXPLAINERS.register("integrated_gradients")
+@EXPLAINERS.register("integrated_gradients", "ig", "intgrad")
 @dataclass(frozen=True)
 class IntegratedGradients(Explainer):
     r"""Integrated gradients.
@@ -231,7 +231,7 @@ class RandIG(Explainer):
 # GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines
 
 
-@EXPLAINERS.register("gradient_shap")
+@EXPLAINERS.register("gradient_shap", "gs", "shap", "gradshap")
 @dataclass(frozen=True)
 class GradientShap(Explainer):
     r"""Expected gradients.

@@ -277,7 +277,7 @@ class _Head(nn.Module):
         return predicted.view(len(embedding), *self.shape)
 
 
-@EXPLAINERS.register("timexpp")
+@EXPLAINERS.register("timexpp", "timex++")
 @dataclass(frozen=True)
 class TimeXPP(MaskNetwork):
     r"""TimeX++: a mask generator learnt so that masked series stay in distribution and keep their prediction.
