@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tempograd._utils.rng import keys, uniform, words
+from tempograd._utils.rng import bits, keys, uniform
 
 
 def mix(h: int) -> int:
@@ -25,7 +25,7 @@ def test_words_follow_the_definition_for_any_integers():
                 lane = mix(lane ^ word)
             lanes.append(lane)
         expected = (mix(lanes[0] ^ counter) + lanes[1]) % 2**32
-        assert words(keys(seed, torch.tensor([key]), purpose), counter).item() == expected
+        assert bits(keys(seed, torch.tensor([key]), purpose), counter).item() == expected
 
 
 @pytest.mark.parametrize(("word", "expected"), [(0, 2.0**-24), (2**32 - 1, 1 - 2.0**-24)])

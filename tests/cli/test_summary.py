@@ -15,7 +15,7 @@ from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
-from tempograd.views.summary import delta, sign_certain
+from tempograd.views.summary import mean_delta, sign_certain
 from tests.helpers.models import linear, series
 
 CODE = """
@@ -240,7 +240,7 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
 
 
 def gap(explanation, model, x):
-    return completeness_gap(replace(explanation, delta=delta(explanation, model, model(x), x)))
+    return completeness_gap(replace(explanation, delta=mean_delta(explanation, model, model(x), x)))
 
 
 def cubes(x):

@@ -433,7 +433,7 @@ def test_occlusion_says_what_it_replaced_values_by():
 
 def test_large_numbers_are_finite_even_if_their_sum_is_not():
     x = torch.full((2, 3, 1), 3e38)
-    assert validation.series(x) is not None
+    assert validation.check_series(x) is not None
     x[1, 2, 0] = torch.inf
     with pytest.raises(InputError, match="x holds infinity"):
-        validation.series(x)
+        validation.check_series(x)

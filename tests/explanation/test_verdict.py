@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.explanation import Facts
-from tempograd.explanation.diagnostics import Errors, completeness_gap, curve, goal, needed, needs, poor
+from tempograd.explanation.diagnostics import Errors, completeness_gap, error_curve, goal, needed, needs, poor
 from tempograd.explanation.messages import sentence
 from tests.helpers.models import linear, series, smooth
 
@@ -197,19 +197,19 @@ def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
         curve_samples=torch.tensor([50, 100]),
         curve_error=torch.stack([first, second], 1),
     )
-    drawn = curve(found)
+    drawn = error_curve(found)
     assert (drawn.points.tolist(), drawn.goal) == ([50, 100], 0.05)
     assert drawn.error[:, 1].tolist() == [*range(1, 11), *(n / 2 for n in range(11, 41))]
     assert (drawn.low[0], drawn.middle[0], drawn.high[0]) == (2, 20, 39)  # places 1, 19 and 38 of 0 … 39
     ordered = sorted(drawn.error[:, 1])
     assert (drawn.low[1], drawn.middle[1], drawn.high[1]) == (ordered[1], ordered[19], ordered[38])
     alone = replace(found, curve_samples=torch.tensor([50]), curve_error=first[:, None])
-    assert curve(alone) is None
-    assert curve(judged(0.1)) is None
+    assert error_curve(alone) is None
+    assert error_curve(judged(0.1)) is None
     by_top = replace(found, parameters={"tolerance": 0.02, "stop_when": "top", "max_samples": 400})
-    assert curve(by_top).goal == 0.1  # its tolerance is no error
+    assert error_curve(by_top).goal == 0.1  # its tolerance is no error
     nothing = replace(found, curve_error=torch.full((40, 2), torch.nan))
-    assert curve(nothing) is None
+    assert error_curve(nothing) is None
 
 
 def test_points_that_nobody_can_pay_are_not_advised():

@@ -1,0 +1,1 @@
+"""Gradients for people in a hurry."""

@@ -1,0 +1,31 @@
+"""A method: the gradient at the series."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tempograd as tg
+from tempograd.engine import Block, Question
+from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate
+
+
+@dataclass(frozen=True)
+class GradientTimesInput(tg.Explainer):
+    """The gradient at the series times its distance from the baseline.
+
+    Parameters
+    ----------
+    factor : float
+        What scores are multiplied by.
+    """
+
+    deterministic: ClassVar[bool] = True
+    zero_if_ignored: ClassVar[bool] = True
+
+    factor: float = 1.0
+
+    def attribute(self, question: Question) -> Attribution:
+        plan = Schedule((1,), random=False)  # one point, and no draw
+        return integrate(question, plan, self._path, label=f"explain with {self.name}")
+
+    def _path(self, block: Block, stage: int) -> GradientPath:
+        return GradientPath(self.factor * (block.x - block.baseline), lambda piece: Points(block.x[:, None]))

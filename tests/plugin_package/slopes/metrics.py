@@ -1,0 +1,19 @@
+"""A metric: how far a prediction falls."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from tempograd.metrics.faithfulness import Faithfulness
+from tempograd.metrics.removal import RemovalOutputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop(Faithfulness):
+    """Fall of the explained output when the most important cells are gone."""
+
+    higher_is_better: ClassVar[bool] = True
+
+    def score(self, reading: RemovalOutputs) -> Tensor:
+        return reading.over_steps(reading.score[:, 0] - reading.score[:, -1])
