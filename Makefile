@@ -18,7 +18,7 @@ CONSTRAINTS ?= constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 PIP := $(BIN)/python $(INSTALL)
 
-.PHONY: demo test test-paper test-lowest fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
+.PHONY: demo test test-paper test-lowest snapshots fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
 .PHONY: lint docs dist wheel bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
@@ -29,6 +29,9 @@ test: .venv/test  # of the library
 
 test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables, the kept results
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
+
+snapshots: .venv/test  # sentences and pictures that tests compare with, written anew: read and look at every difference
+	$(BIN)/python -m pytest --renew tests reproduction
 
 test-lowest: .venv-lowest/test  # both with the lowest versions that pyproject.toml declares; Python 3.11, 6 GB with CUDA
 	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal

@@ -28,9 +28,10 @@ for name, count in (("few", 10), ("many", 300)):
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
+pytest_plugins = ("pytester", "tests.helpers.snapshots")  # the first for tests of the second
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
-    other_draws.delta()
+    other_draws.change()
 
 
 if sys.platform == "win32":  # no signals between processes, no pseudo terminals, other permissions and links

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import tempograd as tg
 from tempograd import plots
 from tempograd_paper import figures
-from tempograd_paper.runner.execute import quality
+from tempograd_paper.runner.execute import model_quality
 from tempograd_paper.runner.reading import load_plan
 from tempograd_paper.tables import load_records
 
@@ -92,7 +92,7 @@ def main() -> None:
     data = tg.load_dataset("physionet2012")
     options = {"target": 1, "seed": args.seed, "channels": data.channels}
     model, found = made(data, args, options)
-    facts, test = quality(model, data.test), data.test
+    facts, test = model_quality(model, data.test), data.test
     with torch.no_grad():
         risk = torch.cat([model(part.to(args.device)).softmax(-1)[:, 1].cpu() for part in test.x.split(256)])
     died = risk > 0.5

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils.rng import Purpose, keys
-from tempograd.engine import Block, Question, gradients, quiet
+from tempograd._utils.rng import Stream, keys
+from tempograd.engine import Block, Request, compute_gradients, frozen
 from tempograd.explainers import Timing
-from tempograd.explainers.timing.segments import Law
+from tempograd.explainers.timing.segments import SegmentSampler
 
 
 class Points(NamedTuple):
@@ -30,9 +30,9 @@ class Points(NamedTuple):
 class Case:
     """Every series once per seed, on the model's device, its target known."""
 
-    question: Question
+    question: Request
     block: Block
-    law: Law
+    law: SegmentSampler
     stream: Tensor  # (2, rows)
     clean: Tensor  # (rows,): score of the series
     limit: int  # sequences per pass
@@ -55,7 +55,7 @@ class Case:
         for piece in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
             back = masks[:, piece] * (alpha[:, piece, None, None] - 1)
             z = torch.addcmul(x[:, None], back, difference[:, None])
-            gradient, score, _, _ = gradients(self.question, z, self.block)
+            gradient, score, _, _ = compute_gradients(self.question, z, self.block)
             effects.append(gradient * difference[:, None])
             scores.append(score)
         weight = torch.ones_like(alpha) if weight is None else weight
@@ -82,15 +82,15 @@ def case(
 ) -> Iterator[Case]:
     """Prepare a case; ``setting`` is segments, min_length and max_length."""
     repeats = len(seeds)
-    with quiet(model):
-        question = Question.ask(model, x, mask=mask, **call)
+    with frozen(model):
+        question = Request.ask(model, x, mask=mask, **call)
         block = question.settled(question.block(slice(0, len(x))))
         clean = question.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        law = Law.table(explainer.laws(question), question.x, question.device, torch.float32).of(
-            block.lengths.repeat(repeats)
-        )
-        stream = torch.cat([keys(seed, block.ids, Purpose.SEGMENTS) for seed in seeds], 1)
+        law = SegmentSampler.table(
+            explainer.settings_by_length(question), question.x, question.device, torch.float32
+        ).of(block.lengths.repeat(repeats))
+        stream = torch.cat([keys(seed, block.ids, Stream.SEGMENTS) for seed in seeds], 1)
         wide = {
             name: part.repeat(repeats, *[1] * (part.ndim - 1))
             for name, part in block._asdict().items()

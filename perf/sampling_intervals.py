@@ -140,7 +140,7 @@ def halves(it: Case, points: Points, level: float = 0.95) -> dict[str, tuple[Ten
     pick = lambda part: part.gather(1, order[..., None, None].expand_as(part))  # noqa: E731
     mean.add(pick(points.effect), points.weight.gather(1, order), pick(points.masks).to(points.effect.dtype))
     plain = mean.result()
-    t = lambda freedom: stats.quantile(level, freedom).to(points.weight)  # noqa: E731
+    t = lambda freedom: stats.t_quantile(level, freedom).to(points.weight)  # noqa: E731
     old = t((plain.effective - 1).clamp(min=0)) * plain.error
     found = {"pairs": tuple(part.flatten(1) for part in (plain.mean, old, plain.points))}
     f = fit(it, points)

@@ -9,17 +9,15 @@ from torch import Tensor
 
 from sampling_case import Case, Points
 from sampling_estimates import ratio
-from tempograd._utils.rng import FAR, per_point, split, words
-from tempograd.explainers.timing.segments import moving
+from tempograd._utils.rng import FAR, bits, fold_in, split
+from tempograd.explainers.timing.segments import sample_masks
 
 FULL = 1 << 32
 
 
 def positions(case: Case, points: int, kind: str, use: int = 0) -> Tensor:
     """Strata of the path in random order, (rows, points): their left ends, middles or a random place in each."""
-    lottery = words(
-        case.stream[..., None], FAR + (use << 20) + torch.arange(2 * points, device=case.stream.device)
-    )
+    lottery = bits(case.stream[..., None], FAR + (use << 20) + torch.arange(2 * points, device=case.stream.device))
     rank = lottery[:, :points].argsort(dim=1, stable=True).argsort(dim=1, stable=True)
     place = {"left": 0.0, "mid": 0.5}.get(kind, lottery[:, points:].double() / FULL)
     return ((rank + place) / points).float()
@@ -27,11 +25,9 @@ def positions(case: Case, points: int, kind: str, use: int = 0) -> Tensor:
 
 def latin(case: Case, points: int, use: int = 0) -> Tensor:
     """Words for the segments, each spread evenly over the points: one in every stratum, in random order."""
-    streams = per_point(split(case.stream, FAR + 77 + use), points)
-    drawn = words(streams[..., None, None], torch.arange(2 * case.law.most, device=streams.device).view(2, -1))
-    rank = words(
-        streams[..., None, None], FAR + torch.arange(2 * case.law.most, device=streams.device).view(2, -1)
-    )
+    streams = fold_in(split(case.stream, FAR + 77 + use), points)
+    drawn = bits(streams[..., None, None], torch.arange(2 * case.law.most, device=streams.device).view(2, -1))
+    rank = bits(streams[..., None, None], FAR + torch.arange(2 * case.law.most, device=streams.device).view(2, -1))
     rank = rank.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
     return ((rank << 32) + drawn) // points
 
@@ -44,23 +40,23 @@ def sobol(case: Case, points: int) -> tuple[Tensor, Tensor]:
         .long()
         .to(case.stream.device)
     )
-    shift = words(case.stream[..., None], FAR + (9 << 20) + torch.arange(size, device=case.stream.device))
+    shift = bits(case.stream[..., None], FAR + (9 << 20) + torch.arange(size, device=case.stream.device))
     shifted = net ^ shift[:, None]
     return shifted[..., 1:].view(case.rows, points, 2, -1), (shifted[..., 0].double() / FULL).float()
 
 
 def independent(case: Case, points: int, kind: str) -> Points:
-    return case.ask(moving(per_point(case.stream, points), case.law), positions(case, points, kind))
+    return case.ask(sample_masks(fold_in(case.stream, points), case.law), positions(case, points, kind))
 
 
 def stratified(case: Case, points: int, kind: str) -> Points:
-    streams = per_point(case.stream, points)
-    return case.ask(moving(streams, case.law, base=latin(case, points)), positions(case, points, kind))
+    streams = fold_in(case.stream, points)
+    return case.ask(sample_masks(streams, case.law, base=latin(case, points)), positions(case, points, kind))
 
 
 def quasi(case: Case, points: int) -> Points:
     base, alpha = sobol(case, points)
-    return case.ask(moving(per_point(case.stream, points), case.law, base=base), alpha)
+    return case.ask(sample_masks(fold_in(case.stream, points), case.law, base=base), alpha)
 
 
 def antithetic(case: Case, points: int) -> Points:
@@ -70,14 +66,14 @@ def antithetic(case: Case, points: int) -> Points:
     alpha = positions(case, half, "jitter")
     both = torch.cat([base, FULL - 1 - base], 1)
     return case.ask(
-        moving(per_point(case.stream, 2 * half), case.law, base=both), torch.cat([alpha, 1 - alpha], 1)
+        sample_masks(fold_in(case.stream, 2 * half), case.law, base=both), torch.cat([alpha, 1 - alpha], 1)
     )
 
 
 def shared(case: Case, points: int, per_mask: int) -> Points:
     """Fewer masks, each at several positions, evenly apart."""
     count = points // per_mask
-    masks = moving(per_point(case.stream, count), case.law, base=latin(case, count))
+    masks = sample_masks(fold_in(case.stream, count), case.law, base=latin(case, count))
     alpha = positions(case, count, "jitter") / per_mask
     alpha = torch.cat([alpha + k / per_mask for k in range(per_mask)], 1)
     return case.ask(masks.repeat(1, per_mask, 1, 1), alpha)
@@ -96,7 +92,7 @@ def spread(case: Case, wanted: Tensor, count: int, points: int, use: int) -> Ten
         1, 2
     )  # channel by channel: in steps of time they would align
     running = wanted.flatten(1).double().cumsum(1)
-    lottery = words(case.stream[..., None], FAR + (use << 20) + torch.arange(points + 1, device=wanted.device))
+    lottery = bits(case.stream[..., None], FAR + (use << 20) + torch.arange(points + 1, device=wanted.device))
     shift = lottery[:, points:].double() / FULL
     at = (torch.arange(count, device=wanted.device) + shift) / max(count, 1) * running[:, -1:]
     cell = torch.searchsorted(running, at, right=True).clamp(max=running.shape[1] - 1)
@@ -120,7 +116,7 @@ def anchored(case: Case, points: int, share: float, kind: str, by: str = "cells"
         way = (case.block.x - case.block.baseline).abs()
         wanted = wanted / wanted.flatten(1).sum(1)[:, None, None] + way / way.flatten(1).sum(1)[:, None, None]
     anchors = spread(case, wanted, round(share * points), points, 5)
-    masks = moving(per_point(case.stream, points), case.law, anchors)
+    masks = sample_masks(fold_in(case.stream, points), case.law, anchors)
     without = (anchors < 0).sum(1, keepdim=True)
     weight = points / (without + boost(case, masks, anchors))
     return case.ask(masks, positions(case, points, kind), weight, anchors)
@@ -142,8 +138,8 @@ def piloted(
     first = max(5, round(pilot * points))
     second = points - first
     even = spread(case, case.block.observed, round(shares[0] * first), first, 5)
-    streams = per_point(case.stream, points)
-    early = moving(streams[:, :, :first], case.law, even, base=latin(case, first))
+    streams = fold_in(case.stream, points)
+    early = sample_masks(streams[:, :, :first], case.law, even, base=latin(case, first))
     weight = first / ((even < 0).sum(1, keepdim=True) + boost(case, early, even))
     scout = case.ask(early, positions(case, first, "jitter"), weight)
 
@@ -152,7 +148,7 @@ def piloted(
     count = second // per_mask
     anchors = anchors if per_mask == 1 else spread(case, wanted, round(shares[1] * count), count, 6)
     base = latin(case, count, 1) if strata else None
-    late = moving(streams[:, :, first : first + count], case.law, anchors, base=base)
+    late = sample_masks(streams[:, :, first : first + count], case.law, anchors, base=base)
     density = _density(scout, tilt)
     alpha = positions(case, count, "jitter", 2) / per_mask
     alpha = _inverse(density, torch.cat([alpha + k / per_mask for k in range(per_mask)], 1))

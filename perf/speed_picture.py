@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tempograd._utils.formatting import number
+from tempograd._utils.formatting import short_number
 from tempograd.plots import style
 from tempograd.plots.parts import heading
 from tempograd.views import palette
@@ -138,4 +138,4 @@ def _logarithmic(axis: Any) -> None:
         steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)
     axis.set_major_locator(LogLocator(subs=steps, numticks=20))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:.3g}"))))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(float(f"{value:.3g}"))))

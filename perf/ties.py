@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 
 import tempograd as tg
-from tempograd_paper.protocols.published import make_explainer
+from tempograd_paper.protocols.published import make_published_explainer
 from tempograd_paper.released import released_metric
 from tempograd_paper.runner import load_plan, prepare
-from tempograd_paper.runner.execute import evenly, train_model
+from tempograd_paper.runner.execute import evenly, train_cell
 from tempograd_paper.runner.store import Store
 
 
@@ -34,10 +34,12 @@ def main() -> None:
     prepare(cells, args.out, args.root)
     for cell in (each for each in cells if each.method in wanted):
         if not store.has_model(cell):
-            train_model(cell, store, args.device)
+            train_cell(cell, store, args.device)
         data, model = store.data(cell), store.model(cell, args.device)
         test = evenly(data.test, args.series)
-        found = make_explainer(cell, model, data, test)(model, test.x.to(args.device), seed=42, ids=test.ids)
+        found = make_published_explainer(cell, model, data, test)(
+            model, test.x.to(args.device), seed=42, ids=test.ids
+        )
         scores = found.importance.flatten(1).double()
         ranks = scores.unique(return_inverse=True)[1].double()
         place = torch.arange(scores.shape[1], device=scores.device) / scores.shape[1]

@@ -64,7 +64,7 @@ def test_a_module_that_lacks_a_package_says_so(tmp_path):
     assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'not_there_at_all'"
 
 
-MAIN = "from tempograd.__main__ import main; main()"
+MAIN = "from tempograd.__main__ import run_from_shell; run_from_shell()"
 HELP = [["--help"], ["--version"], [], ["expain"], *([name, "--help"] for name in (*OWN, "bench", "table"))]
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from tempograd._utils.io import write_atomically
-from tempograd._utils.validation import whole
+from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.inputs import claim, device, input_files
 from tempograd.errors import DataError, TempogradError, UnknownNameError
@@ -14,7 +14,7 @@ from tempograd_paper.runner.reading import where
 from tempograd_paper.tables.archive import load_records, write_archive
 from tempograd_paper.tables.rendering import TABLE, render
 from tempograd_paper.tables.sizes import Size, sizes_table
-from tempograd_paper.tables.tabulate import Table, tabulate
+from tempograd_paper.tables.tabulation import Table, tabulate
 
 SIZES = "table7"  # of the paper, which needs no results
 
@@ -23,7 +23,7 @@ def run_plan(args: argparse.Namespace) -> None:
     plan = load_plan(args.plan, protocol=args.protocol)
     _check_filters(plan, args)
     cells = [cell for cell in plan.cells() if _wanted(cell, args)]
-    workers = whole(args.workers, "--workers", 1)
+    workers = check_int(args.workers, "--workers", 1)
     for number, dataset in enumerate(plan.datasets):
         try:
             prepare([cell for cell in cells if cell.dataset == dataset], args.out, args.root)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tempograd.cli import run_command, start_parser
-from tempograd.cli.arguments import Commands, add_command, add_device, add_force, add_json, names
+from tempograd.cli.arguments import Commands, add_command, add_device, add_force, add_json, parse_names
 from tempograd_paper.labels import PROGRAM
 
 PATH = f"""the usual path:
@@ -72,7 +72,7 @@ def add_run(commands: Commands, name: str = "run") -> None:
     parser.add_argument("--root", type=Path, help="folder with the data sets' files (default: $TEMPOGRAD_DATA)")
     only = parser.add_argument_group("only a part of the plan")
     for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
-        only.add_argument(f"--{kind}", type=names, help=f"such as {example}")
+        only.add_argument(f"--{kind}", type=parse_names, help=f"such as {example}")
     add_device(parser)
     parser.set_defaults(run="tempograd_paper.actions:run_plan")
 

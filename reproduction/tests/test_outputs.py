@@ -15,7 +15,7 @@ from tempograd_paper.commands import main
 from tempograd_paper.tables.archive import write_archive
 from tempograd_paper.tables.rendering import FORMATS, TABLE, render
 from tempograd_paper.tables.sizes import sizes_table
-from tempograd_paper.tables.tabulate import tabulate
+from tempograd_paper.tables.tabulation import tabulate
 
 RUN = ["run", "plan.toml", "--device", "cpu"]
 PRINT = ["table", "plan.toml", "--results", "results"]
@@ -108,7 +108,7 @@ def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, monkeypatch, 
         raise AssertionError("this was to be found out before the work")
 
     monkeypatch.setattr("tempograd_paper.runner.running.run_cell", work)
-    monkeypatch.setattr("tempograd_paper.runner.running.train_model", work)
+    monkeypatch.setattr("tempograd_paper.runner.running.train_cell", work)
     monkeypatch.setattr(io, "_try_out", full)
     said = fails(capsys, *argv, "--out", "new")
     assert io.REASONS[number] in said

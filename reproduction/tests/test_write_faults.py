@@ -17,7 +17,7 @@ from tempograd_paper.datasets.prepared import load_prepared, save_prepared
 from tempograd_paper.runner.store import Store
 from tempograd_paper.tables import archive
 from tempograd_paper.tables.rendering import TABLE, render
-from tempograd_paper.tables.tabulate import tabulate
+from tempograd_paper.tables.tabulation import tabulate
 from tests.helpers.write_faults import NUMBERS, Faults, attempt, fails_at_every_step, some, stops_halfway
 
 PLAN = toy_plan()

@@ -96,7 +96,7 @@ _join(
     plot="tempograd.plots.series",
     show="tempograd.html_report.notebook.show",
     as_html="tempograd.html_report.notebook.as_html",
-    facts="tempograd.explainers.explain.facts",
+    facts="tempograd.explainers.by_name.facts",
 )
 
 # Where each public name lives; what type checkers read above says the same.

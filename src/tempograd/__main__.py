@@ -5,7 +5,7 @@ import sys
 from tempograd._utils.progress import leave_at_once
 
 
-def main() -> int:
+def run_from_shell() -> int:
     """Start the command line; an interruption is one line from the first moment on."""
     leave_at_once()
     from tempograd.cli import main as run  # noqa: PLC0415  # not before an interruption is taken care of
@@ -14,4 +14,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_from_shell())

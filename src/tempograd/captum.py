@@ -22,18 +22,18 @@ from torch import Tensor
 from tempograd import explainers
 from tempograd._utils import validation
 from tempograd.engine import (
-    Chunks,
-    ControlledMean,
+    Batching,
+    ControlVariateMean,
     WeightedMean,
     differentiate_each,
+    frozen,
     mutable_if_needed,
-    pieces,
     predict,
-    quiet,
     require_graph,
+    slices,
 )
 from tempograd.errors import InputError, MissingExtraError, ModelError, brief
-from tempograd.explainers.timing.segments import Segments, warn_of_rare_cells
+from tempograd.explainers.timing.segments import SegmentSettings, warn_of_rare_cells
 from tempograd.explainers.timing.timing import draw_whole
 
 try:
@@ -97,12 +97,12 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         anchored: float | None = None,
         seed: int = 0,
     ) -> None:
-        validation.model(forward_func, "forward_func")
+        validation.check_model(forward_func, "forward_func")
         super().__init__(forward_func)
         self.method = explainers.Timing(
             segments=segments, min_length=min_length, max_length=max_length, anchored=anchored
         )
-        self.seed = validation.seed(seed)
+        self.seed = validation.check_seed(seed)
 
     @property
     def multiplies_by_inputs(self) -> bool:
@@ -158,11 +158,11 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             (batch,) of :math:`\delta`.
         """
         single = isinstance(inputs, Tensor)
-        validation.flag(return_convergence_delta, "return_convergence_delta")
+        validation.check_flag(return_convergence_delta, "return_convergence_delta")
         tensors = _inputs_of(inputs)
         job = _Job(
             forward=self.forward_func,
-            method=replace(self.method, n_samples=validation.whole(n_steps, "n_steps", 1)),
+            method=replace(self.method, n_samples=validation.check_int(n_steps, "n_steps", 1)),
             seed=self.seed,
             inputs=tensors,
             baselines=_baselines_of(baselines, tensors),
@@ -170,9 +170,9 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             extra=_extra_of(additional_forward_args),
             size=None
             if internal_batch_size is None
-            else validation.whole(internal_batch_size, "internal_batch_size", 1),
+            else validation.check_int(internal_batch_size, "internal_batch_size", 1),
         )
-        with quiet(self.forward_func):
+        with frozen(self.forward_func):
             scores = mutable_if_needed(job.run)
             found: Attributions = scores[0] if single else scores
             if not return_convergence_delta:
@@ -185,7 +185,7 @@ class _Group(NamedTuple):
     """Inputs with the same number of steps, which share their masks."""
 
     members: list[int]  # positions among the inputs
-    law: Segments
+    setting: SegmentSettings
     seed: int
 
 
@@ -205,16 +205,16 @@ class _Job:
     def run(self) -> tuple[Tensor, ...]:
         """Return the scores of all inputs; the model must be quiet."""
         groups = self._groups()
-        warn_of_rare_cells([group.law for group in groups], self.method.plan.points)
+        warn_of_rare_cells([group.setting for group in groups], self.method.schedule.points)
         scores = tuple(torch.zeros_like(x) for x in self.inputs)
         cells = sum(x[0].numel() for x in self.inputs)
-        chunks = Chunks(self.inputs[0].device, cells, self.size)
+        batching = Batching(self.inputs[0].device, cells, self.size)
 
         def work(rows: slice, size: int) -> None:
             self._explain(rows, size if self.size is None else min(size, self.size), groups, scores)
 
-        # at least two per series, so that the few series that the plan may add stay below ``size``
-        chunks.run(len(scores[0]), max(2, self.method.plan.together), work, "explain with timing")
+        # at least two per series, so that the few series that the schedule may add stay below ``size``
+        batching.run(len(scores[0]), max(2, self.method.schedule.together), work, "explain with timing")
         if not all(bool(part.isfinite().all()) for part in scores):
             raise ModelError(
                 "The model's gradient is NaN or infinite on the path from the baselines to the inputs."
@@ -230,7 +230,7 @@ class _Job:
         for number, (time, members) in enumerate(by_length.items()):
             channels = sum(self.inputs[position].shape[2] for position in members)
             # another seed, or the masks of two groups would follow each other
-            groups.append(_Group(members, self.method.law(time, channels, time), self.seed + number))
+            groups.append(_Group(members, self.method.segment_settings(time, channels, time), self.seed + number))
         return groups
 
     def _explain(self, rows: slice, size: int, groups: list[_Group], scores: tuple[Tensor, ...]) -> None:
@@ -238,12 +238,12 @@ class _Job:
         x = [whole[rows] for whole in self.inputs]
         delta = [each - base[rows] for each, base in zip(x, self.baselines, strict=True)]
         way = _joined(delta, 1)
-        mean = ControlledMean(way) if self.method.controlled else WeightedMean(errors=False)
+        mean = ControlVariateMean(way) if self.method.controlled else WeightedMean(errors=False)
         with torch.no_grad():
             clean = self._score([part[:, None] for part in x], rows) if self.method.controlled else None
-        for stage, points in enumerate(self.method.plan.stages):
+        for stage, points in enumerate(self.method.schedule.stages):
             masks, weights = self._draw(rows, groups, stage)
-            for piece in pieces(points, max(1, size // len(x[0]))):
+            for piece in slices(points, max(1, size // len(x[0]))):
                 position = (torch.arange(piece.start, piece.stop, device=way.device) + 0.5) / points
                 free = [None if mask is None else mask[:, piece] for mask in masks]
                 z = [_moved(*parts, position) for parts in zip(x, delta, free, strict=True)]
@@ -271,10 +271,10 @@ class _Job:
         device = self.inputs[0].device
         masks: list[Tensor | None] = [None] * len(self.inputs)
         weights: Tensor | None = None
-        for members, law, seed in groups:
+        for members, setting, seed in groups:
             dtype = self.inputs[members[0]].dtype
             ids = torch.arange(rows.start, rows.stop, device=device)
-            drawn = draw_whole(self.method, law, ids, seed, dtype, stage)
+            drawn = draw_whole(self.method, setting, ids, seed, dtype, stage)
             depths = [self.inputs[position].shape[2] for position in members]
             for position, mask in zip(members, torch.split(drawn.masks, depths, dim=3), strict=True):
                 masks[position] = mask
@@ -355,7 +355,7 @@ def _target_of(target: Any, batch: int) -> Tensor | None:
     """Return indices (batch or 1, axes of the output) on the CPU."""
     if target is None:
         return None
-    found = validation.numbers(target, "target").cpu()
+    found = validation.check_numbers(target, "target").cpu()
     if isinstance(target, tuple) or found.numel() == 1:
         found = found.reshape(1, -1)
     elif found.ndim == 1:

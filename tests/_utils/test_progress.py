@@ -3,7 +3,7 @@ import io
 import pytest
 
 from tempograd._utils import progress as module
-from tempograd._utils.progress import muted, part, progress, render, say
+from tempograd._utils.progress import muted, part, progress_bar, render, say
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ def clock(monkeypatch):
 
 def test_nothing_is_written_where_nobody_looks(clock):
     stream = io.StringIO()
-    with progress(10, "work", stream) as advance:
+    with progress_bar(10, "work", stream) as advance:
         clock[0] = 60.0
         advance(5)
     assert stream.getvalue() == ""
@@ -28,7 +28,7 @@ def test_nothing_is_written_where_nobody_looks(clock):
 
 def test_short_work_needs_no_line_and_long_work_is_announced_and_cleared(clock):
     stream = Terminal()
-    with progress(4, "work", stream) as advance:
+    with progress_bar(4, "work", stream) as advance:
         clock[0] = 0.5
         advance()
         assert stream.getvalue() == ""
@@ -42,7 +42,7 @@ def test_short_work_needs_no_line_and_long_work_is_announced_and_cleared(clock):
 
 def shown(clock) -> bool:
     stream = Terminal()
-    with progress(2, "work", stream) as advance:
+    with progress_bar(2, "work", stream) as advance:
         clock[0] += 5
         advance()
     return "50 %" in stream.getvalue()
@@ -66,7 +66,7 @@ def test_an_error_in_muted_work_does_not_mute_what_follows(clock):
 
 def test_a_line_that_began_before_stays(clock):
     stream = Terminal()
-    with progress(2, "whole", stream) as advance:
+    with progress_bar(2, "whole", stream) as advance:
         with muted():
             assert not shown(clock)
         clock[0] += 5
@@ -95,15 +95,15 @@ def test_parts_move_the_line_of_the_whole(clock, monkeypatch):
     """Work inside a part never takes more than the part, and the part is full when it ends."""
     monkeypatch.setattr(module, "PERIOD", 0.0)
     stream = Terminal()
-    with progress(4, "whole", stream) as advance:
+    with progress_bar(4, "whole", stream) as advance:
         clock[0] = 2.0
         with part(advance, 2, "first"):
-            with progress(2, "inner", stream) as inner:
+            with progress_bar(2, "inner", stream) as inner:
                 inner(1)
                 inner(1)
-            with progress(10, "inner", stream) as inner:
+            with progress_bar(10, "inner", stream) as inner:
                 inner(400)  # more than was announced
-            with muted(), progress(1, "hidden", stream) as hidden:
+            with muted(), progress_bar(1, "hidden", stream) as hidden:
                 hidden()
         with part(advance, 2, "second"):
             pass
@@ -115,7 +115,7 @@ def test_parts_move_the_line_of_the_whole(clock, monkeypatch):
 def test_text_is_printed_above_the_line(clock, capsys, monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(module.sys, "stdout", stream)
-    with progress(2, "work", stream) as advance:
+    with progress_bar(2, "work", stream) as advance:
         clock[0] = 2.0
         advance()
         line = stream.getvalue()[1:]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tempograd._utils.rng import below, keys, split, uniform, words
+from tempograd._utils.rng import bits, keys, randint, split, uniform
 
 
 def stream(seed: int, ids: list[int], purpose: int = 0) -> torch.Tensor:
@@ -27,11 +27,11 @@ def test_words_follow_the_definition_for_any_integers():
                 lane = mix(lane ^ word)
             lanes.append(lane)
         expected = (mix(lanes[0] ^ counter) + lanes[1]) % 2**32
-        assert words(keys(seed, torch.tensor([key]), purpose), counter).item() == expected
+        assert bits(keys(seed, torch.tensor([key]), purpose), counter).item() == expected
 
 
 def test_every_part_of_the_key_matters():
-    base = words(stream(1, [2], 3), torch.arange(64))
+    base = bits(stream(1, [2], 3), torch.arange(64))
     others = [
         stream(2, [2], 3),
         stream(1, [3], 3),
@@ -41,23 +41,23 @@ def test_every_part_of_the_key_matters():
     ]
     others.append(split(stream(1, [2], 3), 0))
     for other in others:
-        assert (words(other, torch.arange(64)) == base).float().mean() < 0.05
+        assert (bits(other, torch.arange(64)) == base).float().mean() < 0.05
 
 
-def test_words_are_uniform_and_unrelated_between_neighbours():
-    sample = words(stream(0, list(range(50))), torch.arange(20000))
+def test_bits_are_uniform_and_unrelated_between_neighbours():
+    sample = bits(stream(0, list(range(50))), torch.arange(20000))
     counts = torch.bincount((sample >> 24).flatten(), minlength=256).double()
     chi2 = ((counts - counts.mean()) ** 2 / counts.mean()).sum()
     assert chi2 < 255 + 5 * (2 * 255) ** 0.5
-    bits = ((sample[..., None] >> torch.arange(32)) & 1).double().mean((0, 1))
-    assert ((bits - 0.5).abs() < 5 * 0.5 / 1e6**0.5).all()
+    ones = ((sample[..., None] >> torch.arange(32)) & 1).double().mean((0, 1))
+    assert ((ones - 0.5).abs() < 5 * 0.5 / 1e6**0.5).all()
     real = sample.double() / 2**32 - 0.5
     assert (real[:, 1:] * real[:, :-1]).mean().abs() < 5 / 12 / 1e6**0.5
     assert (real[1:] * real[:-1]).mean().abs() < 5 / 12 / 1e6**0.5
 
 
-def test_below_is_uniform_for_a_bound_that_is_no_power_of_two():
-    sample = below(stream(3, [1]), torch.arange(70000), 7)[0]
+def test_randint_is_uniform_for_a_bound_that_is_no_power_of_two():
+    sample = randint(stream(3, [1]), torch.arange(70000), 7)[0]
     frequency = torch.bincount(sample, minlength=7) / 70000
     assert len(frequency) == 7
     assert ((frequency - 1 / 7).abs() < 5 * (1 / 7 * 6 / 7 / 70000) ** 0.5).all()

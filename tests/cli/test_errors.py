@@ -10,13 +10,23 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.errors import short_path
 from tempograd.models import build, save_model
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return str(save_model(build("gru", 3, 2, hidden=4), tmp_path_factory.mktemp("m") / "model.safetensors"))
+def folder(tmp_path_factory):
+    """Files of which each has something wrong, and a sound model."""
+    path = tmp_path_factory.mktemp("errors")
+    save_model(build("gru", 3, 2, hidden=4), path / "model.safetensors")
+    torch.save(torch.nn.Linear(2, 2).state_dict(), path / "weights.pt")
+    (path / "weights.ckpt").write_bytes((path / "weights.pt").read_bytes())
+    for name in ("bad.safetensors", "bad.npz", "bad.npy", "series.xlsx"):
+        (path / name).write_bytes(b"not what it says")
+    np.savez(path / "objects.npz", x=np.array([{"a": 1}], dtype=object))
+    np.savez(path / "values.npz", values=np.zeros((2, 3, 3)))
+    np.savez(path / "complex.npz", x=np.zeros((2, 3, 3)), y=np.array([1j, 2]))
+    tg.explain(lambda x: x[:, 0], np.zeros((2, 3, 3)), "random").save(path / "e.safetensors")
+    return path
 
 
 def fails(capsys, *argv):
@@ -29,85 +39,54 @@ def fails(capsys, *argv):
     return captured.err
 
 
-def test_unknown_dataset(capsys, tmp_path):
-    line = fails(capsys, "train", "stat", "--out", tmp_path / "m.safetensors")
-    assert "No dataset is called 'stat'. Did you mean 'state'?" in line
+EXPLAIN = "explain --model model.safetensors --data"
+FAULTS = [
+    "train stat --out m.safetensors",
+    "train state --model grue",
+    f"{EXPLAIN} state --method timming",
+    f"{EXPLAIN} state --set n_sample=3",
+    f"{EXPLAIN} missing.npz",
+    f"{EXPLAIN} missing.npy",
+    f"{EXPLAIN} objects.npz",
+    f"{EXPLAIN} values.npz",
+    "explain --model gone.safetensors --data state",
+    "explain --model gone.pt --data state",
+    "explain --model weights.pt --data state",
+    "explain --model weights.ckpt --data state",
+    "evaluate gone.safetensors --model model.safetensors",
+    "report gone.safetensors --model model.safetensors",
+    "report gone.safetensors --model gone.safetensors",
+    "report e.safetensors --model model.safetensors --data complex.npz",
+    "demo --series 201",
+]
 
 
-def test_unknown_model_method_and_option(capsys, model, tmp_path):
-    assert "No model is called 'grue'" in fails(capsys, "train", "state", "--model", "grue")
-    argv = ["explain", "--model", model, "--data", "state", "--out", tmp_path / "e.safetensors"]
-    assert "No explainer is called 'timming'" in fails(capsys, *argv, "--method", "timming")
-    assert "No option of timing is called 'point'" in fails(capsys, *argv, "--set", "point=3")
+@pytest.mark.parametrize("command", FAULTS)
+def test_a_fault_is_told_in_one_line(command, folder, monkeypatch, capsys, said):
+    monkeypatch.chdir(folder)
+    said(fails(capsys, *command.split()))
 
 
-@pytest.mark.parametrize("name", ["missing.npz", "missing.npy"])
-def test_missing_data_file(capsys, model, tmp_path, name):
-    assert "does not exist" in fails(capsys, "explain", "--model", model, "--data", tmp_path / name)
-
-
-def test_missing_model_and_explanation(capsys, model, tmp_path):
-    gone = tmp_path / "gone.safetensors"
-    argvs = (
-        ["explain", "--model", gone, "--data", "state"],
-        ["evaluate", gone, "--model", model],
-        ["report", gone, "--model", model],
-        ["report", gone, "--model", gone],
-    )
-    for argv in argvs:
-        assert fails(capsys, *argv) in {
-            f"tempograd: {short_path(gone, most)} does not exist.\n" for most in (80, 120)
-        }
-
-
-def test_weights_alone_are_no_model(capsys, tmp_path):
-    path = tmp_path / "model.pt"
-    torch.save(torch.nn.Linear(2, 2).state_dict(), path)
-    line = fails(capsys, "explain", "--model", path, "--data", "state")
-    assert f"{path} holds no TorchScript module" in line
-    assert f"--model module:callable --weights {path}" in line
-    pickled = tmp_path / "model.ckpt"
-    pickled.write_bytes(path.read_bytes())
-    assert f"{pickled} may run code when it is opened" in fails(
-        capsys, "explain", "--model", pickled, "--data", "state"
-    )
-    gone = tmp_path / "gone.pt"
-    assert f"{gone} does not exist" in fails(capsys, "explain", "--model", gone, "--data", "state")
-
-
-def test_damaged_files(capsys, model, tmp_path):
-    for name in ("bad.safetensors", "bad.npz", "bad.npy"):
-        (tmp_path / name).write_bytes(b"not what it says")
-    assert "not a readable safetensors file" in fails(
-        capsys, "evaluate", tmp_path / "bad.safetensors", "--model", model
-    )
+def test_damaged_files(capsys, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    found = fails(capsys, "evaluate", "bad.safetensors", "--model", "model.safetensors")
+    assert "not a readable safetensors file" in found
     for name in ("bad.npz", "bad.npy"):
-        assert "is damaged" in fails(capsys, "explain", "--model", model, "--data", tmp_path / name)
+        assert "is damaged" in fails(capsys, *EXPLAIN.split(), name)
 
 
-def test_python_objects_are_never_loaded(capsys, model, tmp_path):
-    np.savez(tmp_path / "objects.npz", x=np.array([{"a": 1}], dtype=object))
-    line = fails(capsys, "explain", "--model", model, "--data", tmp_path / "objects.npz")
-    assert "holds Python objects" in line
+def test_other_endings_name_what_is_supported(capsys, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    line = fails(capsys, *EXPLAIN.split(), "series.xlsx")
+    assert (
+        "files of series end in .npz, .npy, .csv, .tsv, .parquet, .ts, and 'series.xlsx' is no data set (" in line
+    )
 
 
-def test_other_endings_name_what_is_supported(capsys, model, tmp_path):
-    (tmp_path / "series.xlsx").write_bytes(b"")
-    line = fails(capsys, "explain", "--model", model, "--data", tmp_path / "series.xlsx")
-    assert "files of series end in .npz, .npy, .csv, .tsv, .parquet, .ts, and" in line
-
-
-def test_a_file_without_series(capsys, model, tmp_path):
-    np.savez(tmp_path / "f.npz", values=np.zeros((2, 3, 3)))
-    line = fails(capsys, "explain", "--model", model, "--data", tmp_path / "f.npz")
-    assert "must hold an array x (series, time, channel); it has values" in line
-
-
-def test_labels_that_are_no_numbers(capsys, model, tmp_path):
-    np.savez(tmp_path / "f.npz", x=np.zeros((2, 3, 3)), y=np.array([1j, 2]))
-    tg.explain(lambda x: x[:, 0], np.zeros((2, 3, 3)), "random").save(tmp_path / "e.safetensors")
-    argv = ["report", tmp_path / "e.safetensors", "--model", model, "--data", tmp_path / "f.npz"]
-    assert "y must hold classes (integers or text) or real values, got complex128" in fails(capsys, *argv)
+def test_device_that_is_not_there(capsys, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    line = fails(capsys, *EXPLAIN.split(), "state", "--device", "abacus")
+    assert "There is no device 'abacus' here" in line
 
 
 @pytest.mark.parametrize("command", ["explain", "evaluate", "report"])
@@ -117,15 +96,6 @@ def test_help_names_the_arrays_of_a_file(command, capsys):
         main([command, "--help"])
     listed = re.findall(r"^    (\w+) {2,}\w", capsys.readouterr().out.split("Files of series")[1], re.MULTILINE)
     assert listed == ["x", "mask", "y", "truth", "ids", "channels", "times"]
-
-
-def test_device_that_is_not_there(capsys, model):
-    line = fails(capsys, "explain", "--model", model, "--data", "state", "--device", "abacus")
-    assert "There is no device 'abacus' here" in line
-
-
-def test_demo_with_too_many_series(capsys):
-    assert "--series must lie between 2 and 200, got 201" in fails(capsys, "demo", "--series", "201")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class Net(torch.nn.Module):
 
 def program(folder, *argv, package="tempograd"):
     """Run the program as its script does, in a folder that Python looks for modules in first."""
-    start = f"import sys\nfrom {package}.__main__ import main\nsys.exit(main())"
+    start = f"import sys\nfrom {package}.__main__ import run_from_shell\nsys.exit(run_from_shell())"
     return subprocess.run(
         [sys.executable, "-c", start, *argv],
         cwd=folder,
@@ -59,7 +59,7 @@ def test_a_signal_while_torch_is_loaded_is_one_line(tmp_path, number):
 
 def test_the_script_is_the_one_that_takes_care_of_it():
     made = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert made == {"tempograd": "tempograd.__main__:main"}
+    assert made == {"tempograd": "tempograd.__main__:run_from_shell"}
 
 
 def test_help_and_wrong_usage_do_not_load_torch(tmp_path):

@@ -15,7 +15,7 @@ from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
-from tempograd.views.summary import delta, sign_certain
+from tempograd.views.summary import mean_delta, sign_certain
 from tests.helpers.models import linear, series
 
 CODE = """
@@ -70,7 +70,7 @@ def labelled(folder):
     return folder
 
 
-def said(capsys, model, *extra, data="pumps.npz"):
+def explain(capsys, model, *extra, data="pumps.npz"):
     argv = ["explain", "--model", f"pump_net:{model}", "--data", data, "--device", "cpu", "--method", "random"]
     assert main([*argv, *extra]) == 0
     return capsys.readouterr()
@@ -79,12 +79,12 @@ def said(capsys, model, *extra, data="pumps.npz"):
 @pytest.mark.parametrize("model", ["Sign", "Column"])
 @pytest.mark.usefixtures("labelled")
 def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
-    found = said(capsys, model)
+    found = explain(capsys, model)
     known = "(class 0 = down, 1 = up, in sorted order; --classes changes it)"
     assert f"\n  right on 85 % of the labels {known}\n" in found.out
     assert found.err == ""
-    assert json.loads(said(capsys, model, "--json").out)["accuracy"] == 0.85
-    explained = json.loads(said(capsys, model, "--json", "--target", "0").out)
+    assert json.loads(explain(capsys, model, "--json").out)["accuracy"] == 0.85
+    explained = json.loads(explain(capsys, model, "--json", "--target", "0").out)
     assert (explained["accuracy"], explained["classes"]) == (0.85, ["down", "up"])
 
 
@@ -92,18 +92,16 @@ def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
 def test_predicted_classes_have_the_names_of_the_file(capsys):
     x = series(COUNT, 5, 2)
     up = int((x.sum((1, 2)) > 0).sum())
-    assert f"  predicted classes: down ({COUNT - up} series), up ({up} series)\n" in said(capsys, "Sign").out
+    assert f"  predicted classes: down ({COUNT - up} series), up ({up} series)\n" in explain(capsys, "Sign").out
 
 
 @pytest.mark.usefixtures("labelled")
-def test_classes_in_the_wrong_order_are_noticed(capsys):
-    found = said(capsys, "Sign", "--classes", "up,down")
+def test_classes_in_the_wrong_order_are_noticed(capsys, said):
+    found = explain(capsys, "Sign", "--classes", "up,down")
     assert "  right on 15 % of the labels (class 0 = up, 1 = down)\n" in found.out
-    assert found.err == (
-        "tempograd: warning: The model is right on 15 % of the labels, guessing on 50 %: likely reasons are the "
-        "order of --classes, missing --weights, the order of --channels, or --align.\n"
-    )
-    few = said(capsys, "Sign", "--classes", "up,down", "--limit", str(WRONG + 1))
+    said(found.err)
+    assert "is right on 15 % of the labels, guessing on 50 %" in found.err
+    few = explain(capsys, "Sign", "--classes", "up,down", "--limit", str(WRONG + 1))
     assert "right on 75 % of the labels" in few.out
     assert few.err == ""
 
@@ -111,7 +109,7 @@ def test_classes_in_the_wrong_order_are_noticed(capsys):
 def test_a_few_unlucky_series_are_no_reason_to_warn(folder, capsys):
     x = series(4, 5, 2)
     np.savez("pumps.npz", x=x.numpy(), y=(x.sum((1, 2)) > 0).numpy().astype(int) ^ np.array([1, 1, 1, 0]))
-    found = said(capsys, "Sign")
+    found = explain(capsys, "Sign")
     assert "  right on 25 % of the labels\n" in found.out
     assert found.err == ""
 
@@ -123,18 +121,18 @@ def test_steps_of_the_padding_have_no_label(folder, capsys):
     y[0, 2:] = 0  # padding
     y[1, 0] = 0
     np.savez("pumps.npz", x=x.numpy(), mask=mask.numpy(), y=y)
-    assert json.loads(said(capsys, "Steps", "--json").out)["accuracy"] == pytest.approx(9 / 10)
+    assert json.loads(explain(capsys, "Steps", "--json").out)["accuracy"] == pytest.approx(9 / 10)
 
 
 @pytest.mark.parametrize(("model", "extra"), [("Column", ["--output", "raw"]), ("Steps", [])])
 @pytest.mark.usefixtures("labelled")
 def test_no_accuracy_where_labels_are_not_what_is_predicted(model, extra, capsys):
-    assert json.loads(said(capsys, model, "--json", *extra).out)["accuracy"] is None
+    assert json.loads(explain(capsys, model, "--json", *extra).out)["accuracy"] is None
 
 
 def test_faulty_labels_are_left_out(folder, capsys):
     np.savez("pumps.npz", x=series(2, 5, 2).numpy(), y=np.array([1j, 2]))
-    found = said(capsys, "Sign")
+    found = explain(capsys, "Sign")
     assert "labels" not in found.out
     assert found.err.startswith("tempograd: warning: The labels are left out. pumps.npz: y must hold classes")
 
@@ -170,14 +168,13 @@ def natural():
         (["--method", "random"], False),
     ],
 )
-def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys):
+def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys, said):
     np.savez("pumps.npz", **natural())
-    found = said(capsys, "Sign", "--output", "probability", *extra)
-    message = (
-        "tempograd: warning: 0 is far from every observed value of heat, depth (heat 51 to 79): scores compare "
-        "with 0. For data in natural units pass --baseline average.\n"
-    )
-    assert found.err == (message if warned else "")
+    found = explain(capsys, "Sign", "--output", "probability", *extra)
+    assert bool(found.err) == warned
+    if warned:
+        said(found.err)
+        assert "heat, depth (heat 51 to 79)" in found.err
     baseline = "zero" if warned else "average"
     assert (f" with occlusion, baseline: {baseline}.\n" in found.out) == ("occlusion" in extra)
     assert ("baseline" in found.out) == ("occlusion" in extra)
@@ -187,14 +184,13 @@ def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys):
     ("model", "extra", "warned"),
     [("Net", [], True), ("Net", ["--weights", "w.pt"], False), ("ready", [], False), ("Sign", [], False)],
 )
-def test_weights_that_nobody_trained_are_noticed(model, extra, warned, folder, capsys):
+def test_weights_that_nobody_trained_are_noticed(model, extra, warned, folder, capsys, said):
     torch.save({"last." + name: part for name, part in nn.Linear(2, 2).state_dict().items()}, "w.pt")
     np.savez("pumps.npz", x=series(2, 5, 2).numpy())
-    message = (
-        "tempograd: warning: Net is explained with the weights it was created with: pass --weights FILE if it was "
-        "trained.\n"
-    )
-    assert said(capsys, model, *extra).err == (message if warned else "")
+    found = explain(capsys, model, *extra).err
+    assert bool(found) == warned
+    if warned:
+        said(found)
 
 
 def test_share_of_certain_signs_by_students_interval():
@@ -221,30 +217,30 @@ def test_share_of_certain_signs_by_students_interval():
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     np.savez("pumps.npz", x=series(2, 30, 2).numpy())
-    found = said(capsys, "Sign", "--method", "timing", "--set", "n_samples=1000").out
+    found = explain(capsys, "Sign", "--method", "timing", "--set", "n_samples=1000").out
     stored = tg.Explanation.load("explanation.safetensors")
     assert f"\n  {sentence(stored, option='--set ')}\n" in found
     assert " of the ten strongest values of each series\n" in found
     argv = ["--method", "rand_ig", "--set", "n_samples=2"]
-    found = said(capsys, "Sign", *argv).out
+    found = explain(capsys, "Sign", *argv).out
     (line,) = (line for line in found.splitlines() if "converged" in line)
     assert line.startswith("  not converged: error over 100 % with 2 samples, above 10 % in 2 of 2 series; pass ")
     assert line.endswith(" cells were seen less than twice")
     assert found.count("--set") == 1  # one voice
-    facts = json.loads(said(capsys, "Sign", *argv, "--json").out)
+    facts = json.loads(explain(capsys, "Sign", *argv, "--json").out)
     assert facts["verdict"] == line.strip()
     stored = tg.Explanation.load("explanation.safetensors")
     assert facts["relative_error"] == pytest.approx(float(stored.relative_error.min()))  # the lower of two
     assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
     advised = line.strip().replace("--set", "explain --set")
     assert f"\nrand_ig: {advised}\n" in capsys.readouterr().out
-    said(capsys, "Sign", "--method", "occlusion")
+    explain(capsys, "Sign", "--method", "occlusion")
     assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
     assert " is " not in capsys.readouterr().out  # nothing to complain of
 
 
 def gap(explanation, model, x):
-    return completeness_gap(replace(explanation, delta=delta(explanation, model, model(x), x)))
+    return completeness_gap(replace(explanation, delta=mean_delta(explanation, model, model(x), x)))
 
 
 def cubes(x):
@@ -277,12 +273,10 @@ def test_gap_counts_the_explained_steps_only():
     assert gap(own, running, x) is None
 
 
-def test_a_wide_gap_comes_with_advice(folder, capsys):
+def test_a_wide_gap_comes_with_advice(folder, capsys, said):
     np.savez("pumps.npz", x=10 * series(5, 5, 2).abs().numpy())
     argv = ["--method", "integrated_gradients"]
-    wide = said(capsys, "Sign", *argv, "--set", "n_steps=2").out
-    assert (
-        "\n  not complete: the scores miss 100 % of the change of the prediction; pass --set n_steps=8\n" in wide
-    )
-    close = said(capsys, "Sign", *argv, "--output", "raw").out
-    assert "\n  complete to 0.1 %: the scores sum to the change of the prediction\n" in close
+    wide = explain(capsys, "Sign", *argv, "--set", "n_steps=2").out
+    said(next(line for line in wide.splitlines() if "complete" in line))
+    close = explain(capsys, "Sign", *argv, "--output", "raw").out
+    said(next(line for line in close.splitlines() if "complete" in line))

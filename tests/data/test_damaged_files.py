@@ -12,7 +12,7 @@ import torch
 import tempograd as tg
 from tempograd.data import files
 from tempograd.data.readers import csv_file, pivot
-from tempograd.data.readers.parquet_file import connect
+from tempograd.data.readers.parquet_file import open_duckdb
 from tempograd.errors import short_path
 from tests.fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
 
@@ -26,7 +26,7 @@ def refusal(path, **options):
 
 def parquet(path, query):
     path.parent.mkdir(exist_ok=True)
-    with connect("1GB") as connection:
+    with open_duckdb("1GB") as connection:
         connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
     return path
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data.readers.parquet_file import connect
+from tempograd.data.readers.parquet_file import open_duckdb
 
 NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+", "high", "\x1f.625")
 
@@ -13,7 +13,7 @@ NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²",
 def parquet(path, column, values, kind):
     """A wide table of two steps with one more column of a given kind."""
     rows = ", ".join(f"(1.0, 2.0, CAST('{value}' AS {kind}))" for value in values)
-    with connect("1GB") as connection:
+    with open_duckdb("1GB") as connection:
         connection.execute(
             f"COPY (SELECT * FROM (VALUES {rows}) AS v(t0, t1, {column})) TO '{path}' (FORMAT PARQUET)"
         )

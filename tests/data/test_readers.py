@@ -10,7 +10,7 @@ import torch
 
 import tempograd as tg
 from tempograd.data.readers import csv_file, parquet_file
-from tempograd.data.readers.parquet_file import connect
+from tempograd.data.readers.parquet_file import open_duckdb
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
@@ -149,7 +149,7 @@ def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
 
     @contextmanager
     def many_threads(memory):
-        with connect(memory) as connection:
+        with open_duckdb(memory) as connection:
             connection.execute("SET threads = 8")
             yield connection
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tempograd.engine import Chunks
+from tempograd.engine import Batching
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import explained, fitted, quick, usable
@@ -71,7 +71,7 @@ def test_other_errors_are_not_taken_for_memory():
 
 
 def test_covers_every_series_once_without_a_small_last_block():
-    chunks = Chunks(torch.device("cuda"), cells=1, size=32768)
+    chunks = Batching(torch.device("cuda"), cells=1, size=32768)
     rows: list[slice] = []
     chunks.run(1978, 50, lambda part, _: rows.append(part), "test")
     assert [i for part in rows for i in range(part.start, part.stop)] == list(range(1978))
@@ -83,11 +83,11 @@ def test_covers_every_series_once_without_a_small_last_block():
 def test_smaller_devices_begin_with_smaller_chunks(monkeypatch, memory, size):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
-    assert Chunks(torch.device("cuda"), cells=1).size == size
+    assert Batching(torch.device("cuda"), cells=1).size == size
 
 
 def test_long_series_come_in_small_chunks():
-    assert Chunks(torch.device("cuda"), cells=2**20).size == 64
+    assert Batching(torch.device("cuda"), cells=2**20).size == 64
 
 
 @pytest.mark.parametrize("error", [RuntimeError("cuDNN error: CUBLAS_STATUS_ALLOC_FAILED"), MemoryError()])

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.engine import Question
-from tempograd.engine.cuda import Ahead, Landing, UnrecordableError, plain_state
-from tempograd.engine.gradients import _pass, gradients
+from tempograd.engine import Request
+from tempograd.engine.cuda import HostWriter, Prefetcher, UnrecordableError, plain_state
+from tempograd.engine.gradients import _pass, compute_gradients
 from tempograd.models import build
 from tests.helpers.models import Recurrent, series, smooth
 
@@ -91,8 +91,8 @@ def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, out
     model, x = smooth(4, 2, columns), series(3, 4, 2, dtype=torch.float64)
     z = torch.stack([0.3 * x, 0.9 * x], 1)
     target = torch.tensor(target) if isinstance(target, list) else target
-    question = Question.ask(model, x, target=target, output=output)
-    expected = gradients(question, z.clone(), question.block(slice(0, 3)))
+    question = Request.ask(model, x, target=target, output=output)
+    expected = compute_gradients(question, z.clone(), question.block(slice(0, 3)))
     asked = () if target is None else (torch.as_tensor(target).expand(3),)
     first, score, gradient = _pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
     torch.testing.assert_close(first, model(x).detach())
@@ -109,7 +109,7 @@ def test_the_pass_that_is_recorded_cuts_targets_at_the_last_class():
 
 
 def test_what_was_prepared_is_used_once_and_only_for_its_own_key():
-    ahead, made = Ahead(torch.device("cpu")), []
+    ahead, made = Prefetcher(torch.device("cpu")), []
 
     def make(name):
         made.append(name)
@@ -125,7 +125,7 @@ def test_what_was_prepared_is_used_once_and_only_for_its_own_key():
 
 
 def test_results_are_written_as_the_kind_they_are_kept_in():
-    whole, landing = torch.full((4, 2), -1, dtype=torch.int32), Landing()
+    whole, landing = torch.full((4, 2), -1, dtype=torch.int32), HostWriter()
     landing.put(whole, slice(1, 3), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
     landing.land()
     assert whole.tolist() == [[-1, -1], [3, 4], [5, 6], [-1, -1]]

@@ -8,7 +8,7 @@ import torch
 
 import tempograd as tg
 from tempograd.engine import WeightedMean, relative_error
-from tempograd.engine.estimators import NOISE, RIDGE, WIDER, ControlledMean
+from tempograd.engine.estimators import NOISE, RIDGE, WIDER, ControlVariateMean
 from tests.helpers.models import series
 
 SHAPE = (2, 12, 3, 2)  # series, points, time, channel
@@ -68,7 +68,7 @@ def test_equals_the_literal_formula_in_pieces_of_any_size(size):
     gradient, weight, free, position, gap = parts()
     way = torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     effect = gradient * way[:, None]
-    mean = ControlledMean(way)
+    mean = ControlVariateMean(way)
     for start in range(0, 12, size):
         piece = slice(start, start + size)
         mean.add(gradient[:, piece], weight[:, piece], free[:, piece], position[piece], gap[:, piece])
@@ -87,7 +87,7 @@ def test_equals_the_literal_formula_in_pieces_of_any_size(size):
 def test_some_series_can_go_on_without_the_others():
     gradient, weight, free, position, gap = parts()
     way = torch.ones(2, 3, 2, dtype=torch.float64)
-    both, second = ControlledMean(way), ControlledMean(way[1:])
+    both, second = ControlVariateMean(way), ControlVariateMean(way[1:])
     for mean, rows in ((both, slice(0, 2)), (second, slice(1, 2))):
         mean.add(gradient[rows, :6], weight[rows, :6], free[rows, :6], position[:6], gap[rows, :6])
     both.take(torch.tensor([1]))
@@ -102,7 +102,7 @@ def test_very_small_and_large_effects_scale_the_result(size):
     gradient, weight, free, position, gap = (part.float() for part in parts())
     found = []
     for scale in (1, size):
-        mean = ControlledMean(torch.ones(2, 3, 2))
+        mean = ControlVariateMean(torch.ones(2, 3, 2))
         mean.add(scale * gradient, weight, free, position, scale * gap)
         found.append(mean.result())
     torch.testing.assert_close(found[1].mean / size, found[0].mean)
@@ -114,7 +114,7 @@ def test_cells_with_one_draw_have_no_error_and_those_with_none_no_value():
     free[:, :, 0, 0] = 0
     free[:, 1:, 1, 1] = 0
     free[:, 0, 1, 1] = 1
-    mean = ControlledMean(torch.ones(2, 3, 2, dtype=torch.float64))
+    mean = ControlVariateMean(torch.ones(2, 3, 2, dtype=torch.float64))
     mean.add(gradient, weight, free, position, gap)
     found = mean.result()
     assert (found.mean[:, 0, 0] == 0).all()
@@ -126,7 +126,7 @@ def test_cells_with_one_draw_have_no_error_and_those_with_none_no_value():
 
 def test_gradients_that_vanish_beside_a_large_change_of_the_score_stay_finite():
     gradient, weight, free, position, gap = (part.float() for part in parts())
-    mean = ControlledMean(torch.ones(2, 3, 2))
+    mean = ControlVariateMean(torch.ones(2, 3, 2))
     mean.add(1e-35 * gradient, weight, free, position, gap)
     found = mean.result()
     assert found.mean.isfinite().all()
@@ -140,7 +140,7 @@ def test_points_that_are_larger_by_far_than_the_first_count_as_in_double_precisi
     gradient, gap = scale[:, None, None] * gradient, scale * gap
     found = []
     for kind in (torch.float64, torch.float32):
-        mean = ControlledMean(torch.ones(2, 3, 2, dtype=kind))
+        mean = ControlVariateMean(torch.ones(2, 3, 2, dtype=kind))
         for piece in (slice(0, 6), slice(6, 12)):
             mean.add(
                 *(part[:, piece].to(kind) for part in (gradient, weight, free)),

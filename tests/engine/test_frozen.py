@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.engine import place, quiet
+from tempograd.engine import frozen, place
 from tests.helpers.models import Recurrent, series
 
 
@@ -34,7 +34,7 @@ def test_everything_is_put_back(mode, fails):
     model["net"].head.bias.requires_grad_(False)
     before, rng, flag = snapshot(model), torch.get_rng_state(), torch.backends.cudnn.enabled
     try:
-        with quiet(model):
+        with frozen(model):
             assert not any(p.requires_grad for p in model.parameters())
             assert model["net"].gru.training
             assert model["net"].gru.dropout == 0
@@ -55,14 +55,14 @@ def test_everything_is_put_back(mode, fails):
 def test_recurrent_layers_answer_as_in_evaluation_mode():
     model, x = Recurrent().eval(), series(4, 5, 3)
     expected = model(x)
-    with quiet(model):
+    with frozen(model):
         torch.testing.assert_close(model(x), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_works_inside_no_grad_and_inference_mode():
     model = Recurrent()
     for context in (torch.no_grad(), torch.inference_mode()):
-        with context, quiet(model):
+        with context, frozen(model):
             z = series(2, 5, 3).clone().requires_grad_()
             assert torch.autograd.grad(model(z).sum(), z)[0].abs().sum() > 0
 
@@ -74,7 +74,7 @@ def test_a_method_is_traced_to_its_module():
 
     net = Net().double().train()
     assert place(net.scores, torch.zeros(1))[1] == torch.float64
-    with quiet(net.scores):
+    with frozen(net.scores):
         assert not net.norm.training
     assert net.norm.training
 
@@ -91,7 +91,7 @@ def test_tiny_numbers_are_zero_inside_and_as_before_outside(before):
     tiny = torch.tensor(1e-40)
 
     def failing():
-        with quiet(Recurrent()):
+        with frozen(Recurrent()):
             assert tiny * 1 == 0
             raise ArithmeticError
 
@@ -111,7 +111,7 @@ def test_a_default_of_half_precision_does_not_leave_denormal_numbers_flushed():
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float16)
     try:
-        with quiet(Recurrent()):
+        with frozen(Recurrent()):
             pass
     finally:
         torch.set_default_dtype(before)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.engine import Prefixes, Question, quiet
+from tempograd.engine import Prefixes, Request, frozen
 from tempograd.errors import ModelError
 from tempograd.models import build
 from tests.helpers.models import Recurrent, linear, series
@@ -46,7 +46,7 @@ MODELS = {
 
 
 def prefixes(model, x, size=50, **options):
-    question = Question.ask(model, x)
+    question = Request.ask(model, x)
     return Prefixes(question, question.settled(question.block(slice(0, len(x)))), size, **options)
 
 
@@ -61,7 +61,7 @@ def literal(model, x, t):
 def test_predictions_with_and_without_other_values(name):
     make, remembers = MODELS[name]
     model, x = make().double().eval(), series(4, TIME, CHANNELS, dtype=torch.float64)
-    with quiet(model):
+    with frozen(model):
         found = prefixes(model, x)
         assert (found._stepper is not None) == remembers
         for t in range(TIME):
@@ -86,7 +86,7 @@ def test_predictions_with_and_without_other_values(name):
 def test_remembered_states_can_be_switched_off(name):
     model, x = MODELS[name][0]().double().eval(), series(3, TIME, CHANNELS, dtype=torch.float64)
     windows = series(3 * TIME * 2, 1, CHANNELS, seed=4, dtype=torch.float64).view(3, TIME, 2, 1, CHANNELS)
-    with quiet(model):
+    with frozen(model):
         slow, fast = prefixes(model, x, fast=False), prefixes(model, x)
         assert slow._stepper is None
         torch.testing.assert_close(slow.outputs, fast.outputs)
@@ -139,7 +139,7 @@ def test_candidates_share_what_they_have_in_common(bias, batch_first):
 
     model, x = Plain().double(), series(3, TIME, CHANNELS, dtype=torch.float64)
     windows = series(3 * TIME * 5, 2, CHANNELS, seed=4, dtype=torch.float64).view(3, TIME, 5, 2, CHANNELS)
-    with quiet(model):
+    with frozen(model):
         fast, slow = prefixes(model, x), prefixes(model, x, fast=False)
         assert fast._stepper is not None
         whole = slice(0, TIME)

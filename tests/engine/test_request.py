@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tempograd.engine import Question
+from tempograd.engine import Request
 from tests.helpers.models import linear, series
 
 GIVEN = {
@@ -18,7 +18,7 @@ GIVEN = {
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_baselines_arrive_as_they_were_given(given):
     x = series(4, 5, 2)
-    question = Question.ask(linear(5, 2), x, baseline=given)
+    question = Request.ask(linear(5, 2), x, baseline=given)
     if given is None:
         expected = torch.zeros_like(x)
     elif isinstance(given, str):

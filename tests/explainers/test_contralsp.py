@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from tempograd.engine import Question
+from tempograd.engine import Request
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
 from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
@@ -19,7 +19,7 @@ DOUBLE = torch.float64
 
 def gates(settings, model=blind, x=None, seed=0):
     x = series(4, 6, 3, dtype=DOUBLE) if x is None else x
-    question = Question.ask(model, x, output="raw", seed=seed)
+    question = Request.ask(model, x, output="raw", seed=seed)
     networks = seeded(question, lambda: [Replacement(3), Trend(x.shape[1], 3)])
     return _Gates(settings, question, settings._read(question, slice(0, len(x))), networks)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from tempograd.engine import Question
+from tempograd.engine import Request
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
 from tempograd.explainers.masks.replacements import Replacement, _Masks, seeded
@@ -23,7 +23,7 @@ def test_without_a_model_masks_fall_by_one_step_of_adam():
 def test_the_first_gradient_of_a_mask():
     """lambda_1 sign(m) / (T D) plus the slope of the error times (x - r)."""
     model, x = smooth(6, 3), series(4, 6, 3, dtype=DOUBLE)
-    question = Question.ask(model, x, seed=2)
+    question = Request.ask(model, x, seed=2)
     networks = seeded(question, lambda: [Replacement(3)])
     explainer = ExtremalMask(0.7, 0.3)
     part = _Masks(explainer, question, explainer._read(question, slice(0, 4)), networks)
@@ -100,7 +100,7 @@ def test_the_way_back_in_time_does_not_start_in_the_padding():
 
 
 def test_the_seed_of_the_network_leaves_other_generators_alone():
-    question = Question.ask(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
+    question = Request.ask(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
     before = torch.get_rng_state()
     (one,), (two,) = (seeded(question, lambda: [Replacement(2)]) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())

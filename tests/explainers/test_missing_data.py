@@ -159,12 +159,12 @@ def test_counts_of_half_precision_models_are_exact():
 @pytest.mark.parametrize("kind", [torch.bool, torch.float64, torch.uint8])
 def test_a_mask_becomes_boolean_and_lies_beside_the_series(kind):
     x, mask = series(1, 3, 2), torch.tensor([[[1, 0], [0, 0], [1, 1]]], dtype=kind)
-    found = validation.observed(mask, x)
+    found = validation.check_mask(mask, x)
     assert found.dtype == torch.bool
     assert found.tolist() == [[[True, False], [False, False], [True, True]]]
-    assert validation.observed(mask, x.to("meta")).device.type == "meta"
-    assert validation.observed(mask.numpy(), x).tolist() == found.tolist()
-    assert validation.observed(None, x) is None
+    assert validation.check_mask(mask, x.to("meta")).device.type == "meta"
+    assert validation.check_mask(mask.numpy(), x).tolist() == found.tolist()
+    assert validation.check_mask(None, x) is None
 
 
 def test_a_mask_with_one_wrong_number_or_another_shape_is_refused():
@@ -172,6 +172,6 @@ def test_a_mask_with_one_wrong_number_or_another_shape_is_refused():
     mask = torch.ones_like(x)
     mask[1, 2, 0] = 0.5
     with pytest.raises(InputError, match=r"^mask must hold 1 \(observed\) and 0 \(missing\) only\.$"):
-        validation.observed(mask, x)
+        validation.check_mask(mask, x)
     with pytest.raises(InputError, match=r"^mask must have the shape of x, \(2, 3, 2\), got \(1, 3, 2\)\.$"):
-        validation.observed(torch.ones(1, 3, 2), x)
+        validation.check_mask(torch.ones(1, 3, 2), x)

@@ -6,7 +6,7 @@ from captum.attr import FeatureAblation
 from captum.attr import Occlusion as Captum
 
 import tempograd.explainers.occlusion as single_cells
-from tempograd._utils.rng import Purpose, below, keys, per_point
+from tempograd._utils.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Prefixes
 from tempograd.errors import ModelError
 from tempograd.explainers import AugmentedOcclusion, Occlusion
@@ -153,8 +153,8 @@ def test_the_draws_are_those_of_the_seed_the_series_the_cell_and_the_sample():
             for d in range(CHANNELS):
                 moves = []
                 for sample in range(3):
-                    stream = per_point(keys(11, ids[i : i + 1], Purpose.REPLACEMENTS), 3)[:, 0, sample]
-                    row = below(stream, t * CHANNELS + d, len(TRAIN))
+                    stream = fold_in(keys(11, ids[i : i + 1], Stream.REPLACEMENTS), 3)[:, 0, sample]
+                    row = randint(stream, t * CHANNELS + d, len(TRAIN))
                     z = with_value(X[i : i + 1], t, d, TRAIN[row, t, d])
                     moves.append((model(X[i : i + 1]).softmax(-1) - model(z).softmax(-1))[0, 2].abs())
                 moves = torch.stack(moves).detach()

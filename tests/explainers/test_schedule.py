@@ -5,7 +5,7 @@ import torch
 
 from tempograd.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
-from tempograd.explainers.integration import changed, doubling
+from tempograd.explainers.integration import changed, geometric
 from tests.helpers.models import Recurrent, series, smooth
 
 SETTING = (6, 2, 6)
@@ -34,7 +34,7 @@ def steep(seed=1):
     ],
 )
 def test_stages_double_and_a_short_rest_joins_the_last(first, points, stages):
-    assert doubling(first, points) == stages
+    assert geometric(first, points) == stages
 
 
 @pytest.mark.parametrize("setting", [SETTING, (14, 3, 8)])

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd._utils.rng import keys, per_point
+from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import SettingError
-from tempograd.explainers.timing.segments import Law, Segments, complete, moving
+from tempograd.explainers.timing.segments import SegmentSampler, SegmentSettings, complete, sample_masks
 from tests.helpers.literal_methods import deviation
 from tests.helpers.methods import PAPER
 
 
-def draw(segments: Segments, points: int, anchor: int | None = None, seed: int = 0) -> torch.Tensor:
+def draw(segments: SegmentSettings, points: int, anchor: int | None = None, seed: int = 0) -> torch.Tensor:
     """Masks of one series, (points, time, channel)."""
     x = torch.zeros(1, segments.time, segments.channels, dtype=torch.float64)
-    law = Law.table({segments.time: segments}, x, x.device, x.dtype)
-    stream = per_point(keys(seed, torch.tensor([0]), 0), points)
+    law = SegmentSampler.table({segments.time: segments}, x, x.device, x.dtype)
+    stream = fold_in(keys(seed, torch.tensor([0]), 0), points)
     anchors = None if anchor is None else torch.full((1, points), anchor)
-    return moving(stream, law, anchors)[0]
+    return sample_masks(stream, law, anchors)[0]
 
 
 @pytest.mark.parametrize("time", [1, 4, 7])
@@ -35,17 +35,17 @@ def test_closed_form_equals_brute_force(time, low, high, channels, count):
     for hits in product([False, True], repeat=count):
         if not any(hits):
             expected += np.prod([1 - cover for _ in hits], axis=0)
-    np.testing.assert_allclose(Segments(time, channels, count, low, high).free(), expected, atol=1e-12)
+    np.testing.assert_allclose(SegmentSettings(time, channels, count, low, high).free(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("setting", PAPER)
 def test_free_frequencies_match_the_closed_form(setting):
-    segments = Segments(*PAPER[setting])
+    segments = SegmentSettings(*PAPER[setting])
     assert deviation(draw(segments, 1000 if setting == "pam" else 6000), segments) < 4.5
 
 
 def test_one_segment_is_one_unbroken_run_in_one_channel():
-    held = ~draw(Segments(12, 2, 1, 2, 8), 4000)
+    held = ~draw(SegmentSettings(12, 2, 1, 2, 8), 4000)
     assert (held.any(1).sum(-1) == 1).all()
     run = held.any(-1).int()
     starts = run.diff(dim=1, prepend=torch.zeros_like(run[:, :1])).eq(1).sum(1)
@@ -58,10 +58,10 @@ def test_one_segment_is_one_unbroken_run_in_one_channel():
 @pytest.mark.parametrize(
     ("segments", "cell"),
     [
-        (Segments(12, 1, 2, 2, 9), 5),
-        (Segments(9, 3, 6, 1, 6), 3 * 4 + 1),
-        (Segments(9, 3, 6, 1, 6), 0),
-        (Segments(10, 2, 3, 4, 4), 19),
+        (SegmentSettings(12, 1, 2, 2, 9), 5),
+        (SegmentSettings(9, 3, 6, 1, 6), 3 * 4 + 1),
+        (SegmentSettings(9, 3, 6, 1, 6), 0),
+        (SegmentSettings(10, 2, 3, 4, 4), 19),
     ],
 )
 def test_anchored_masks_follow_the_law_given_that_the_anchor_is_free(segments, cell):
@@ -82,12 +82,12 @@ def test_anchored_masks_follow_the_law_given_that_the_anchor_is_free(segments, c
 
 def test_shorter_series_draw_as_if_they_were_alone():
     x = torch.zeros(2, 20, 3)
-    long, short = Segments(20, 3, 9, 2, 6), Segments(12, 3, 5, 1, 4)
-    law = Law.table({12: short, 20: long}, x, x.device, x.dtype).of(torch.tensor([20, 12]))
-    stream = per_point(keys(0, torch.tensor([4, 5]), 0), 30)
-    both = moving(stream, law)
-    alone = moving(
-        per_point(keys(0, torch.tensor([5]), 0), 30), Law.table({12: short}, x[:, :12], x.device, x.dtype)
+    long, short = SegmentSettings(20, 3, 9, 2, 6), SegmentSettings(12, 3, 5, 1, 4)
+    law = SegmentSampler.table({12: short, 20: long}, x, x.device, x.dtype).of(torch.tensor([20, 12]))
+    stream = fold_in(keys(0, torch.tensor([4, 5]), 0), 30)
+    both = sample_masks(stream, law)
+    alone = sample_masks(
+        fold_in(keys(0, torch.tensor([5]), 0), 30), SegmentSampler.table({12: short}, x[:, :12], x.device, x.dtype)
     )
     assert torch.equal(both[1, :, :12], alone[0])
     assert both[1, :, 12:].all()
@@ -117,7 +117,7 @@ def test_lengths_must_fit_the_batch():
 
 def test_many_segments_on_one_cell_hold_it_once():
     """256 of them would be none in eight bits."""
-    assert not draw(Segments(1, 1, 256, 1, 1), 10).any()
+    assert not draw(SegmentSettings(1, 1, 256, 1, 1), 10).any()
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 600), (200, 500)])
@@ -129,11 +129,11 @@ def test_closed_form_for_more_lengths_than_are_summed_at_once(low, high):
         edges[:starts] += 1
         edges[length : length + starts] -= 1
         cover += np.cumsum(edges)[:600] / starts / (high - low + 1)
-    np.testing.assert_allclose(Segments(600, 1, 1, low, high).free(), 1 - cover, atol=1e-12)
+    np.testing.assert_allclose(SegmentSettings(600, 1, 1, low, high).free(), 1 - cover, atol=1e-12)
 
 
 def test_defaults_are_a_third_and_a_tenth_of_the_length():
-    assert complete(60, 4, 3, None, None, 60) == Segments(60, 4, 3, 6, 20)
-    assert complete(2, 4, 3, None, None, 2) == Segments(2, 4, 3, 1, 1)
-    assert complete(60, 4, 3, None, 2, 60) == Segments(60, 4, 3, 2, 2)
-    assert complete(60, 4, 3, 30, None, 60) == Segments(60, 4, 3, 30, 30)
+    assert complete(60, 4, 3, None, None, 60) == SegmentSettings(60, 4, 3, 6, 20)
+    assert complete(2, 4, 3, None, None, 2) == SegmentSettings(2, 4, 3, 1, 1)
+    assert complete(60, 4, 3, None, 2, 60) == SegmentSettings(60, 4, 3, 2, 2)
+    assert complete(60, 4, 3, 30, None, 60) == SegmentSettings(60, 4, 3, 30, 30)

@@ -11,7 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
-from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, time_code
+from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, step_code
 from tempograd.explainers.timex.training import Training
 from tests.helpers.models import Recurrent, check_left_as_found, linear, series, smooth
 
@@ -39,8 +39,8 @@ def test_the_time_code_against_its_formula():
         [math.sin(t / 11 / 12 ** (k / 7)) for k in range(8)] + [math.cos(t / 11 / 12 ** (k / 7)) for k in range(8)]
         for t in range(12)
     ]
-    torch.testing.assert_close(time_code(12), torch.tensor(expected, dtype=torch.float64))
-    assert time_code(1)[0].tolist() == [0.0] * 8 + [1.0] * 8
+    torch.testing.assert_close(step_code(12), torch.tensor(expected, dtype=torch.float64))
+    assert step_code(1)[0].tolist() == [0.0] * 8 + [1.0] * 8
 
 
 def test_gates_are_hard_and_open_as_often_as_they_should():

@@ -7,7 +7,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from tempograd.explainers.timex.training import (
-    connect,
+    connection_loss,
     gaussian_kl,
     geometry,
     gsat,
@@ -45,12 +45,12 @@ def test_connect_is_one_norm_over_the_number_of_jumps():
     squares = [
         (float(P[n, t + 1, d]) - float(P[n, t, d])) ** 2 for n in range(5) for t in range(3) for d in range(3)
     ]
-    assert float(connect(P)) == pytest.approx(math.sqrt(sum(squares)) / 45)
+    assert float(connection_loss(P)) == pytest.approx(math.sqrt(sum(squares)) / 45)
     flat = torch.full((2, 5, 3), 0.4, requires_grad=True)
-    loss = connect(flat)
+    loss = connection_loss(flat)
     assert float(loss.detach()) == 0
     assert torch.equal(torch.autograd.grad(loss, flat)[0], torch.zeros(2, 5, 3))
-    assert float(connect(P[:, :1])) == 0
+    assert float(connection_loss(P[:, :1])) == 0
 
 
 @pytest.mark.parametrize("scaled", [True, False])

@@ -6,10 +6,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tempograd._utils.rng import keys, per_point
+from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
-from tempograd.explainers.timing.segments import Law, complete, draw, moving, repaired
+from tempograd.explainers.timing.segments import (
+    SegmentSampler,
+    complete,
+    cover_all_cells,
+    draw_masks,
+    sample_masks,
+)
 from tests.helpers.methods import PAPER
 from tests.helpers.models import Recurrent, linear, series, smooth
 
@@ -55,12 +61,14 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
         found = method(model, x, target=2, seed=5, ids=[7, 8, 9]).values
     segments = replace(complete(time, channels, *lengths, time), anchored=anchored)
     free = torch.from_numpy(segments.free()).repeat_interleave(channels)
-    law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
+    law = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
     stream = keys(5, torch.tensor([7, 8, 9]), 0)
-    drawn = draw(stream, law, torch.ones_like(x, dtype=torch.bool), points)
-    drawn = repaired(drawn, law, torch.ones_like(x, dtype=torch.bool))
+    drawn = draw_masks(stream, law, torch.ones_like(x, dtype=torch.bool), points)
+    drawn = cover_all_cells(drawn, law, torch.ones_like(x, dtype=torch.bool))
     if not anchored:
-        drawn = drawn._replace(masks=moving(per_point(stream, points), law), anchors=torch.full((3, points), -1))
+        drawn = drawn._replace(
+            masks=sample_masks(fold_in(stream, points), law), anchors=torch.full((3, points), -1)
+        )
     for i in range(3):
 
         def weight(mask, i=i):

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd._utils.rng import Purpose, below, keys, normal, per_point
+from tempograd._utils.rng import Stream, fold_in, keys, normal, randint
 from tempograd.errors import InputError, ModelError, SettingError
-from tempograd.explainers.prefix.base import Plan, learn
+from tempograd.explainers.prefix.base import FitPlan, learn
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
 from tests.helpers.models import Recurrent, linear, series
 
@@ -26,11 +26,11 @@ def pool_draws(explainer, x, seed=0):
     """The values that replace, (series, time, sample, channel): any of the training values of the channel."""
     pool = explainer.source.flatten(0, 1)
     drawn = torch.zeros(*x.shape[:2], explainer.n_samples, x.shape[2], dtype=x.dtype)
-    streams = per_point(keys(seed, torch.arange(len(x)), Purpose.REPLACEMENTS), explainer.n_samples)
+    streams = fold_in(keys(seed, torch.arange(len(x)), Stream.REPLACEMENTS), explainer.n_samples)
     for t in range(x.shape[1]):
         for s in range(explainer.n_samples):
             for f in range(x.shape[2]):
-                drawn[:, t, s, f] = pool[below(streams[:, :, s], t * x.shape[2] + f, len(pool)), f].to(x)
+                drawn[:, t, s, f] = pool[randint(streams[:, :, s], t * x.shape[2] + f, len(pool)), f].to(x)
     return drawn
 
 
@@ -99,7 +99,7 @@ def test_remembered_states_and_plain_runs_give_the_literal_loops(settings):
         pool = pool_draws(explainer, x, seed=5)
         draws = lambda n, u, s, f: pool[n, u:, s, f]  # noqa: E731
     else:
-        streams = per_point(keys(5, torch.arange(2), Purpose.REPLACEMENTS), 2)
+        streams = fold_in(keys(5, torch.arange(2), Stream.REPLACEMENTS), 2)
 
         def draws(n, u, s, f):
             at = torch.arange(u, u + 3)
@@ -191,7 +191,7 @@ def test_networks_learn_together_as_if_each_were_alone():
     x = series(120, 6, 2)
     x[..., 0] = x[:, :1, 0]
     generator = learn(
-        lambda: WindowGenerator(2, 3, 8), next_values, nn.Linear(1, 1), x, Plan(60, 40, 1e-2), 0, "g"
+        lambda: WindowGenerator(2, 3, 8), next_values, nn.Linear(1, 1), x, FitPlan(60, 40, 1e-2), 0, "g"
     )
     new = series(200, 6, 2, seed=3)
     new[..., 0] = new[:, :1, 0]

@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 
 import tempograd as tg
-from tempograd.explainers.explain import facts
+from tempograd.explainers.by_name import facts
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Facts
 from tests.helpers.models import linear, series

@@ -15,7 +15,7 @@ import torch
 from numpy.lib import format as npy
 
 import tempograd as tg
-from tempograd.data.readers.parquet_file import connect
+from tempograd.data.readers.parquet_file import open_duckdb
 from tests.fuzz.trials import sentence
 
 SERIES, STEPS = 3, 4
@@ -109,7 +109,7 @@ def zip_bytes(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> by
 def parquet_bytes(folder: Path, packed: str) -> bytes:
     source, target = folder / "source.csv", folder / "target.parquet"
     source.write_bytes(long_csv())
-    with connect("1GB") as connection:
+    with open_duckdb("1GB") as connection:
         form = f"FORMAT parquet, COMPRESSION {packed}, ROW_GROUP_SIZE 5"
         connection.execute(f"COPY (FROM read_csv('{source}')) TO '{target}' ({form})")
     return target.read_bytes()

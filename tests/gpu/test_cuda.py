@@ -11,9 +11,9 @@ from torch import nn
 
 import tempograd as tg
 from tempograd import captum
-from tempograd._utils.rng import keys, split, words
+from tempograd._utils.rng import bits, keys, split
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
-from tempograd.explainers.timing.segments import Law, complete, draw, repaired
+from tempograd.explainers.timing.segments import SegmentSampler, complete, cover_all_cells, draw_masks
 from tempograd.models import load_model
 from tests.helpers.methods import explained, fitted, quick
 from tests.helpers.models import Recurrent, linear, series
@@ -25,7 +25,7 @@ def test_words_are_bit_equal():
     ids = torch.tensor([0, 1, -5, 2**40])
     host = split(keys(123456789012345, ids, 7), 3)
     device = split(keys(123456789012345, ids.cuda(), 7), 3)
-    assert torch.equal(words(host, 99), words(device, 99).cpu())
+    assert torch.equal(bits(host, 99), bits(device, 99).cpu())
 
 
 @pytest.mark.parametrize("setting", [(48, 32, 50, 10, 48), (152, 1, 5, 10, 152), (60, 3, None, None, None)])
@@ -35,10 +35,12 @@ def test_masks_and_anchors_are_bit_equal(setting):
     drawn = []
     for device in ("cpu", "cuda"):
         x = torch.zeros(40, time, channels, device=device)
-        law = Law.table({time: segments}, x, x.device, x.dtype).of(torch.full((40,), time, device=device))
+        law = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(
+            torch.full((40,), time, device=device)
+        )
         observed = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(device) < 0.8
-        masks = draw(keys(1, torch.arange(40, device=device), 0), law, observed, 50)
-        drawn.append(repaired(masks, law, observed))
+        masks = draw_masks(keys(1, torch.arange(40, device=device), 0), law, observed, 50)
+        drawn.append(cover_all_cells(masks, law, observed))
     assert torch.equal(drawn[0].masks, drawn[1].masks.cpu())
     assert torch.equal(drawn[0].anchors, drawn[1].anchors.cpu())
     torch.testing.assert_close(drawn[0].weights, drawn[1].weights.cpu())

@@ -9,10 +9,10 @@ from captum._utils.models.linear_model import SkLearnLasso
 from torch import nn
 from torch.nn.functional import normalize
 
-from tempograd._utils.rng import Purpose, keys, normal, per_point, split
+from tempograd._utils.rng import Stream, fold_in, keys, normal, split
 from tempograd.explainers.masks.replacements import Replacement, Trend, two_means
 from tempograd.explainers.prefix.fit import Generator
-from tempograd.explainers.timing.segments import Segments
+from tempograd.explainers.timing.segments import SegmentSettings
 
 DOUBLE = torch.float64
 
@@ -83,7 +83,7 @@ def literal_contralsp(model, x, settings, seed, *, mean=False):
     for epoch in range(settings.epochs):
         noise = []
         for name in range(len(x)):
-            stream = split(keys(seed, torch.tensor([name]), Purpose.GATES), epoch)
+            stream = split(keys(seed, torch.tensor([name]), Stream.GATES), epoch)
             noise.append(normal(stream, torch.arange(x[0].numel())).view(x[0].shape))
         kept = mask(mu + 0.5 + settings.sigma * torch.stack(noise)).clamp(0, 1)
         moved = head(normalize(gru(x)[0], dim=-1))
@@ -138,8 +138,8 @@ def literal_fit(explainer, model, x, seed, ids):
     eye = torch.eye(channels, dtype=DOUBLE)
     for n in range(count):
         streams = [
-            per_point(keys(seed, torch.tensor([ids[n]]), purpose), explainer.n_samples)[:, 0]
-            for purpose in (Purpose.LATENTS, Purpose.REPLACEMENTS)
+            fold_in(keys(seed, torch.tensor([ids[n]]), purpose), explainer.n_samples)[:, 0]
+            for purpose in (Stream.LATENTS, Stream.REPLACEMENTS)
         ]
         for t in range(1, time):
             p = [model(x[n : n + 1, : s + 1]).softmax(-1)[0] for s in (t - 1, t)]
@@ -205,7 +205,7 @@ def with_value(x, t, d, value):
     return z
 
 
-def deviation(masks: torch.Tensor, segments: Segments) -> float:
+def deviation(masks: torch.Tensor, segments: SegmentSettings) -> float:
     """Largest distance from the closed form at the first, middle and last step, in standard errors."""
     steps = [0, segments.time // 2, segments.time - 1]
     expected = torch.from_numpy(segments.free()[steps])

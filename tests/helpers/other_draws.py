@@ -18,7 +18,7 @@ from tempograd._utils import rng
 OFFSET = int(os.environ.get("TEMPOGRAD_TEST_SEED", "0"))
 
 
-def delta() -> None:
+def change() -> None:
     """Change everything, once, before any test is imported."""
     torch.set_num_threads(1 + OFFSET % 2)
     rng._LANES = tuple(lane ^ (OFFSET * 0x9E3779B1 & 0xFFFFFFFF) for lane in rng._LANES)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import matplotlib
+from matplotlib.figure import Figure
 
 import tempograd as tg
 from tests.helpers.explanations import waves
@@ -15,6 +16,20 @@ OLDER = "before_3.11"  # matplotlib, which set letters in another way: the same 
 def stored(test: str) -> Path:
     """Return the folder of the pictures that a test compares with, given its file."""
     return Path(test).parent / "pictures" / (OLDER if matplotlib.__version_info__ < (3, 11) else "")
+
+
+def check_picture(figure: Figure, path: Path, folder: Path, *, renewing: bool) -> None:
+    """Compare a drawing with the stored one, or store it where the two differ."""
+    from matplotlib.testing.compare import compare_images
+
+    found = folder / path.name
+    figure.savefig(found, dpi=DPI)
+    missing = None if path.exists() else "no such picture is stored"
+    difference = missing or compare_images(str(path), str(found), TOLERANCE)
+    if renewing and difference is not None:
+        path.write_bytes(found.read_bytes())
+    else:
+        assert difference is None, f"{difference}: make snapshots stores it, look at it before you commit it"
 
 
 def quadratic(x):

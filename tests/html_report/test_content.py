@@ -7,7 +7,7 @@ import torch
 from tempograd.data import Split
 from tempograd.errors import InputError
 from tempograd.explainers import explain
-from tempograd.html_report.content import Pack, bits, coded, quantised
+from tempograd.html_report.content import Pack, coded, packed_bits, quantised
 from tempograd.metrics import evaluate
 from tempograd.views import channels, labels, prediction
 from tempograd.views import series as views
@@ -34,7 +34,7 @@ def explanations(flat, masked_split):
 def drawn(explanations, masked_split):
     return [
         views.Map.of(label, each, masked_split.mask.numpy())
-        for label, each in labels.labelled(explanations).items()
+        for label, each in labels.as_mapping(explanations).items()
     ]
 
 
@@ -57,8 +57,8 @@ def test_full_colour_ignores_what_was_not_observed(drawn, explanations, masked_s
 def test_full_colour_is_at_least_a_quarter_of_the_largest_score():
     values = np.full(100, 0.01, dtype=np.float32)
     values[7] = -3.0
-    assert views.limit(values, np.ones(100, dtype=bool)) == 0.75
-    assert views.limit(values, np.zeros(100, dtype=bool)) == 0.0
+    assert views.color_limit(values, np.ones(100, dtype=bool)) == 0.75
+    assert views.color_limit(values, np.zeros(100, dtype=bool)) == 0.0
 
 
 def test_order_is_by_strength_and_leaves_missing_cells_for_the_end(drawn, explanations, masked_split):
@@ -80,7 +80,7 @@ def test_order_of_an_unsigned_method_has_its_lowest_scores_last(explanations, ma
 
 def test_outputs_after_removal_are_those_of_a_plain_loop(flat, explanations, masked_split):
     observed, counts = masked_split.mask.numpy(), np.array([0, 1, 5, 60])
-    found = prediction.removal(flat, explanations[1], masked_split.x, observed, counts)
+    found = prediction.removal_outputs(flat, explanations[1], masked_split.x, observed, counts)
     order = views.order(explanations[1], observed)
     for series in range(5):
         for state, count in enumerate(counts):
@@ -97,7 +97,7 @@ def test_outputs_after_removal_are_those_of_a_plain_loop(flat, explanations, mas
 def test_removed_cells_take_the_value_of_the_explanations_own_baseline(flat, masked_split):
     explanation = explain(flat, masked_split.x, "integrated_gradients", baseline=torch.full((20, 3), 0.7))
     every = np.ones((5, 20, 3), dtype=bool)
-    found = prediction.removal(flat, explanation, masked_split.x, every, np.array([0, 60]))
+    found = prediction.removal_outputs(flat, explanation, masked_split.x, every, np.array([0, 60]))
     expected = flat(torch.full((1, 20, 3), 0.7)).softmax(-1).detach()[0]
     np.testing.assert_allclose(found.outputs[:, 1], expected.expand(5, 3), rtol=1e-5)
 
@@ -105,7 +105,7 @@ def test_removed_cells_take_the_value_of_the_explanations_own_baseline(flat, mas
 def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
     """With zeros as baseline, the changes along the slider are what CPD adds up."""
     counts = np.arange(6)
-    found = prediction.removal(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
+    found = prediction.removal_outputs(flat, explanations[1], masked_split.x, masked_split.mask.numpy(), counts)
     delta = np.abs(np.diff(found.outputs, axis=1)).sum((1, 2))
     scores = evaluate(flat, explanations[1], metrics=["cpd"], k=5)
     np.testing.assert_allclose(delta, scores["cpd"].numpy(), rtol=1e-4)
@@ -114,7 +114,9 @@ def test_the_last_removed_cells_sum_up_to_cpd(flat, explanations, masked_split):
 def test_outputs_per_step_are_averaged_over_the_explained_steps():
     x = random_series(2)
     explanation = explain(RunningMean(), x, "integrated_gradients", steps=[4, 5])
-    found = prediction.removal(RunningMean(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60]))
+    found = prediction.removal_outputs(
+        RunningMean(), explanation, x, np.ones((2, 20, 3), dtype=bool), np.array([0, 60])
+    )
     answer = RunningMean()(x).softmax(-1)
     np.testing.assert_allclose(found.outputs[:, 0], answer[:, 4:6].mean(1), rtol=1e-5)
     picked = answer[:, 4:6].gather(-1, explanation.target[:, 4:6, None]).mean((1, 2))
@@ -155,16 +157,16 @@ def test_steps_agree_where_the_explained_class_is_what_the_model_says():
 
 def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations):
     other = torch.ones(5, 20, 3, dtype=torch.bool)
-    np.testing.assert_array_equal(views.observed(explanations[0], other), explanations[0].mask.numpy())
+    np.testing.assert_array_equal(views.observed_cells(explanations[0], other), explanations[0].mask.numpy())
     bare = type(explanations[0])(**{**vars(explanations[0]), "mask": None})
-    np.testing.assert_array_equal(views.observed(bare, ~other), (~other).numpy())
-    assert views.observed(bare, None).all()
+    np.testing.assert_array_equal(views.observed_cells(bare, ~other), (~other).numpy())
+    assert views.observed_cells(bare, None).all()
 
 
 def _verdict(outputs, labels, output="probability"):
     x = random_series(len(labels))
     explanation = explain(lambda z: outputs.log()[: len(z)], x, "random", output=output)
-    return prediction.verdict(outputs.numpy(), explanation, labels, per_step=False)
+    return prediction.compare_labels(outputs.numpy(), explanation, labels, per_step=False)
 
 
 def test_outcomes_of_two_classes_are_about_class_one():
@@ -240,7 +242,7 @@ def test_coded_half_widths_are_within_a_fifth_of_a_thousandth():
 
 def test_packed_bits_and_arrays_read_back():
     flags = np.array([True, False, False, True, True, False, False, False, True])
-    assert bits(flags).tolist() == [0b00011001, 1]
+    assert packed_bits(flags).tolist() == [0b00011001, 1]
     with pytest.raises(TypeError, match="not float64"):
         Pack().add(np.zeros(2))
 
@@ -263,9 +265,9 @@ def test_a_split_of_other_series_is_refused(explanations, masked_split):
 
 def test_explanations_of_different_series_are_refused(explanations):
     with pytest.raises(InputError, match=r"same series.*'timing 2'"):
-        labels.labelled([explanations[0], explanations[0][1:]])
+        labels.as_mapping([explanations[0], explanations[0][1:]])
     with pytest.raises(InputError, match=r"ids 44 … 40 instead of .* ids 40 … 44"):
-        labels.labelled([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
+        labels.as_mapping([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
 
 
 def test_chosen_series_spread_over_classes_and_sizes(flat):

@@ -1,7 +1,6 @@
 """Every drawing against a stored picture, with a tolerance.
 
-Make the pictures anew with ``python -m tests.plots.test_pictures``, and look at them
-before you commit them.
+``make snapshots`` makes those anew that differ: look at them before you commit them.
 """
 
 from dataclasses import replace
@@ -13,7 +12,7 @@ import tempograd as tg
 from tempograd import plots
 from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
 from tests.helpers.models import RunningDifference
-from tests.helpers.pictures import DPI, TOLERANCE, quadratic, stored, three_methods
+from tests.helpers.pictures import check_picture, quadratic, stored, three_methods
 
 pytestmark = pytest.mark.exact_draws
 STORED = stored(__file__)
@@ -87,18 +86,9 @@ DRAWINGS = {
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_drawing_looks_as_it_did(name, tmp_path):
-    from matplotlib.testing.compare import compare_images
-
-    DRAWINGS[name]().savefig(tmp_path / f"{name}.png", dpi=DPI)
-    difference = compare_images(str(STORED / f"{name}.png"), str(tmp_path / f"{name}.png"), TOLERANCE)
-    assert difference is None, difference
+def test_drawing_looks_as_it_did(name, tmp_path, renewing):
+    check_picture(DRAWINGS[name](), STORED / f"{name}.png", tmp_path, renewing=renewing)
 
 
 def test_every_stored_picture_is_compared():
     assert {path.stem for path in STORED.glob("*.png")} == set(DRAWINGS)
-
-
-if __name__ == "__main__":
-    for name, drawing in DRAWINGS.items():
-        drawing().savefig(STORED / f"{name}.png", dpi=DPI)

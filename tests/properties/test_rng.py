@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tempograd._utils.rng import Purpose, below, keys, normal, per_point, scale, split, uniform, words
+from tempograd._utils.rng import Stream, bits, fold_in, keys, normal, randint, scale, split, uniform
 from tests.helpers.strategies import IDS, SEEDS
 
-PURPOSES = st.sampled_from(Purpose)
+PURPOSES = st.sampled_from(Stream)
 RARE = 1e-12
 WORDS = 2**32
 DRAWS = 20_000
@@ -32,14 +32,14 @@ def even(counts):
 
 @given(SEEDS, IDS, PURPOSES, st.sampled_from([24, 16, 8, 0]))
 def test_every_byte_of_the_words_is_uniform(seed, number, purpose, shift):
-    drawn = words(stream(seed, number, purpose), torch.arange(DRAWS))
+    drawn = bits(stream(seed, number, purpose), torch.arange(DRAWS))
     assert 0 <= int(drawn.min()) <= int(drawn.max()) < WORDS
     assert even(torch.bincount(drawn >> shift & 255, minlength=256))
 
 
 @given(SEEDS, IDS, st.integers(2, 40))
 def test_integers_below_a_bound_are_uniform(seed, number, bound):
-    counts = torch.bincount(below(stream(seed, number), torch.arange(DRAWS), bound), minlength=bound)
+    counts = torch.bincount(randint(stream(seed, number), torch.arange(DRAWS), bound), minlength=bound)
     assert len(counts) == bound
     assert even(counts)
 
@@ -67,34 +67,34 @@ def test_streams_with_another_key_are_unrelated(seed, number, purpose, data):
     """Keys one bit apart; a stream and the streams derived from it; and neighbours within one."""
     bit = 1 << data.draw(st.integers(0, 62))
     own, counter = stream(seed, number, purpose), torch.arange(DRAWS)
-    drawn = words(own, counter)
+    drawn = bits(own, counter)
     others = [
         stream(seed ^ bit, number, purpose),
         stream(seed, number ^ bit, purpose),
-        stream(seed, number, (purpose + 1) % len(Purpose)),
+        stream(seed, number, (purpose + 1) % len(Stream)),
         split(own, 0),
-        per_point(own, 3)[..., 2],
+        fold_in(own, 3)[..., 2],
     ]
     for other in others:
-        assert unrelated(drawn, words(other, counter))
-        assert not torch.equal(drawn[:4], words(other, counter[:4]))
+        assert unrelated(drawn, bits(other, counter))
+        assert not torch.equal(drawn[:4], bits(other, counter[:4]))
     assert unrelated(drawn[1:], drawn[:-1])
-    assert unrelated(words(per_point(own, DRAWS), 0)[0], words(per_point(own, DRAWS), 1)[0])
+    assert unrelated(bits(fold_in(own, DRAWS), 0)[0], bits(fold_in(own, DRAWS), 1)[0])
 
 
 @given(SEEDS, MANY, PURPOSES, st.data())
 def test_bits_do_not_depend_on_how_they_are_batched(seed, numbers, purpose, data):
     ids, counter = torch.tensor(numbers), torch.arange(12)
-    whole = words(keys(seed, ids, purpose)[..., None], counter)
+    whole = bits(keys(seed, ids, purpose)[..., None], counter)
     rows = data.draw(st.lists(st.sampled_from(range(len(numbers))), min_size=1, max_size=8))
     cut = data.draw(st.integers(0, 12))
     some = keys(seed, ids[rows], purpose)[..., None]
-    parts = torch.cat([words(some, counter[:cut]), words(some, counter[cut:])], -1)
+    parts = torch.cat([bits(some, counter[:cut]), bits(some, counter[cut:])], -1)
     assert torch.equal(parts, whole[rows])
-    assert torch.equal(words(some, counter.flip(0)), whole[rows].flip(-1))
+    assert torch.equal(bits(some, counter.flip(0)), whole[rows].flip(-1))
     points = data.draw(st.integers(1, 9))
-    longer = per_point(keys(seed, ids, purpose), 9)
-    assert torch.equal(per_point(keys(seed, ids[rows], purpose), points), longer[:, rows, :points])
+    longer = fold_in(keys(seed, ids, purpose), 9)
+    assert torch.equal(fold_in(keys(seed, ids[rows], purpose), points), longer[:, rows, :points])
 
 
 @given(SEEDS, IDS)

@@ -16,7 +16,7 @@ from tempograd.data import Series
 from tempograd.html_report import report
 from tempograd.views import series
 from tempograd.views.channels import groups
-from tempograd.views.summary import summary
+from tempograd.views.summary import explanation_summary
 from tests.helpers.report_page import Page
 
 COUNT, TIME = 5, 6
@@ -106,7 +106,7 @@ def test_pictures_of_a_series_show_the_strongest_channels(scores):
 
 def test_the_command_line(scores):
     found = unsigned(scores)
-    facts = summary(found, model, Series(found.x, torch.zeros(COUNT), None, None, found.ids))
+    facts = explanation_summary(found, model, Series(found.x, torch.zeros(COUNT), None, None, found.ids))
     assert tuple(entry["channel"] for entry in facts["strongest_channels"]) == RANKED
     totals = np.array(expected(scores)).sum(0)
     shares = [entry["share"] for entry in facts["strongest_channels"]]

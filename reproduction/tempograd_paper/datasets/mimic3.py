@@ -196,7 +196,7 @@ def _scratch(cache: Path) -> AbstractContextManager[Path]:
         raise DataError(f"{cache} cannot be written to: set {CACHE_VARIABLE} to a folder that can.") from error
 
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 HOURS = 48
@@ -292,7 +292,7 @@ def load_mimic3(*, root: Path | None = None, variant: str | None = None, fold: i
     if not kept.any():
         raise DataError(f"No ICU stay in {root} fits the cohort: 48 hours or longer, vital signs charted.")
     x, observed = x[kept], observed[kept]
-    x, centre, scale = standardise(x, observed, train=~test)
+    x, centre, scale = standardise_observed(x, observed, train=~test)
     whole = Split(
         x=torch.from_numpy(x).float(),
         y=torch.from_numpy(stays[rules.label][kept]).long(),
@@ -316,7 +316,7 @@ def load_mimic3(*, root: Path | None = None, variant: str | None = None, fold: i
 
 def hourly_series(
     stays: Mapping[str, NDArray[Any]], cells: Mapping[str, NDArray[Any]], *, inside: bool
-) -> tuple[Floats, Bools]:
+) -> tuple[_Floats, Bools]:
     """Raw series (stays, 48, 32), 0 where nothing was observed, and where something was."""
     x = np.zeros((len(stays["stay"]), HOURS, len(CHANNELS)))
     observed = np.zeros(x.shape, dtype=bool)
@@ -355,7 +355,7 @@ def patients_that_test(stays: Mapping[str, NDArray[Any]]) -> Bools:
     return drawn[owner]
 
 
-def standardise(x: Floats, observed: Bools, train: Bools) -> tuple[Floats, Floats, Floats]:
+def standardise_observed(x: _Floats, observed: Bools, train: Bools) -> tuple[_Floats, _Floats, _Floats]:
     """Centre and scale every channel by its observed cells in the training stays; the unobserved become 0.
 
     Returns the series, and the centre and the scale of each channel.

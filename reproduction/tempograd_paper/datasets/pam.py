@@ -25,8 +25,8 @@ VALUES, LABELS, SPLITS = (
 )
 SOURCE = "the data of TimeX (Harvard Dataverse, https://doi.org/10.7910/DVN/B0DEQJ)"
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+_Rows = NDArray[np.int64]
 
 
 @dataset("pam", VARIANTS, own_folds=True, needs_files=True)
@@ -79,7 +79,7 @@ def load_pam(*, root: Path | None = None, variant: str | None = None, fold: int 
     x, centre, scale = standardised(raw, train, published=variant == "published")
     undone = variant != "published"  # nobody knows what was erased
 
-    def part(rows: Rows) -> Split:
+    def part(rows: _Rows) -> Split:
         return Split(torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), ids=torch.from_numpy(rows))
 
     joined = train if fold is not None else np.sort(np.concatenate([train, validation]))
@@ -104,7 +104,7 @@ def read_series(path: Path) -> NDArray[Any]:
     return found
 
 
-def read_labels(path: Path, series: int) -> Rows:
+def read_labels(path: Path, series: int) -> _Rows:
     """Read the labels (N,): the last column."""
     found = _numbers(read_npy(path), path)
     if found.ndim == 0 or len(found) != series:
@@ -132,7 +132,7 @@ def _numbers(found: NDArray[Any], path: Path) -> NDArray[Any]:
         raise DataError(f"{short_path(path)} holds objects that make no array of numbers ({reason}).") from error
 
 
-def read_split(root: Path | None, number: int, y: Rows) -> tuple[Rows, Rows, Rows]:
+def read_split(root: Path | None, number: int, y: _Rows) -> tuple[_Rows, _Rows, _Rows]:
     """Read the rows that train, validate and test in published split ``number``, 1 … 5."""
     path = locate(root, "PAM", [f"PAM/splits/PAMAP2_split_{number}.npy", f"PAM/{SPLITS}"], SOURCE)
     found = _archived_split(path, number, y) if path.name == SPLITS else np.atleast_1d(read_npy(path))
@@ -152,7 +152,7 @@ def read_split(root: Path | None, number: int, y: Rows) -> tuple[Rows, Rows, Row
     return train, validation, test
 
 
-def _rows(part: Any, path: Path) -> Rows:
+def _rows(part: Any, path: Path) -> _Rows:
     rows = np.asarray(part)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise DataError(
@@ -162,7 +162,7 @@ def _rows(part: Any, path: Path) -> Rows:
     return rows.astype(np.int64)
 
 
-def _archived_split(path: Path, number: int, y: Rows) -> list[NDArray[Any]]:
+def _archived_split(path: Path, number: int, y: _Rows) -> list[NDArray[Any]]:
     """Read one split from the archive of all five, whose labels must be those of the series at hand."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -177,7 +177,9 @@ def _archived_split(path: Path, number: int, y: Rows) -> list[NDArray[Any]]:
     return parts
 
 
-def standardised(raw: NDArray[Any], train: Rows, *, published: bool) -> tuple[NDArray[np.float32], Floats, Floats]:
+def standardised(
+    raw: NDArray[Any], train: _Rows, *, published: bool
+) -> tuple[NDArray[np.float32], _Floats, _Floats]:
     """Return the series in float32, standardised with the statistics of the rows ``train``, and these.
 
     As published it happens twice; the statistics are then those of the first time.
@@ -201,7 +203,7 @@ def standardised(raw: NDArray[Any], train: Rows, *, published: bool) -> tuple[ND
     return x, mean, scale
 
 
-def _check_finite(rows: Rows, block: Floats) -> None:
+def _check_finite(rows: _Rows, block: _Floats) -> None:
     wrong = ~np.isfinite(block).all(axis=(1, 2))
     if wrong.any():
         raise DataError(
@@ -209,7 +211,7 @@ def _check_finite(rows: Rows, block: Floats) -> None:
         )
 
 
-def moments(x: NDArray[Any], rows: Rows, *, positive: bool, divisor_less: int) -> tuple[Floats, Floats]:
+def moments(x: NDArray[Any], rows: _Rows, *, positive: bool, divisor_less: int) -> tuple[_Floats, _Floats]:
     """Mean and standard deviation of each channel over all or the positive values of the given series."""
     count, total, squares = (np.zeros(x.shape[2]) for _ in range(3))
     for _, block in blocks(x, rows):
@@ -224,7 +226,7 @@ def moments(x: NDArray[Any], rows: Rows, *, positive: bool, divisor_less: int) -
         return mean, np.sqrt(squares / (count - divisor_less))
 
 
-def blocks(x: NDArray[Any], rows: Rows) -> Iterator[tuple[Rows, Floats]]:
+def blocks(x: NDArray[Any], rows: _Rows) -> Iterator[tuple[_Rows, _Floats]]:
     """Yield rows and their series in float64, few at a time: the whole would take four times the memory."""
     for start in range(0, len(rows), BLOCK):
         chosen = rows[start : start + BLOCK]

@@ -67,7 +67,7 @@ def read_records(path: Path, parameters: tuple[str, ...]) -> Records:
     for number, text in texts.items():
         if not text.startswith(HEADER):
             _refuse(path, number, 1, text.split(b"\n")[0], "Time,Parameter,Value")
-    rows = Rows(path, texts)
+    rows = StayRows(path, texts)
     value, parameter = rows.numbers(), rows.choose((EMPTY, RECORD_ID, *parameters))
     _check_ids(rows, value, parameter == 1)
     kept = parameter > 1
@@ -129,7 +129,7 @@ def _open_xz(path: Path, mode: Literal["rb"]) -> IO[bytes]:
 UNPACKERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".tgz": gzip.open, ".xz": _open_xz}
 
 
-class Rows:
+class StayRows:
     """The rows of all records as positions in one text, cut and read by array operations.
 
     Five million rows are too many for a loop. Positions of commas and line ends are found at once; a field is
@@ -226,7 +226,7 @@ def _refuse(path: Path, number: int, line: int, row: bytes, expected: str) -> No
     raise DataError(f"Line {line} of {number}.txt in {short_path(path)} is {shown}, expected {expected}.")
 
 
-def _check_ids(rows: Rows, value: NDArray[np.float64], named: NDArray[np.bool_]) -> None:
+def _check_ids(rows: StayRows, value: NDArray[np.float64], named: NDArray[np.bool_]) -> None:
     """Each record must tell its own number, once."""
     times = np.bincount(rows.record[named], minlength=len(rows.ids))
     if (times != 1).any():

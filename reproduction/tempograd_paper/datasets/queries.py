@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd._utils.progress import PERIOD, progress
+from tempograd._utils.progress import PERIOD, progress_bar
 from tempograd.data.readers import parquet_file
 from tempograd.errors import DataError, one_line, quote, short_path
 
@@ -25,7 +25,7 @@ NOUNS = {"DOUBLE": "number", "BIGINT": "whole number", "INTEGER": "whole number"
 @contextmanager
 def connect(memory: str, spill: Path | None = None) -> "Iterator[DuckDBPyConnection]":
     """Open a database that holds at most ``memory`` in memory and the rest in the folder ``spill``, if given."""
-    with parquet_file.connect(memory, spill) as connection, _in_one_sentence(memory):
+    with parquet_file.open_duckdb(memory, spill) as connection, _in_one_sentence(memory):
         yield connection
 
 
@@ -40,7 +40,7 @@ def show_csv(connection: "DuckDBPyConnection", name: str, path: Path, columns: M
 
 def run_script(connection: "DuckDBPyConnection", script: str, label: str, size: int) -> None:
     """Run the statements of ``script``, which read ``size`` bytes of files, with one progress line for all."""
-    with progress(size, label) as advance, ThreadPoolExecutor(1) as pool:
+    with progress_bar(size, label) as advance, ThreadPoolExecutor(1) as pool:
         job, read = pool.submit(connection.execute, script), _bytes_read()
         try:
             while wait([job], timeout=PERIOD).not_done:

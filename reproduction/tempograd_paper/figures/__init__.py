@@ -1,6 +1,6 @@
 """The figures that only the paper needs: effects that cancel out, and TIMING step by step."""
 
-from tempograd_paper.figures.cancel_out import (
+from tempograd_paper.figures.cancelling import (
     CancelOutRecord,
     cancel_out,
     cancel_out_example,
@@ -8,7 +8,7 @@ from tempograd_paper.figures.cancel_out import (
     draw_cancel_out,
 )
 from tempograd_paper.figures.cost import cost_rows
-from tempograd_paper.figures.timing_steps import (
+from tempograd_paper.figures.path_steps import (
     TimingStepsRecord,
     draw_timing_steps,
     timing_steps,

@@ -15,7 +15,7 @@ from tempograd.data import Dataset, Split
 from tempograd.errors import ModelError, SettingError
 from tempograd.explainers import Explainer
 from tempograd.metrics import METRICS, summarise
-from tempograd.metrics.evaluate import measure
+from tempograd.metrics.evaluation import measure
 from tempograd.models import train
 from tempograd.models.networks import Classifier
 from tempograd_paper.cell import Cell
@@ -37,7 +37,7 @@ GRIDS: dict[str, Candidates] = {  # methods that are not here have nothing to ch
 }
 
 
-def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
+def train_fair_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
     """Train at several learning rates and return the model with the lowest validation loss."""
     changes = dict(cell.training)
     rates = [changes.pop("learning_rate")] if "learning_rate" in changes else LEARNING_RATES
@@ -63,7 +63,7 @@ def _validation_loss(model: nn.Module) -> float:
     return float(model.facts["validation_loss"])
 
 
-def make_explainer(
+def make_fair_explainer(
     cell: Cell, model: nn.Module, data: Dataset, sample: Split
 ) -> tuple[Explainer, dict[str, Any] | None]:
     """Return the explainer with the best settings on validation series, and those settings if there was a choice.

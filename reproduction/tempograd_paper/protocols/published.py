@@ -17,14 +17,14 @@ from tempograd_paper.released import train_as_released
 LEARNS_FROM_ALL = {"timex", "timexpp"}  # B10: also from the fold's held-out series
 
 
-def train_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
+def train_published_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
     """Train by the published recipe: no shuffling, no stopping, last weights."""
     options = dict(cell.sizes)
     changes = dict(cell.training)
     return train_as_released(cell.model, data, seed=cell.seed, device=device, options=options, **changes)
 
 
-def make_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Split) -> Explainer:
+def make_published_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Split) -> Explainer:
     """Return the paper's explainer, fitted to what it was fitted to there."""
     explainer = configured(cell.method, cell.dataset, cell.protocol, cell.settings)
     if not explainer.needs_fit and cell.method != "occlusion":

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.engine import Question, one_logit
+from tempograd.engine import Request, one_logit
 from tempograd.errors import InputError, SettingError, UnknownNameError, brief, listed
 from tempograd.explainers import Explainer
 from tempograd_paper.labels import REAL, SYNTHETIC
@@ -94,27 +94,27 @@ class Released(Explainer):
         """Tell whether settings and results are examined: whoever asks for the faults knows."""
         return not self.quirks
 
-    def _request(self, question: Question) -> Question:
+    def _request(self, request: Request) -> Request:
         """A6: read the raw output. B6: explain the last step only. B7: keep each cell's effect on its own step."""
         if not self.quirks:
-            return question
-        steps = question.asked_steps
+            return request
+        steps = request.asked_steps
         if self.quirks & {"B6", "B7"}:
             steps = None  # where there is one output per series
             with torch.no_grad():
-                answer = question.call(question.block(slice(0, 1)).x)
+                answer = request.call(request.block(slice(0, 1)).x)
             if answer.ndim == 3:
-                last = torch.arange(answer.shape[1]) == question.lengths.cpu()[:, None] - 1
+                last = torch.arange(answer.shape[1]) == request.lengths.cpu()[:, None] - 1
                 steps = "own" if "B7" in self.quirks else last
-        return question.but(output="raw" if "A6" in self.quirks else question.output, asked_steps=steps)
+        return request.replace(output="raw" if "A6" in self.quirks else request.output, asked_steps=steps)
 
-    def _explained(self, question: Question, output: str) -> Tensor | None:
+    def _explained(self, request: Request, output: str) -> Tensor | None:
         """A6 reads a single logit as it is, as output 0; it is still that of class 1 of two."""
-        target = question.target if isinstance(question.target, Tensor) else None
-        columns = question.columns
-        if target is None or columns is None or question.output == output or not one_logit(columns, output):
+        target = request.target if isinstance(request.target, Tensor) else None
+        columns = request.columns
+        if target is None or columns is None or request.output == output or not one_logit(columns, output):
             return target
-        if question.asked_target is not None:
+        if request.asked_target is not None:
             raise InputError(
                 "As the released code does it (A6) the model's only output is read as it is, so no class of two "
                 "can be asked for: leave target out."

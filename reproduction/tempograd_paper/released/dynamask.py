@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.engine import Question, pieces
+from tempograd.engine import Request, slices
 from tempograd.explainers import Dynamask
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import Groups
@@ -30,7 +30,7 @@ def misread(masks: Tensor, errors: Tensor, batch: int) -> Tensor:
     total, areas = errors.shape
 
     def reordered(part: Tensor) -> Tensor:
-        blocks = [part[rows].transpose(0, 1).flatten(0, 1) for rows in pieces(total, batch)]
+        blocks = [part[rows].transpose(0, 1).flatten(0, 1) for rows in slices(total, batch)]
         return torch.cat(blocks).reshape(areas, total, *part.shape[2:])
 
     return reordered(masks)[reordered(errors).sum(1).argmin()]
@@ -69,36 +69,36 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
             return replace(plain, areas=(0.25, 0.3), quirks=plain.quirks | {"B6"})
         return replace(plain, areas=tuple(round(0.25 + 0.01 * i, 2) for i in range(10)), epochs=1000)
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         if "B5" in self.quirks and (self.size_weight or self.time_weight):
-            return replace(self, size_weight=0.0, time_weight=0.0).attribute(question)
+            return replace(self, size_weight=0.0, time_weight=0.0).attribute(request)
         if "4.2" not in self.quirks:
-            return super().attribute(question)
-        stored, like = [], torch.zeros((), device=question.x.device)
+            return super().attribute(request)
+        stored, like = [], torch.zeros((), device=request.x.device)
 
         def keep(_: slice, masks: Tensor, errors: Tensor) -> None:
             stored.append((masks.to(like), errors.to(like)))
 
-        self._learn(question, slice(0, len(question.x)), keep)
+        self._learn(request, slice(0, len(request.x)), keep)
         masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
         return Attribution(misread(masks, errors, BATCH))
 
-    def _learn(self, question: Question, series: slice, keep: Keep) -> None:
+    def _learn(self, request: Request, series: slice, keep: Keep) -> None:
         def keep_turned(rows: slice, masks: Tensor, errors: Tensor) -> None:  # 4.3
-            keep(rows, (1 - masks).where(question.block(rows).observed[:, None], 0), errors)
+            keep(rows, (1 - masks).where(request.block(rows).observed[:, None], 0), errors)
 
         kept = keep_turned if self.deletion and "4.3" in self.quirks else keep
-        for batch in pieces(len(question.x), BATCH) if "0.3.5" in self.quirks else [series]:
-            super()._learn(question, batch, kept)
+        for batch in slices(len(request.x), BATCH) if "0.3.5" in self.quirks else [series]:
+            super()._learn(request, batch, kept)
 
     def _aim(self, errors: Tensor) -> Tensor:
         return errors if "B5" in self.quirks else super()._aim(errors)
 
-    def _steps(self, question: Question, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
+    def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         if "0.3.5" not in self.quirks:
             return groups
         ((problem,),) = groups
-        batches = list(pieces(len(question.x), BATCH))
+        batches = list(slices(len(request.x), BATCH))
         own = problem.rows.start // BATCH
         weighed = mean_losses([problem], len(self.areas) * (batches[own].stop - batches[own].start))
         return [[still(leaves), *(weighed if index == own else [])] for index in range(len(batches))]

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import settings
-from tempograd.engine import Question
+from tempograd.engine import Request
 from tempograd.explainers import Fit
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.base import Plan, Task
+from tempograd.explainers.prefix.base import FitPlan, Task
 from tempograd.explainers.prefix.fit import Generator
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
@@ -35,8 +35,8 @@ class Scrambled(Released):
 
     faults: ClassVar[Mapping[str, str]] = {"B2": "scores laid out by channel are read as if laid out by step"}
 
-    def attribute(self, question: Question) -> Attribution:
-        found: Attribution = super().attribute(question)  # type: ignore[safe-super]  # that of the method
+    def attribute(self, request: Request) -> Attribution:
+        found: Attribution = super().attribute(request)  # type: ignore[safe-super]  # that of the method
         return found._replace(values=scrambled(found.values)) if "B2" in self.quirks else found
 
 
@@ -80,7 +80,7 @@ class ReleasedFit(Scrambled, Fit):
             return cls(epochs=301, patience=None, quirks=frozenset(cls.faults))
         return cls(hidden=6, epochs=200, patience=None, fit_batch_size=32, recipe="plain")
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> FitPlan:
         plan = super()._plan()
         return plan._replace(held_out=0) if self.recipe == "plain" else plan
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings
-from tempograd._utils.rng import FAR, below, uniform
-from tempograd.engine import Block, Question
+from tempograd._utils.rng import FAR, randint, uniform
+from tempograd.engine import Block, Request
 from tempograd.explainers import GradientShap
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released
@@ -35,7 +35,7 @@ class ReleasedGradientShap(Released, GradientShap):
         **OWN_STEPS,
     }
 
-    batch: int | None = settings.whole(None)
+    batch: int | None = settings.integer(None)
 
     @classmethod
     def of(cls, dataset: str) -> Self:
@@ -50,20 +50,20 @@ class ReleasedGradientShap(Released, GradientShap):
         order = torch.arange(self.n_samples, device=block.x.device)
         return uniform(stream[..., None], FAR + self.n_samples + order, block.x.dtype)
 
-    def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
+    def _baselines(self, block: Block, stream: Tensor, request: Request) -> Callable[[slice], Tensor] | None:
         if "9" not in self.quirks:
-            return super()._baselines(block, stream, question)
-        total = len(question.x)
+            return super()._baselines(block, stream, request)
+        total = len(request.x)
         size = self.batch or total
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         first = torch.arange(block.rows.start, block.rows.stop, device=block.x.device)[:, None] // size * size
         members = (total - first).clamp(max=size)
-        drawn = below(stream[..., None], counter, 2 * members)
+        drawn = randint(stream[..., None], counter, 2 * members)
         rows = torch.where(drawn < members, -1, first + drawn - members)  # -1 is the call's baseline
 
         def baselines(piece: slice) -> Tensor:
             some = rows[:, piece]
-            others = question.x[some.clamp(min=0).to(question.x.device)].to(block.x)
+            others = request.x[some.clamp(min=0).to(request.x.device)].to(block.x)
             return torch.where((some < 0)[..., None, None], block.baseline[:, None], others)
 
         return baselines

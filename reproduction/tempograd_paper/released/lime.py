@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Question, at_every_step, default_class, pick
+from tempograd.engine import Block, Request, at_every_step, default_class, select_target
 from tempograd.explainers import Lime
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
@@ -40,19 +40,19 @@ class ReleasedLime(Released, Lime):
         return bool(self.quirks & {"B7", "B8"})
 
     @torch.no_grad()
-    def _scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
+    def _scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
         """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
         if not self._on_prefixes:
-            return super()._scores(question, z, block)
-        answer = at_every_step(question, block, torch.cat([block.x, z.flatten(0, 1)]))
-        clean, answer = answer[: len(block.x)], question.linked(answer[len(block.x) :])
+            return super()._scores(request, z, block)
+        answer = at_every_step(request, block, torch.cat([block.x, z.flatten(0, 1)]))
+        clean, answer = answer[: len(block.x)], request.linked(answer[len(block.x) :])
         target = block.target
         if isinstance(target, Tensor):
             asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
-            if question.asked_target is None:
-                asked = default_class(clean, question.output)
-            return pick(answer, asked.repeat_interleave(z.shape[1], 0)).view(*z.shape[:2], -1).double()
-        ends = [pick(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
+            if request.asked_target is None:
+                asked = default_class(clean, request.output)
+            return select_target(answer, asked.repeat_interleave(z.shape[1], 0)).view(*z.shape[:2], -1).double()
+        ends = [select_target(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
         return torch.stack(ends, -1).double()
 
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:

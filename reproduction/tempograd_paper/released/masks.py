@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tempograd.engine import Question, both_logits, link
-from tempograd.explainers.masks.base import Error, Groups, LearntMask, Problem, over_steps
+from tempograd.engine import Request, apply_link, both_logits
+from tempograd.explainers.masks.base import Error, Groups, LearntMask, LossTerm, over_steps
 from tempograd_paper.released.base import Released
 
 RAW = "the error compares raw outputs, also where the classifier has probabilities"
@@ -22,7 +22,7 @@ def hard_label_error(clean: Tensor, output: str, steps: Tensor | None) -> Error:
     def apart(answer: Tensor) -> Tensor:
         answer = both_logits(answer, output)
         wanted = winner.expand(*answer.shape[:-1], 1)
-        return over_steps(-link(answer, output).log_softmax(-1).gather(-1, wanted)[..., 0], steps)
+        return over_steps(-apply_link(answer, output).log_softmax(-1).gather(-1, wanted)[..., 0], steps)
 
     return apart
 
@@ -35,25 +35,25 @@ class ReleasedMask(Released, LearntMask):
         known = hard_label_error if "0.3.6" in self.quirks else super()._distance
         return known(clean, output, steps)
 
-    def _steps(self, question: Question, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
+    def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         if "0.3.5" not in self.quirks:
             return groups
         return [[still(leaves), *mean_losses(group, _series(group))] for group in groups]
 
 
-def still(leaves: Sequence[Tensor]) -> Problem:
+def still(leaves: Sequence[Tensor]) -> LossTerm:
     """Return a loss of 0, whose gradient is 0 rather than absent: the momentum of a leaf then moves it on."""
-    return Problem(slice(0, 0), leaves, lambda _: torch.stack([0 * leaf.sum() for leaf in leaves]).sum())
+    return LossTerm(slice(0, 0), leaves, lambda _: torch.stack([0 * leaf.sum() for leaf in leaves]).sum())
 
 
-def mean_losses(group: Sequence[Problem], count: int) -> list[Problem]:
+def mean_losses(group: Sequence[LossTerm], count: int) -> list[LossTerm]:
     """Divide the losses of a group by a number of series."""
 
-    def divided(problem: Problem) -> Problem:
+    def divided(problem: LossTerm) -> LossTerm:
         return problem._replace(loss=lambda epoch: 1 / count * problem.loss(epoch))
 
     return [divided(problem) for problem in group]
 
 
-def _series(group: Sequence[Problem]) -> int:
+def _series(group: Sequence[LossTerm]) -> int:
     return sum(problem.rows.stop - problem.rows.start for problem in group)

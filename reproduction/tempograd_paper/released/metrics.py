@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tempograd.metrics import METRICS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, CumulativePredictionPreservation
-from tempograd.metrics.removal import Reading
+from tempograd.metrics.removal import RemovalOutputs
 
 POOLED = frozenset({"aup", "aur", "auroc", "auprc"})
 
@@ -16,7 +16,7 @@ POOLED = frozenset({"aup", "aur", "auroc", "auprc"})
 class ReleasedDifference(CumulativePredictionDifference):
     """CPD as released (3.2): the mean over the classes in place of their sum, half of it for two classes."""
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         return super().score(reading) / reading.predictions.shape[-1]
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Prefixes, Question, one_logit
+from tempograd.engine import Block, Prefixes, Request, one_logit
 from tempograd.explainers import Occlusion
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.occlusion import CellReplacement
@@ -23,13 +23,13 @@ PREFIXES = {
 class JudgedByPrefixes(Released, CellReplacement):
     """Replacement of single cells with the fault B8."""
 
-    def _at_own_step(self, question: Question) -> bool:
-        return "B8" in self.quirks or super()._at_own_step(question)
+    def _at_own_step(self, request: Request) -> bool:
+        return "B8" in self.quirks or super()._at_own_step(request)
 
     def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
         if isinstance(block.steps, str):
             return super()._own_target(block, prefixes)
-        target, single = block.target, one_logit(prefixes.columns, prefixes.question.output)
+        target, single = block.target, one_logit(prefixes.columns, prefixes.request.output)
         if not isinstance(target, Tensor) or not single:
             return prefixes.default
         return target if target.ndim == 2 else target[:, None].expand(prefixes.default.shape)
@@ -59,11 +59,11 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
         cls._check(dataset)
         return cls(absolute=True, quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"}))
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         if "B1" not in self.quirks:
-            return super().attribute(question)
-        self._put_means(question)
-        values = torch.zeros(question.x.shape, device=question.x.device)
+            return super().attribute(request)
+        self._put_means(request)
+        values = torch.zeros(request.x.shape, device=request.x.device)
 
         def finish(block: Block, falls: Tensor) -> None:
             maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output, all of them in a row
@@ -71,7 +71,7 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
             place = values[first : first + maps.shape[0] * maps.shape[1]]
             place.copy_(maps.flatten(0, 1)[: len(place)])
 
-        self._replace_cells(question, 1, lambda block: block.baseline[..., None], finish, every=True)
-        if question.mask is not None:
-            values *= question.mask
+        self._replace_cells(request, 1, lambda block: block.baseline[..., None], finish, every=True)
+        if request.mask is not None:
+            values *= request.mask
         return self._signed(values)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import settings
-from tempograd.engine import Block, Chunks, Model, Question, owner, quiet
+from tempograd.engine import Batching, Block, Model, Request, frozen, owner
 from tempograd.explainers import TimeX
 from tempograd.explainers.timex.networks import MaskGenerator, copied
 from tempograd.explainers.timex.timex import MaskNetwork
@@ -113,7 +113,7 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
             return super()._learnt_from(model, x, seed)
         box = copied(model)  # before the model comes to rest, for its dropout
         module = owner(box)
-        with quiet(model):
+        with frozen(model):
             if module is not None:
                 module.eval().requires_grad_(False)
             return self._taught_by(box, x, seed)
@@ -128,11 +128,11 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
     ) -> Training:
         return ReleasedTraining(objective, data, self, random, owner(model))
 
-    def _chunks(self, question: Question) -> Chunks:
-        chunks = super()._chunks(question)
+    def _batching(self, request: Request) -> Batching:
+        batching = super()._batching(request)
         if "B3" in self.quirks:
-            chunks.size = max(TEST_BATCH, chunks.size // TEST_BATCH * TEST_BATCH)
-        return chunks
+            batching.size = max(TEST_BATCH, batching.size // TEST_BATCH * TEST_BATCH)
+        return batching
 
     def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
         if "B3" not in self.quirks:

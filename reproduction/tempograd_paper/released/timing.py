@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from tempograd._utils.rng import scale
-from tempograd.engine import Question
+from tempograd.engine import Request
 from tempograd.errors import SettingError
 from tempograd.explainers import Timing
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.timing.segments import Law, paint, placing_words, sample_segments
+from tempograd.explainers.timing.segments import SegmentSampler, paint, placing_words, sample_segments
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
 
@@ -72,46 +72,46 @@ class ReleasedTiming(Released, Timing):
         """Return whether scores and positions take noise out of the mean."""
         return super().controlled and not self.quirks
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         if "1.4" in self.quirks:
-            return self._sum_over_prefixes(question)
-        return super().attribute(question)
+            return self._sum_over_prefixes(request)
+        return super().attribute(request)
 
-    def _sum_over_prefixes(self, question: Question) -> Attribution:
+    def _sum_over_prefixes(self, request: Request) -> Attribution:
         """1.4: explain the last prediction of every prefix and add up the magnitudes.
 
         The target is the class predicted at the end of each prefix. A sum of magnitudes has no useful error.
         """
-        question.read_all()
-        total = torch.zeros(question.x.shape, device=question.x.device)
-        for end in range(1, question.x.shape[1] + 1):
-            part = Question.ask(
-                question.model,
-                question.x[:, :end],
-                baseline=question.baseline[:, :end],
-                mask=None if question.mask is None else question.mask[:, :end],
-                steps=None if question.steps is None else end - 1,
-                output=question.output,
-                seed=question.seed + (end << 32),  # each prefix has its own masks
-                ids=question.ids,
-                batch_size=question.batch_size,
+        request.read_all()
+        total = torch.zeros(request.x.shape, device=request.x.device)
+        for end in range(1, request.x.shape[1] + 1):
+            part = Request.ask(
+                request.model,
+                request.x[:, :end],
+                baseline=request.baseline[:, :end],
+                mask=None if request.mask is None else request.mask[:, :end],
+                steps=None if request.steps is None else end - 1,
+                output=request.output,
+                seed=request.seed + (end << 32),  # each prefix has its own masks
+                ids=request.ids,
+                batch_size=request.batch_size,
             )
             low, high = (min(length or end, end) for length in (self.min_length, self.max_length))
             short = replace(self, min_length=low, max_length=high, quirks=self.quirks - {"1.4"})
             total[:, :end] += short.attribute(part).values.abs()
         return Attribution(total)
 
-    def _sample_masks(self, streams: Tensor, law: Law) -> Tensor:
-        words = placing_words(streams, law)
-        length, channel, start = segments = sample_segments(words, law, streams)
-        time, high = law.time[:, None, None], law.high[:, None, None]
+    def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
+        words = placing_words(streams, sampler)
+        length, channel, start = segments = sample_segments(words, sampler, streams)
+        time, high = sampler.time[:, None, None], sampler.high[:, None, None]
         if "A3" in self.quirks:
             start = scale(words[:, :, 1], (time - length).clamp(min=1))
         if "A4" in self.quirks:
             short = (length < high) & (length > 0)
             start, channel = torch.cat([start, torch.zeros_like(start)], 2), torch.cat([channel, channel], 2)
             length = torch.cat([length, short.long()], 2)
-        return paint(segments._replace(length=length, channel=channel, start=start), law)
+        return paint(segments._replace(length=length, channel=channel, start=start), sampler)
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         return left_ends(points, like) if "A7" in self.quirks else super()._positions(points, like)

@@ -28,7 +28,7 @@ class ReleasedRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validation.flag(self.random_prefix, "random_prefix")
+        validation.check_flag(self.random_prefix, "random_prefix")
 
     def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         if not self.random_prefix:

@@ -17,7 +17,7 @@ from tempograd.data import Dataset, Split
 from tempograd.errors import TempogradWarning
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric
-from tempograd.metrics.evaluate import measure
+from tempograd.metrics.evaluation import measure
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.models.training import predictions
 from tempograd.version import __version__
@@ -32,7 +32,7 @@ from tempograd_paper.runner.store import Store
 CERTAIN = 1.96  # standard errors above one half that an AUROC must lie to be better than chance
 
 
-def quality(model: nn.Module, split: Split) -> dict[str, Any]:
+def model_quality(model: nn.Module, split: Split) -> dict[str, Any]:
     """Accuracy, share of the most frequent class, AUROC with its error, and whether the model is at chance level.
 
     Accuracy says little where one class is rare, so chance is judged by the area under the ROC curve: a model is
@@ -92,13 +92,13 @@ def _area(score: Tensor, positive: Tensor) -> tuple[float, float]:
     return area, math.sqrt(max(variance, 0.0))
 
 
-def train_model(cell: Cell, store: Store, device: str) -> None:
+def train_cell(cell: Cell, store: Store, device: str) -> None:
     """Train the model of a cell and keep it."""
     start = time.monotonic()
-    protocol = fair if cell.protocol == "fair" else published
+    train = fair.train_fair_model if cell.protocol == "fair" else published.train_published_model
     data = store.data(cell)
-    model = protocol.train_model(cell, data, device)
-    facts = {"seconds": time.monotonic() - start, "quality": quality(model, data.test)}
+    model = train(cell, data, device)
+    facts = {"seconds": time.monotonic() - start, "quality": model_quality(model, data.test)}
     store.save_model(cell, model, facts)
 
 
@@ -141,9 +141,9 @@ def _explain(
         start = time.monotonic()
         if cell.protocol == "fair":
             sample = evenly(data.train if data.validation is None else data.validation, fair.VALIDATION)
-            explainer, chosen = fair.make_explainer(cell, model, data, sample)
+            explainer, chosen = fair.make_fair_explainer(cell, model, data, sample)
         else:
-            explainer = published.make_explainer(cell, model, data, test)
+            explainer = published.make_published_explainer(cell, model, data, test)
         mask = test.mask if cell.protocol == "fair" else None
         _wait(device)
         middle = time.monotonic()

@@ -36,7 +36,7 @@ PACKAGES = {"deep_lift": "captum"}
 """Methods that run on more than the core, the extra being called like the package."""
 
 
-def read_rows(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) -> tuple[Row, ...]:
+def read_explainers(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) -> tuple[Row, ...]:
     """Read ``explainers``; ``random``, the floor, is always among them."""
     rows: list[Row] = []
     for item in entry.items():
@@ -267,7 +267,7 @@ def _with_cells(plan: Plan, keys: dict[str, Entry], top: Entry, *, to_run: bool)
         plan,
         models=models,
         folds=_distinct([(item, item.whole(0, FOLDS - 1)) for item in keys["folds"].items()]),
-        rows=read_rows(keys["explainers"], plan.datasets, plan.protocol, to_run=to_run),
+        rows=read_explainers(keys["explainers"], plan.datasets, plan.protocol, to_run=to_run),
         measures=read_measures(keys["metrics"], plan.datasets, plan.protocol),
         series=_series(keys["series"], plan.protocol) if "series" in keys else None,
         seed=keys["seed"].whole(0, LARGEST_SEED) if "seed" in keys else plan.seed,

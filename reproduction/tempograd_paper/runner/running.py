@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd._utils.io import writable
-from tempograd._utils.progress import STOPS, muted, progress
+from tempograd._utils.progress import STOPS, muted, progress_bar
 from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
 from tempograd_paper.cell import Cell
-from tempograd_paper.runner.execute import run_cell, train_model
+from tempograd_paper.runner.execute import run_cell, train_cell
 from tempograd_paper.runner.store import Store
 
 Job = Callable[[Cell, Store, str], None]
@@ -74,7 +74,7 @@ def prepare(cells: Sequence[Cell], folder: Path, root: Path | None) -> None:
     store = Store(writable(folder))
     waiting = [cell for cell in cells if not store.has_record(cell)]
     files = {store.data_path(cell): cell for cell in waiting}
-    with progress(len(files), "read the data") as advance:
+    with progress_bar(len(files), "read the data") as advance:
         for cell in files.values():
             store.prepare(cell, root)
             advance(1, cell.dataset)
@@ -98,7 +98,7 @@ def _tasks(cells: Sequence[Cell], store: Store) -> list[_Task]:
     for group in groups.values():
         first = group[0]
         trained = store.has_model(first.cell)
-        tasks += group if trained else [_Task(first.place, train_model, first.cell, tuple(group))]
+        tasks += group if trained else [_Task(first.place, train_cell, first.cell, tuple(group))]
     return tasks
 
 
@@ -106,7 +106,7 @@ def _work(tasks: Sequence[_Task], hands: Executor, workers: int, store: Store, d
     """Run all tasks and return why some cells failed; a failure stops nothing but what waits for it."""
     failed: dict[Cell, str] = {}
     ready, running = sorted(tasks, key=_place), dict[Future[str], _Task]()
-    with progress(sum(1 + len(task.waiting) for task in tasks), "bench") as advance:
+    with progress_bar(sum(1 + len(task.waiting) for task in tasks), "bench") as advance:
         while ready or running:
             while ready and len(running) < workers:
                 task = ready.pop(0)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 
 from tempograd.metrics import Summary
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM
-from tempograd_paper.tables.entries import Entry, stands_in
+from tempograd_paper.tables.entries import TableEntry, stands_in
 from tempograd_paper.tables.published_numbers import substitution_is_stated
-from tempograd_paper.tables.tabulate import Panel, Table
+from tempograd_paper.tables.tabulation import Panel, Table
 
 ABSENT, INCOMPLETE = "–", "†"
 
@@ -106,7 +106,7 @@ def _about_published(table: Table) -> Iterator[str]:
         )
 
 
-def _entries(table: Table) -> Iterator[Entry]:
+def _entries(table: Table) -> Iterator[TableEntry]:
     for panel in table.panels:
         for row in panel.entries:
             yield from row

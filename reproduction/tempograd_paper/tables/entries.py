@@ -113,7 +113,7 @@ class Deviation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """One number of a table, in the units of the paper.
 
     Parameters
@@ -140,7 +140,7 @@ class Entry:
 
 def fill(
     plan: Plan, where: tuple[str, str], grid: Grid, folds: Sequence[int], against: Row | None, *, ranked: bool
-) -> tuple[tuple[Entry, ...], ...]:
+) -> tuple[tuple[TableEntry, ...], ...]:
     """Return the entries of a panel by row and measure.
 
     Parameters
@@ -188,10 +188,10 @@ def _entry(
     values: Tensor,
     paired: Tensor | None,
     folds: Sequence[int],
-) -> Entry:
+) -> TableEntry:
     theirs = _published(plan, where, row, measure)
     if values.isnan().all():
-        return Entry(None, theirs, complete=False)
+        return TableEntry(None, theirs, complete=False)
     summary = summarise(values)
     deviation = None
     if theirs is not None and plan.protocol == "published" and not stands_in(plan, where[0]):
@@ -199,7 +199,7 @@ def _entry(
     difference = None
     if paired is not None and len(paired) == len(values):
         difference = compare(values, paired)
-    return Entry(
+    return TableEntry(
         summary,
         theirs,
         deviation,
@@ -237,7 +237,7 @@ def _deviation(ours: Summary, theirs: Published, *, over_folds: bool) -> Deviati
     return Deviation(gap, gap / error if over_folds and 0 < error < math.inf else None)
 
 
-def _marked(column: list[Entry], rows: Sequence[Row], measure: Measure) -> list[Entry]:
+def _marked(column: list[TableEntry], rows: Sequence[Row], measure: Measure) -> list[TableEntry]:
     sign = 1 if METRICS[measure.metric].higher_is_better else -1
     ranks = [
         sign * entry.summary.mean if entry.summary and entry.complete and row.method != FLOOR else None

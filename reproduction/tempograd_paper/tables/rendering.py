@@ -13,11 +13,11 @@ from tempograd._utils.io import Kind, start
 from tempograd.metrics import METRICS, Summary
 from tempograd_paper.cell import Measure
 from tempograd_paper.tables.captions import notes
-from tempograd_paper.tables.entries import Entry
+from tempograd_paper.tables.entries import TableEntry
 from tempograd_paper.tables.published_numbers import SCALES
-from tempograd_paper.tables.sheets import Sheet, Text, sheets
+from tempograd_paper.tables.sheets import Sheet, Text, make_sheets
 from tempograd_paper.tables.sizes import Size, size_fields, size_notes, size_sheet
-from tempograd_paper.tables.tabulate import Panel, Table
+from tempograd_paper.tables.tabulation import Panel, Table
 
 # A table for programs: one line per row and measure, with everything that is known of it.
 
@@ -86,7 +86,7 @@ def _measure(measure: Measure) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: TableEntry) -> dict[str, Any]:
     ours, theirs, gap, deviation = entry.summary, entry.published, entry.difference, entry.deviation
     return {
         "mean": _mean(ours),
@@ -233,7 +233,7 @@ def _json(table: Table | Sequence[Size]) -> str:
 
 def _parts(table: Table | Sequence[Size], second: str) -> tuple[str, list[Sheet], list[str]]:
     if isinstance(table, Table):
-        return f"{table.plan.title} ({table.plan.protocol} protocol)", sheets(table), notes(table, second)
+        return f"{table.plan.title} ({table.plan.protocol} protocol)", make_sheets(table), notes(table, second)
     return SIZES, [size_sheet(table)], size_notes(table)
 
 

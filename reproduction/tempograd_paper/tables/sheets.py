@@ -9,9 +9,9 @@ from tempograd._utils.formatting import table as aligned
 from tempograd.metrics import METRICS
 from tempograd_paper.cell import Measure
 from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, about_panel, panel_label
-from tempograd_paper.tables.entries import Entry
+from tempograd_paper.tables.entries import TableEntry
 from tempograd_paper.tables.published_numbers import amount_label
-from tempograd_paper.tables.tabulate import Panel, Table
+from tempograd_paper.tables.tabulation import Panel, Table
 
 EFFICIENCY = "Fig.efficiency"  # the one table that is about time
 WIDTH = 160  # characters of a terminal
@@ -69,7 +69,7 @@ Column = tuple[Panel, int]
 """A panel and the position of a measure in the plan."""
 
 
-def sheets(table: Table) -> list[Sheet]:
+def make_sheets(table: Table) -> list[Sheet]:
     """Lay a table out: our numbers beside the published ones, then the differences to TIMING.
 
     All panels stand side by side if they fit into the width of a terminal, otherwise one below the other, and the
@@ -172,13 +172,13 @@ def _append(body: list[list[Text]], cells: Iterable[Text]) -> None:
         row.append(cell)
 
 
-def _places(entries: Sequence[Entry]) -> int:
+def _places(entries: Sequence[TableEntry]) -> int:
     """Return how many decimals show three digits of the largest mean; three as in the paper, six at most."""
     largest = max((abs(entry.summary.mean) for entry in entries if entry.summary is not None), default=0.0)
     return 3 if largest == 0 else min(max(2 - math.floor(math.log10(largest)), 3), 6)
 
 
-def _ours(entry: Entry, places: int) -> Text:
+def _ours(entry: TableEntry, places: int) -> Text:
     if entry.summary is None:
         return Text(ABSENT)
     text = fixed(entry.summary.mean, places)
@@ -187,14 +187,14 @@ def _ours(entry: Entry, places: int) -> Text:
     return Text(text + ("" if entry.complete else f" {INCOMPLETE}"), entry.mark)
 
 
-def _published(entry: Entry, places: int) -> Text:
+def _published(entry: TableEntry, places: int) -> Text:
     if entry.published is None:
         return Text(ABSENT)
     places = min(places, 3)  # the paper prints no more
     return Text(f"{fixed(entry.published.mean, places)} ± {fixed(entry.published.standard_error, places)}")
 
 
-def _deviation(entry: Entry, places: int, over: str) -> Text:
+def _deviation(entry: TableEntry, places: int, over: str) -> Text:
     if entry.deviation is None:
         return Text(ABSENT)
     if over == "series":
@@ -203,7 +203,7 @@ def _deviation(entry: Entry, places: int, over: str) -> Text:
     return Text(ABSENT if errors is None else fixed(errors, 1, sign=True))
 
 
-def _difference(entry: Entry, places: int) -> Text:
+def _difference(entry: TableEntry, places: int) -> Text:
     gap = entry.difference
     if gap is None:
         return Text(ABSENT)

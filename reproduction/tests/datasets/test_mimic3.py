@@ -13,7 +13,7 @@ from reproduction.tests.helpers import slow_mimic3
 from reproduction.tests.helpers.mimic3_world import ADMITTED, ENTERED, World, after
 from tempograd.data import fold_indices, load_dataset
 from tempograd.errors import DataError, UnknownNameError
-from tempograd_paper.datasets.mimic3 import CHANNELS, patients_that_test, prepare_mimic3, standardise
+from tempograd_paper.datasets.mimic3 import CHANNELS, patients_that_test, prepare_mimic3, standardise_observed
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -314,7 +314,7 @@ def test_the_label_is_death_in_the_icu_or_in_the_hospital(clinic):
 def test_a_channel_seen_less_than_twice_in_training_keeps_its_scale():
     x = np.array([[[5.0, 7.0]], [[9.0, 3.0]]])
     observed = np.array([[[True, False]], [[True, True]]])
-    result, centre, scale = standardise(x, observed, train=np.array([True, False]))
+    result, centre, scale = standardise_observed(x, observed, train=np.array([True, False]))
     assert result.tolist() == [[[0, 0]], [[4, 3]]]
     assert (centre.tolist(), scale.tolist()) == ([5, 0], [1, 1])
 

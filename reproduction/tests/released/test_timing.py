@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tempograd._utils.rng import keys, per_point
+from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import SettingError
 from tempograd.explainers import Timing
-from tempograd.explainers.timing.segments import Law, Segments
+from tempograd.explainers.timing.segments import SegmentSampler, SegmentSettings
 from tempograd_paper.released.timing import ReleasedTiming
 from tests.helpers.literal_methods import deviation
 from tests.helpers.methods import PAPER
@@ -107,36 +107,36 @@ def test_the_faults_of_the_sampler_reach_the_masks_of_timing():
 
 def masks_of(law, ids, points, *faults):
     """Masks of some series as the released code draws them with these faults."""
-    streams = per_point(keys(0, torch.tensor(ids), 0), points)
+    streams = fold_in(keys(0, torch.tensor(ids), 0), points)
     return ReleasedTiming(points, anchored=0.0, quirks=frozenset(faults))._sample_masks(streams, law)
 
 
 def draw(segments, points, *faults):
     """Masks of one series, (points, time, channel)."""
     x = torch.zeros(1, segments.time, segments.channels, dtype=torch.float64)
-    return masks_of(Law.table({segments.time: segments}, x, x.device, x.dtype), [0], points, *faults)[0]
+    return masks_of(SegmentSampler.table({segments.time: segments}, x, x.device, x.dtype), [0], points, *faults)[0]
 
 
 @pytest.mark.parametrize("fault", ["A3", "A4"])
 def test_each_released_fault_is_seen_by_that_check(fault):
-    segments = Segments(*PAPER["freezer"])
+    segments = SegmentSettings(*PAPER["freezer"])
     assert deviation(draw(segments, 6000, fault), segments) > 9
 
 
 def test_faults_are_those_of_the_protocol():
     """Retention of the released sampler as tabulated in the protocol, section 1.6 (400 draws there)."""
-    retained = 1 - draw(Segments(*PAPER["mimic3"]), 4000, "A3", "A4").double().mean((0, 2))
+    retained = 1 - draw(SegmentSettings(*PAPER["mimic3"]), 4000, "A3", "A4").double().mean((0, 2))
     expected = torch.tensor([0.797, 0.287, 0.736, 0.040], dtype=torch.float64)
     torch.testing.assert_close(retained[[0, 1, 24, 47]], expected, rtol=0, atol=0.015)
     assert retained.mean() == pytest.approx(0.600, abs=0.01)
 
 
 def test_the_fault_of_step_0_needs_a_segment_that_is_shorter_than_the_longest():
-    segments = Segments(10, 2, 3, 4, 4)
+    segments = SegmentSettings(10, 2, 3, 4, 4)
     assert torch.equal(draw(segments, 200, "A4"), draw(segments, 200))
     x = torch.zeros(2, 10, 2)
-    none, some = Segments(8, 2, 0, 2, 6), Segments(10, 2, 3, 2, 6)
-    law = Law.table({8: none, 10: some}, x, x.device, x.dtype).of(torch.tensor([8, 10]))
+    none, some = SegmentSettings(8, 2, 0, 2, 6), SegmentSettings(10, 2, 3, 2, 6)
+    law = SegmentSampler.table({8: none, 10: some}, x, x.device, x.dtype).of(torch.tensor([8, 10]))
     both = masks_of(law, [0, 1], 50, "A4")
     assert both[0].all()
     assert not both[1].all()

@@ -211,13 +211,13 @@ def test_models_learn_and_series_are_explained_on_the_device(protocol, monkeypat
     monkeypatch.setattr(of_protocol, "_validation_loss", lambda _: 0.0, raising=False)
     (cell,) = plan(protocol, ("random",)).cells()
     data = DATASETS["toy"](fold=0)
-    of_protocol.train_model(cell, data, "meta")
+    getattr(of_protocol, f"train_{protocol}_model")(cell, data, "meta")
 
     def explain(model, x, **options):
         seen.append(x.device.type)
 
     made = (explain, None) if protocol == "fair" else explain
-    monkeypatch.setattr(of_protocol, "make_explainer", lambda *_: made)
+    monkeypatch.setattr(of_protocol, f"make_{protocol}_explainer", lambda *_: made)
     execute._explain(cell, None, data, data.test, "meta")
     assert seen == ["meta", "meta"]
 

@@ -76,7 +76,7 @@ def test_the_first_of_the_best_candidates_is_taken(model, data, monkeypatch):
     scores = {0.2: 1.0, 0.4: 3.0, 0.6: 3.0, 0.8: 2.0}
     monkeypatch.setitem(fair.GRIDS, "rand_ig", [{"p": p} for p in scores])
     monkeypatch.setattr(fair, "_validation_cpd", lambda cell, explainer, *_: scores[explainer.p])
-    explainer, chosen = fair.make_explainer(cell_of("rand_ig"), model, data, data.validation)
+    explainer, chosen = fair.make_fair_explainer(cell_of("rand_ig"), model, data, data.validation)
     assert (explainer, chosen) == (tg.RandIG(p=0.4), {"p": 0.4})
 
 
@@ -90,7 +90,7 @@ def test_gradient_shap_is_tried_with_a_pool_and_without(model, data):
     ]
     candidates = [{"pool": True}, {"pool": False, "noise": 0.1}, {"pool": False, "noise": 0.5}]
     for _ in range(2):  # a choice must not use the candidates up
-        explainer, chosen = fair.make_explainer(cell, model, data, sample)
+        explainer, chosen = fair.make_fair_explainer(cell, model, data, sample)
         assert chosen == candidates[scores.index(max(scores))]
         assert explainer.noise == chosen.get("noise", 0)
     with_pool, without, _ = (fair.fitted(cell, settings, model, data) for settings in candidates)
@@ -115,19 +115,19 @@ def test_a_candidate_that_does_not_fit_the_series_is_skipped(model, data, monkey
     scores = {0.4: 1.0, 0.6: 2.0}
     monkeypatch.setitem(fair.GRIDS, "rand_ig", [{"p": 0.4}, {"p": 3.0}, {"p": 0.6}])
     monkeypatch.setattr(fair, "_validation_cpd", lambda cell, explainer, *_: scores[explainer.p])
-    assert fair.make_explainer(cell_of("rand_ig"), model, data, data.validation)[1] == {"p": 0.6}
+    assert fair.make_fair_explainer(cell_of("rand_ig"), model, data, data.validation)[1] == {"p": 0.6}
 
 
 def test_a_candidate_that_cannot_explain_the_series_is_skipped(model, data, monkeypatch):
     long = {"min_length": 16, "max_length": 16}  # the series have fifteen steps, which the first call finds
     monkeypatch.setattr(fair, "_candidates", lambda *_: [long, {"segments": 2}])
-    assert fair.make_explainer(cell_of("timing"), model, data, data.validation)[1] == {"segments": 2}
+    assert fair.make_fair_explainer(cell_of("timing"), model, data, data.validation)[1] == {"segments": 2}
 
 
 def test_no_candidate_left_is_told(model, data, monkeypatch):
     monkeypatch.setitem(fair.GRIDS, "rand_ig", [{"p": 2.0}, {"p": 3.0}])
     with pytest.raises(SettingError, match=r"^No setting of rand_ig fits series of 15 steps\.$"):
-        fair.make_explainer(cell_of("rand_ig"), model, data, data.validation)
+        fair.make_fair_explainer(cell_of("rand_ig"), model, data, data.validation)
 
 
 def test_another_error_of_a_candidate_is_not_hidden(model, data, monkeypatch):
@@ -136,7 +136,7 @@ def test_another_error_of_a_candidate_is_not_hidden(model, data, monkeypatch):
 
     monkeypatch.setattr(fair, "_validation_cpd", broken)
     with pytest.raises(ZeroDivisionError, match="made for the test"):
-        fair.make_explainer(cell_of("rand_ig"), model, data, data.validation)
+        fair.make_fair_explainer(cell_of("rand_ig"), model, data, data.validation)
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ def test_timing_is_tried_with_its_own_short_and_long_segments(steps, short, long
 
 
 def test_methods_without_a_grid_are_not_chosen(model, data):
-    explainer, chosen = fair.make_explainer(cell_of("integrated_gradients"), model, data, data.validation)
+    explainer, chosen = fair.make_fair_explainer(cell_of("integrated_gradients"), model, data, data.validation)
     assert (explainer, chosen) == (tg.IntegratedGradients(), None)
 
 
 def test_a_grid_of_one_is_taken_without_a_choice(model, data):
-    explainer, chosen = fair.make_explainer(cell_of("winit"), model, data, data.validation)
+    explainer, chosen = fair.make_fair_explainer(cell_of("winit"), model, data, data.validation)
     assert (explainer.sampler, chosen) == ("marginal", None)
     assert torch.equal(explainer.learnt, data.train.x)
 
@@ -175,7 +175,7 @@ def test_settings_are_chosen_on_some_validation_series(model, data, monkeypatch,
         seen.append(sample)
         return tg.IntegratedGradients(), {"n_steps": 50}
 
-    monkeypatch.setattr(fair, "make_explainer", spy)
+    monkeypatch.setattr(fair, "make_fair_explainer", spy)
     monkeypatch.setattr(fair, "VALIDATION", 2)
     whole = data if held_out else replace(data, validation=None)
     _, noted = execute._explain(cell_of("integrated_gradients"), model, whole, data.test, "cpu")
@@ -224,7 +224,7 @@ def test_the_model_s_quality_is_that_on_the_test_series(tmp_path, data):
 def test_a_learning_rate_that_diverges_is_left_out(monkeypatch):
     (cell,) = plan("fair", ("random",), training=(("epochs", 1),)).cells()
     data = DATASETS["toy"](fold=0)
-    whole = fair.train_model(cell, data, "cpu")
+    whole = fair.train_fair_model(cell, data, "cpu")
     usual, best = fair.train, whole.facts["recipe"]["learning_rate"]
 
     def train(*arguments, learning_rate, **named):
@@ -234,7 +234,7 @@ def test_a_learning_rate_that_diverges_is_left_out(monkeypatch):
 
     monkeypatch.setattr(fair, "train", train)
     broken = {best}
-    assert fair.train_model(cell, data, "cpu").facts["recipe"]["learning_rate"] != best
+    assert fair.train_fair_model(cell, data, "cpu").facts["recipe"]["learning_rate"] != best
     broken = set(fair.LEARNING_RATES)
     with pytest.raises(ModelError, match=r"gru cannot be trained on toy at any rate of 0.0005, 0.002, 0.008\."):
-        fair.train_model(cell, data, "cpu")
+        fair.train_fair_model(cell, data, "cpu")

@@ -63,7 +63,7 @@ def test_they_count_and_are_printed(tmp_path, capsys, monkeypatch):
         tensors = {"ids": torch.tensor([800, 866, 933]), "score.cpd10%_zero": torch.tensor(scores)}
         save_file(tensors, out / "records" / f"{key}.safetensors", {"tempograd": header})
     monkeypatch.setattr("tempograd_paper.runner.running.run_cell", None)  # nothing is to be computed
-    monkeypatch.setattr("tempograd_paper.runner.running.train_model", None)
+    monkeypatch.setattr("tempograd_paper.runner.running.train_cell", None)
     assert main(["run", str(plan), "--out", str(out), "--device", "cpu"]) == 0
     assert "3 cells: 3 there before, 0 done, 0 failed." in capsys.readouterr().out
     assert main(["table", str(plan), "--results", str(out), "--json"]) == 0

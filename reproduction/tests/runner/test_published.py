@@ -35,7 +35,7 @@ def explainer_of(method, dataset, data, test=None, seed=42):
     cell = cell_of(method, dataset, settings=quick, seed=seed)
     model = build("gru", 2, 2, per_step=data.per_step, hidden=4)
     plain = replace(released(method, settings.STAND_INS[dataset]), **dict(quick))
-    return published.make_explainer(cell, model, data, data.test if test is None else test), plain, model
+    return published.make_published_explainer(cell, model, data, data.test if test is None else test), plain, model
 
 
 def weights(network):

@@ -22,7 +22,7 @@ from tempograd_paper.runner.store import Store
 def jobs(monkeypatch):
     """Replace training and running by a list of what was asked for."""
     seen = []
-    monkeypatch.setattr(running, "train_model", lambda cell, *_: seen.append(("train", cell)))
+    monkeypatch.setattr(running, "train_cell", lambda cell, *_: seen.append(("train", cell)))
     monkeypatch.setattr(running, "run_cell", lambda cell, *_: seen.append(("run", cell)))
     return seen
 
@@ -85,7 +85,7 @@ def test_progress_counts_models_and_cells_and_those_that_never_start(tmp_path, j
         if cell.fold == 1:
             raise ZeroDivisionError("made for the test")
 
-    monkeypatch.setattr(running, "train_model", train)
+    monkeypatch.setattr(running, "train_cell", train)
     outcome = run_cells(interleaved(), tmp_path, root=None, device="cpu")
     (read, work) = lines
     assert (read[0], read[1], sum(read[2])) == ("read the data", 1, 1)  # one file for both folds
@@ -96,7 +96,7 @@ def test_progress_counts_models_and_cells_and_those_that_never_start(tmp_path, j
 
 def test_a_job_shows_no_progress_of_its_own(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(running, "train_model", lambda *_: seen.append(progress._whole.get() is not None))
+    monkeypatch.setattr(running, "train_cell", lambda *_: seen.append(progress._whole.get() is not None))
     monkeypatch.setattr(running, "run_cell", lambda *_: seen.append(progress._whole.get() is not None))
     run_cells(plan(methods=("random",)).cells(), tmp_path, root=None, device="cpu")
     assert seen == [True, True]
@@ -109,11 +109,11 @@ def test_a_run_holds_its_folder_while_it_works(tmp_path, monkeypatch):
     def again(cell, *_):
         run_cells(cells[:1], tmp_path, root=None, device="cpu")
 
-    monkeypatch.setattr(running, "train_model", again)
+    monkeypatch.setattr(running, "train_cell", again)
     outcome = run_cells(cells[:1], tmp_path, root=None, device="cpu")
     (reason,) = outcome.failed.values()
     assert reason == (f"DataError: Another run is writing to {tmp_path}: wait for it, or choose another --out.")
-    monkeypatch.setattr(running, "train_model", lambda *_: None)
+    monkeypatch.setattr(running, "train_cell", lambda *_: None)
     monkeypatch.setattr(running, "run_cell", lambda *_: None)
     assert not run_cells(cells[:1], tmp_path, root=None, device="cpu").failed  # and lets go of it
 

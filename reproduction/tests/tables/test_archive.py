@@ -23,7 +23,7 @@ from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.archive import load_records, write_archive
 from tempograd_paper.tables.rendering import render
-from tempograd_paper.tables.tabulate import tabulate
+from tempograd_paper.tables.tabulation import tabulate
 
 
 def mixed():

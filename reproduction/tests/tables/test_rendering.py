@@ -22,8 +22,8 @@ from reproduction.tests.helpers.results import (
 )
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.rendering import FIELDS, render
-from tempograd_paper.tables.sheets import WIDTH, sheets
-from tempograd_paper.tables.tabulate import tabulate
+from tempograd_paper.tables.sheets import WIDTH, make_sheets
+from tempograd_paper.tables.tabulation import tabulate
 
 
 def shown(plan, records, form="markdown"):
@@ -288,7 +288,7 @@ def test_three_digits_of_the_largest_number(values, expected):
 def test_narrow_tables_stand_side_by_side():
     plan = toy_plan(datasets=("state", "switch_feature"), rows=(TIMING, IG), folds=(0,), table=None, title="Both")
     records = {cell.key: toy_record(cell, [1.0, 2.0]) for cell in plan.cells()}
-    first, second = sheets(tabulate(plan, records))
+    first, second = make_sheets(tabulate(plan, records))
     assert first.title == "Both"
     assert first.head == ("method", "State, GRU: CPD 10% zero ↑", "Switch-Feature, GRU: CPD 10% zero ↑")
     assert [line[:35] for line in first.lines] == [
@@ -305,14 +305,14 @@ def test_wide_tables_are_cut_by_panel_and_then_by_measure():
     records = {}
     for number, cell in enumerate(plan.cells()):
         records[cell.key] = toy_record(cell, {m.name: [number + m.k, 1.0] for m in measures})
-    found = sheets(tabulate(plan, records))
+    found = make_sheets(tabulate(plan, records))
     assert [(sheet.title, sheet.head[1]) for sheet in found] == [
         ("State, GRU", "CPD 10 zero ↑"),
         ("State, CNN", "CPD 10 zero ↑"),
     ]
     assert [len(sheet.lines) for sheet in found] == [1, 1]
     wider = toy_plan(models=("gru",), rows=(TIMING,), measures=measures * 2, folds=(0, 1))
-    found = sheets(tabulate(wider, {}))
+    found = make_sheets(tabulate(wider, {}))
     assert [len(sheet.head) for sheet in found] == [7, 7]
     assert [len(sheet.lines) for sheet in found] == [1, 0]  # said once
     for sheet in found:

@@ -8,7 +8,7 @@ from reproduction.tests.helpers.results import toy_plan, toy_records
 from tempograd_paper.commands import main
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.sizes import sizes_table
-from tempograd_paper.tables.tabulate import tabulate
+from tempograd_paper.tables.tabulation import tabulate
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from reproduction.tests.helpers.results import (
 from tempograd.errors import DataError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.entries import Outlier, outlier_folds
-from tempograd_paper.tables.tabulate import tabulate
+from tempograd_paper.tables.tabulation import tabulate
 
 T2 = 4.302652729696142  # Student's t, 97.5 %, two degrees of freedom
 

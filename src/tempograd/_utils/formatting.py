@@ -7,7 +7,7 @@ SMALL, LARGE = 1e-4, 1e6  # plain decimals between these
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     """Write a number with three significant digits, or as a whole number, and a true minus.
 
     Examples
@@ -34,11 +34,12 @@ def alike(*values: float) -> tuple[str, ...]:
     """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if largest == 0:
-        return tuple(number(value) for value in values)
+        return tuple(short_number(value) for value in values)
     power = 0 if SMALL * 10 <= largest < LARGE else math.floor(math.log10(largest))
     places, tail = (_places(largest), "") if power == 0 else (2, _times(power))
     return tuple(
-        _fixed(value / 10.0**power, places) + tail if math.isfinite(value) else number(value) for value in values
+        _fixed(value / 10.0**power, places) + tail if math.isfinite(value) else short_number(value)
+        for value in values
     )
 
 
@@ -69,9 +70,9 @@ def with_error(mean: float, error: float) -> str:
     '(1.520 ± 0.041) × 10⁻⁵'
     """
     if not math.isfinite(error):
-        return number(mean)  # a single series has no spread
+        return short_number(mean)  # a single series has no spread
     if error == 0 or not math.isfinite(mean):
-        return f"{number(mean)} ± {number(error)}"
+        return f"{short_number(mean)} ± {short_number(error)}"
     places = max(1 - math.floor(math.log10(error)), 0)
     largest = max(abs(mean), error)
     if largest >= SMALL:

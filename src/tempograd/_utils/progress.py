@@ -26,7 +26,7 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(total: float, label: str, stream: TextIO | None = None) -> Iterator[Advance]:
+def progress_bar(total: float, label: str, stream: TextIO | None = None) -> Iterator[Advance]:
     """Show how much of ``total`` is done while the block runs.
 
     Nothing is written unless ``stream`` (standard error by default) is a terminal and the work takes

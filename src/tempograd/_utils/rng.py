@@ -21,7 +21,7 @@ _FIRST, _SECOND = 0x21F0AAAD, 0x735A2D97
 _LANES = (0x243F6A88, 0x13198A2E)  # digits of pi: nothing up the sleeve
 
 
-class Purpose(IntEnum):
+class Stream(IntEnum):
     """What random numbers are for; each use of one seed has its own."""
 
     SEGMENTS = 0
@@ -56,19 +56,19 @@ def split(stream: Tensor, counter: Tensor | int) -> Tensor:
     return _mix_(stream ^ counter)
 
 
-def per_point(stream: Tensor, points: int) -> Tensor:
+def fold_in(stream: Tensor, points: int) -> Tensor:
     """One stream per point of each series' path, (2, series, points)."""
     return split(stream[..., None], torch.arange(points, device=stream.device))
 
 
-def words(stream: Tensor, counter: Tensor | int) -> Tensor:
+def bits(stream: Tensor, counter: Tensor | int) -> Tensor:
     """Uniform 32-bit words, as int64."""
     return _mix_(stream[0] ^ counter).add_(stream[1]).bitwise_and_(_MASK)
 
 
-def below(stream: Tensor, counter: Tensor | int, bound: Tensor | int) -> Tensor:
+def randint(stream: Tensor, counter: Tensor | int, bound: Tensor | int) -> Tensor:
     """Integers uniform on 0 … bound-1, for bounds up to :math:`2^{31}`."""
-    return scale(words(stream, counter), bound)
+    return scale(bits(stream, counter), bound)
 
 
 def scale(word: Tensor, bound: Tensor | int) -> Tensor:
@@ -78,7 +78,7 @@ def scale(word: Tensor, bound: Tensor | int) -> Tensor:
 
 def uniform(stream: Tensor, counter: Tensor | int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Numbers uniform on the open interval (0, 1)."""
-    return ((words(stream, counter) >> 9).to(dtype) + 0.5) * 2.0**-23
+    return ((bits(stream, counter) >> 9).to(dtype) + 0.5) * 2.0**-23
 
 
 def normal(stream: Tensor, counter: Tensor | int) -> Tensor:

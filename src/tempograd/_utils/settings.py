@@ -18,7 +18,7 @@ from tempograd.errors import InputError, SettingError, brief
 LARGEST = 10_000_000  # of counts: beyond, memory ends long before the work does
 LONGEST = 100  # characters of a text, which messages repeat
 KEY = "setting"
-Check = Callable[[Any, str], Any]
+_Check = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Rule:
     """What a setting may hold: in words, and the check that returns it as plain data or raises one sentence."""
 
     words: str
-    check: Check
+    check: _Check
 
     def __str__(self) -> str:
         return self.words
@@ -58,13 +58,13 @@ def check(owner: Any) -> None:
         object.__setattr__(owner, name, rule.check(getattr(owner, name), name))
 
 
-def whole(default: int | None, *, least: int = 1, most: int = LARGEST, optional: bool = False) -> Any:
+def integer(default: int | None, *, least: int = 1, most: int = LARGEST, optional: bool = False) -> Any:
     """Declare a setting that is an integer; it may be None where it is by default."""
-    within = partial(validation.whole, least=least, most=most)
+    within = partial(validation.check_int, least=least, most=most)
     return _declared(default, f"an integer of at least {least}", within, optional=optional)
 
 
-def number(
+def real(
     default: float | None,
     *,
     high: float = math.inf,
@@ -75,7 +75,7 @@ def number(
     bounds = _bounds(high, closed)
 
     def within(value: Any, name: str) -> Any:
-        found = validation.real(value, name)
+        found = validation.check_float(value, name)
         inside = found >= 0 if closed[0] else found > 0
         inside &= found <= high if closed[1] else found < high
         if not (inside and math.isfinite(found)):
@@ -96,17 +96,17 @@ def _bounds(high: float, closed: tuple[bool, bool]) -> str:
 
 def positive(default: float | None, *, optional: bool = False) -> Any:
     """Declare a setting that is a finite number above 0."""
-    return number(default, closed=(False, True), optional=optional)
+    return real(default, closed=(False, True), optional=optional)
 
 
-def flag(default: bool) -> Any:
+def boolean(default: bool) -> Any:
     """Declare a setting that is True or False."""
-    return _declared(default, "True or False", partial(validation.flag, error=SettingError))
+    return _declared(default, "True or False", partial(validation.check_flag, error=SettingError))
 
 
 def choice(default: str | None, known: Sequence[str]) -> Any:
     """Declare a setting that is one of a few words."""
-    one_of = partial(validation.one_of, known=known, error=SettingError)
+    one_of = partial(validation.check_choice, known=known, error=SettingError)
     return _declared(default, " or ".join(map(repr, known)), one_of)
 
 
@@ -121,7 +121,7 @@ def text(default: str | None, what: str) -> Any:
     return _declared(default, what, short)
 
 
-def shares(default: tuple[float, ...]) -> Any:
+def increasing_shares(default: tuple[float, ...]) -> Any:
     """Declare a setting that is a tuple of increasing shares."""
     return _declared(default, "increasing shares above 0 and at most 1", _increasing)
 
@@ -131,7 +131,7 @@ def _increasing(value: Any, name: str) -> tuple[float, ...]:
         value = value.tolist()
     if not isinstance(value, (tuple, list)):
         raise SettingError(f"{name} must be a tuple of shares, got {brief(value)}.")
-    found = tuple(validation.real(part, f"each of {name}") for part in value)
+    found = tuple(validation.check_float(part, f"each of {name}") for part in value)
     # written so that NaN is refused too
     if not found or not all(a < b for a, b in zip((0.0, *found), found, strict=False)):
         raise SettingError(f"{name} must be increasing shares above 0, got {brief(found)}.")
@@ -140,7 +140,7 @@ def _increasing(value: Any, name: str) -> tuple[float, ...]:
     return found
 
 
-def amount(default: int | float | None) -> Any:
+def count_or_share(default: int | float | None) -> Any:
     """Declare a setting that is a count or a share of cells."""
     return _declared(default, "a count of at least 1 or a share in (0, 1]", check_amount)
 
@@ -155,7 +155,7 @@ def check_amount(value: Any, name: str) -> int | float:
     raise InputError(f"{name} must be a count of at least 1 or a share in (0, 1], got {brief(value)}.")
 
 
-def _declared(default: Any, words: str, check: Check, *, optional: bool = False) -> Any:
+def _declared(default: Any, words: str, check: _Check, *, optional: bool = False) -> Any:
     rule = Rule(words, check)
     if optional or default is None:
         rule = Rule(f"{words}, or None", lambda value, name: None if value is None else check(value, name))

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+_Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 _LARGE = 30.0  # beyond, the expansion in 1/freedom is exact to 1e-6
 _GRID = 1 / np.linspace(1 / _LARGE, 20.0, 2000)  # log t is nearly linear in 1/freedom: good to 1e-4 between
 
 
-def quantile(level: float, freedom: Tensor) -> Tensor:
+def t_quantile(level: float, freedom: Tensor) -> Tensor:
     """Half-width :math:`t` with :math:`P(|T| < t) =` ``level``; infinite where ``freedom`` is not positive.
 
     Examples
@@ -37,7 +37,7 @@ def _expansion(level: float, freedom: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=16)
-def _table(level: float) -> tuple[Array, Array]:
+def _table(level: float) -> tuple[_Array, _Array]:
     low, high = np.full_like(_GRID, -7.0), np.full_like(_GRID, 160.0)
     for _ in range(40):
         middle = (low + high) / 2
@@ -46,13 +46,13 @@ def _table(level: float) -> tuple[Array, Array]:
     return 1 / _GRID, (low + high) / 2
 
 
-def _central(t: Array, freedom: Array) -> Array:
+def _central(t: _Array, freedom: _Array) -> _Array:
     """P(|T| < t), through the regularised incomplete beta function."""
     outside = 1 / (1 + t * (t / freedom))
     return 1 - _beta(freedom / 2, np.full_like(t, 0.5), outside)
 
 
-def _beta(a: Array, b: Array, x: Array) -> Array:
+def _beta(a: _Array, b: _Array, x: _Array) -> _Array:
     """I_x(a, b), by its continued fraction on the side where it converges fast."""
     swap = x > (a + 1) / (a + b + 2)
     a, b, x = np.where(swap, b, a), np.where(swap, a, b), np.where(swap, 1 - x, x)
@@ -63,7 +63,7 @@ def _beta(a: Array, b: Array, x: Array) -> Array:
     return np.asarray(np.where(swap, 1 - result, result))
 
 
-def _fraction(a: Array, b: Array, x: Array, terms: int = 40) -> Array:
+def _fraction(a: _Array, b: _Array, x: _Array, terms: int = 40) -> _Array:
     """Lentz's evaluation of the continued fraction of the incomplete beta function."""
     c, d = np.ones_like(x), 1 / (1 - (a + b) * x / (a + 1))
     value = d.copy()

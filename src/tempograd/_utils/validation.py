@@ -134,7 +134,7 @@ def _double(array: "np.ndarray[Any, Any]", name: str) -> "np.ndarray[Any, Any]":
     return found
 
 
-def numbers(value: Any, name: str) -> Tensor:
+def check_numbers(value: Any, name: str) -> Tensor:
     """Return real numbers as a tensor: an array, a list, or a single one.
 
     Examples
@@ -176,7 +176,7 @@ def _shallow(value: Any) -> bool:
     return not level
 
 
-def series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = False) -> Tensor:
+def check_series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = False) -> Tensor:
     """Return ``x`` as a finite float tensor (batch, time, channel), without copying it.
 
     With ``gaps`` it may hold NaN.
@@ -187,7 +187,7 @@ def series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = False) 
             f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: "
             f"write {name}[None] for a single series, {name}[..., None] for a single channel."
         )
-    one_of(layout, "layout", ("BTD", "BDT"))
+    check_choice(layout, "layout", ("BTD", "BDT"))
     if tensor.numel() == 0:
         raise InputError(f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series.")
     if not tensor.is_floating_point():
@@ -251,12 +251,12 @@ def refuse_masked(value: Any, name: str) -> None:
         )
 
 
-def identifiers(ids: Any, count: int) -> Tensor:
+def check_ids(ids: Any, count: int) -> Tensor:
     """Distinct integers, one per series; 0 … count-1 by default."""
     if ids is None:
         return torch.arange(count)
     try:
-        tensor = numbers(ids, "ids").cpu()
+        tensor = check_numbers(ids, "ids").cpu()
     except InputError:
         listed = isinstance(ids, (list, tuple, np.ndarray)) and np.iterable(ids)
         text = next((name for name in ids if isinstance(name, str)), None) if listed else None
@@ -275,7 +275,7 @@ def identifiers(ids: Any, count: int) -> Tensor:
     return tensor
 
 
-def observed(mask: Any, x: Tensor) -> Tensor | None:
+def check_mask(mask: Any, x: Tensor) -> Tensor | None:
     """Boolean tensor like ``x``, and beside it, True where a value was measured."""
     if mask is None:
         return None
@@ -295,7 +295,7 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
         return average(x, mask).expand_as(x)
     if isinstance(value, str):
         raise InputError(f"{name} must be 'zero', 'average' or a tensor, got {brief(value)}.")
-    tensor = numbers(value, name)
+    tensor = check_numbers(value, name)
     if tensor.dtype == torch.bool:
         raise InputError(f"{name} must hold numbers, got {tensor.dtype}.")
     tensor = tensor.to(x)
@@ -380,7 +380,7 @@ def with_sign(tensor: Tensor, name: str) -> Tensor:
     return signed
 
 
-def real(value: Any, name: str) -> float:
+def check_float(value: Any, name: str) -> float:
     """Return a real number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, got {brief(value)}.")
@@ -390,15 +390,15 @@ def real(value: Any, name: str) -> float:
         raise InputError(f"{name} must be a number that float64 can hold, got {brief(value)}.") from None
 
 
-def share(value: Any, name: str) -> float:
+def check_share(value: Any, name: str) -> float:
     """Return a number between 0 and 1, without these."""
-    found = real(value, name)
+    found = check_float(value, name)
     if not 0 < found < 1:
         raise InputError(f"{name} must lie between 0 and 1, got {brief(value)}.")
     return found
 
 
-def whole(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
+def check_int(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
     """Return an integer of at least ``least`` and at most ``most``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} must be an integer, got {brief(value)}.")
@@ -409,19 +409,19 @@ def whole(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
     return int(value)
 
 
-def seed(value: Any) -> int:
+def check_seed(value: Any) -> int:
     """Return the seed of random draws, any integer of 64 bits."""
-    return whole(value, "seed", -(2**63))
+    return check_int(value, "seed", -(2**63))
 
 
-def flag(value: Any, name: str, error: type[InputError] | type[SettingError] = InputError) -> bool:
+def check_flag(value: Any, name: str, error: type[InputError] | type[SettingError] = InputError) -> bool:
     """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise error(f"{name} must be True or False, got {brief(value)}.")
     return bool(value)
 
 
-def one_of(
+def check_choice(
     value: Any, name: str, known: Sequence[str], error: type[InputError] | type[SettingError] = InputError
 ) -> str:
     """Return one of a few words, and refuse anything else."""
@@ -431,7 +431,7 @@ def one_of(
     raise error(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {brief(value)}.")
 
 
-def model(value: Any, name: str = "The model") -> None:
+def check_model(value: Any, name: str = "The model") -> None:
     """Refuse what cannot be called with series, or not here."""
     if isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}: pass an object of it, {value.__name__}(…).")
@@ -452,7 +452,7 @@ def model(value: Any, name: str = "The model") -> None:
         )
 
 
-def positions(value: Any, name: str, count: int) -> Tensor:
+def check_positions(value: Any, name: str, count: int) -> Tensor:
     """Return places among ``count`` as a tensor, given as integers or as one truth value for each.
 
     Examples
@@ -460,7 +460,7 @@ def positions(value: Any, name: str, count: int) -> Tensor:
     >>> positions([0, -1], "rows", 3), positions([True, False, True], "rows", 3)
     (tensor([0, 2]), tensor([0, 2]))
     """
-    tensor = numbers(value, name).cpu()
+    tensor = check_numbers(value, name).cpu()
     if tensor.dtype == torch.bool and tensor.shape == (count,):
         return tensor.nonzero().flatten()
     if tensor.ndim == 1 and tensor.numel() == 0:
@@ -473,7 +473,7 @@ def positions(value: Any, name: str, count: int) -> Tensor:
     return torch.where(tensor < 0, tensor + count, tensor)
 
 
-def names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...] | None:
+def check_names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...] | None:
     """Return one text per channel or step."""
     if labels is None:
         return None

@@ -54,7 +54,7 @@ def add_force(parser: Container) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
 
 
-def setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str) -> tuple[str, Any]:
     """Read ``name=value``: numbers, true, false, none, lists with commas, other JSON, else text.
 
     Examples
@@ -78,7 +78,7 @@ def _plain(text: str) -> Any:
         return word
 
 
-def amount(text: str) -> int | float:
+def parse_amount(text: str) -> int | float:
     """Read a count (``100``) or a share (``0.1``)."""
     try:
         return int(text) if text.isdigit() else float(text)
@@ -88,7 +88,7 @@ def amount(text: str) -> int | float:
         ) from None
 
 
-def steps(text: str) -> str | list[int]:
+def parse_steps(text: str) -> str | list[int]:
     """Read ``own`` or steps such as ``3,4``."""
     if text == "own":
         return text
@@ -116,7 +116,7 @@ def command(*words: str, **options: Any) -> str:
     return shlex.join(line)
 
 
-def names(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
     """Read names separated by commas.
 
     Examples

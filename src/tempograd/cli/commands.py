@@ -13,14 +13,14 @@ from torch import Tensor
 from tempograd._utils.formatting import alike, table, with_error
 from tempograd._utils.io import EXPLANATION, MODEL, REPORT
 from tempograd._utils.registry import Registry
-from tempograd._utils.validation import whole
+from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
-from tempograd.cli.inputs import claim, device, find, load, read, read_model
+from tempograd.cli.inputs import claim, device, find_data, load_explanations, read_data, read_model
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
     fitting_classes,
-    show,
+    print_summary,
     warn_of_far_zero,
     warn_of_fresh_weights,
     warn_of_several_baselines,
@@ -162,7 +162,7 @@ def run_explain(args: argparse.Namespace) -> None:
     claim(args, EXPLANATION)
     model, (series, faulty) = read_model(args), _labelled(args)
     if args.limit is not None:
-        series = series.take(slice(whole(args.limit, "--limit", 1)))
+        series = series.take(slice(check_int(args.limit, "--limit", 1)))
     options: dict[str, Any] = {
         "target": args.target,
         "baseline": args.baseline,
@@ -177,7 +177,7 @@ def run_explain(args: argparse.Namespace) -> None:
         warn_of_far_zero(series)
     explanation = explain(model, series.x, args.method, background=_pool(args), **options)
     explanation.save(args.out, force=args.force)
-    show(explanation, model, series, args, faulty=faulty)
+    print_summary(explanation, model, series, args, faulty=faulty)
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def _labelled(args: argparse.Namespace) -> tuple[Series, bool]:
     They only tell how good the model is: faults in them are warnings.
     """
     try:
-        return read(args.data, args), False
+        return read_data(args.data, args), False
     except TempogradError as error:
-        series = read(args.data, args, labels=False)  # fails again if the labels are not the reason
+        series = read_data(args.data, args, labels=False)  # fails again if the labels are not the reason
         warn(f"The labels are left out. {error}")
         return series, True
 
@@ -208,16 +208,16 @@ def _pool(args: argparse.Namespace) -> Tensor | None:
         return None
     if source is None and args.data not in DATASETS:
         raise InputError(f"{args.method} learns from training series: pass them with --background.")
-    return read(source or args.data, args, "train", labels=False).x
+    return read_data(source or args.data, args, "train", labels=False).x
 
 
 # ``tempograd evaluate``: how well explanations stand up to tests.
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    named = load(args.explanations)
+    named = load_explanations(args.explanations)
     model, first = read_model(args), next(iter(named.values()))
-    split = None if args.data is None else aligned(first, read(args.data, args))
+    split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
     if args.baseline is None:
         warn_of_several_baselines(named)
@@ -305,9 +305,9 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load(args.explanations)
+    explanations = load_explanations(args.explanations)
     model = None if args.model is None else read_model(args)
-    found, data = (None, None) if args.data is None else find(args.data, args)
+    found, data = (None, None) if args.data is None else find_data(args.data, args)
     named = args.classes or (None if found is None else found.classes)
     first = next(iter(explanations.values()))
     classes = fitting_classes(named, first.n_outputs, first.output, given=args.classes is not None)
@@ -334,7 +334,7 @@ def _measured(
     if args.raw is None:
         known = found is not None and data is not None and data.centre is not None
         return data.raw(aligned(explanation, found)) if known else None  # type: ignore[union-attr, arg-type]
-    series = read(args.raw, args, labels=False)
+    series = read_data(args.raw, args, labels=False)
     place = {number: row for row, number in enumerate(series.ids.tolist())}
     gone = [number for number in explanation.ids.tolist() if number not in place]
     if gone:

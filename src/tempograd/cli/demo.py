@@ -17,7 +17,7 @@ from tempograd import plots
 from tempograd._utils import validation
 from tempograd._utils.formatting import table
 from tempograd._utils.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable, write_atomically
-from tempograd._utils.progress import Advance, part, progress, say, uninterrupted
+from tempograd._utils.progress import Advance, part, progress_bar, say, uninterrupted
 from tempograd.cli.commands import score_rows
 from tempograd.cli.inputs import device
 from tempograd.cli.parsers import EPOCHS
@@ -29,7 +29,7 @@ from tempograd.html_report import report
 from tempograd.metrics import evaluate, summarise
 from tempograd.models import Classifier, accuracy, save_model, train
 from tempograd.views.comparison import score_table
-from tempograd.views.prediction import Removal
+from tempograd.views.prediction import RemovedOutputs
 
 # What the demo has finished so far: explanations, scores, and the files that hold them.
 
@@ -68,7 +68,7 @@ class Results:
     force: bool = False
     model: Classifier = field(init=False)
     done: dict[str, Finished] = field(default_factory=dict)
-    removals: dict[str, Removal] = field(default_factory=dict)
+    removals: dict[str, RemovedOutputs] = field(default_factory=dict)
 
     @property
     def report(self) -> Path:
@@ -142,7 +142,7 @@ class Results:
         )
 
 
-class Setting(NamedTuple):
+class MethodSetting(NamedTuple):
     """How the demo runs a method."""
 
     cost: float  # seconds on one core, scores included; only their ratios matter, for the time left
@@ -151,23 +151,23 @@ class Setting(NamedTuple):
 
 
 # TIMING, then the others, the cheap ones first; options are lighter than the defaults where those take minutes
-METHODS: dict[str, Setting] = {
-    "timing": Setting(3.0),
-    "random": Setting(1.0),
-    "deep_lift": Setting(1.5),
-    "gradient_shap": Setting(2.0),
-    "rand_ig": Setting(2.5),
-    "integrated_gradients": Setting(3.0),
-    "fit": Setting(3.5, {"epochs": 15}),
-    "winit": Setting(3.5, {"epochs": 4}),
-    "occlusion": Setting(5.0),
-    "dynamask": Setting(5.0, {"areas": (0.3,), "epochs": 60, "lr": 0.05}),
-    "augmented_occlusion": Setting(5.0, {"n_samples": 3}, most=15),
-    "timex": Setting(6.0, {"epochs": 4, "learning_rate": 0.006}),
-    "timexpp": Setting(6.0, {"epochs": 4, "learning_rate": 0.01, "label_weight": 60.0, "sparsity": 4.0}),
-    "lime": Setting(7.0, most=15),
-    "extremal_mask": Setting(7.5, {"epochs": 50, "lr": 0.06}),
-    "contralsp": Setting(7.5, {"epochs": 50, "lr": 0.06}),
+METHODS: dict[str, MethodSetting] = {
+    "timing": MethodSetting(3.0),
+    "random": MethodSetting(1.0),
+    "deep_lift": MethodSetting(1.5),
+    "gradient_shap": MethodSetting(2.0),
+    "rand_ig": MethodSetting(2.5),
+    "integrated_gradients": MethodSetting(3.0),
+    "fit": MethodSetting(3.5, {"epochs": 15}),
+    "winit": MethodSetting(3.5, {"epochs": 4}),
+    "occlusion": MethodSetting(5.0),
+    "dynamask": MethodSetting(5.0, {"areas": (0.3,), "epochs": 60, "lr": 0.05}),
+    "augmented_occlusion": MethodSetting(5.0, {"n_samples": 3}, most=15),
+    "timex": MethodSetting(6.0, {"epochs": 4, "learning_rate": 0.006}),
+    "timexpp": MethodSetting(6.0, {"epochs": 4, "learning_rate": 0.01, "label_weight": 60.0, "sparsity": 4.0}),
+    "lime": MethodSetting(7.0, most=15),
+    "extremal_mask": MethodSetting(7.5, {"epochs": 50, "lr": 0.06}),
+    "contralsp": MethodSetting(7.5, {"epochs": 50, "lr": 0.06}),
 }
 HIDDEN = 64  # a third of the default size: nearly as accurate on these series, and fast on a CPU
 TRAINING = {"epochs": EPOCHS, "learning_rate": 0.01}  # as accurate as the default recipe here, in half the time
@@ -181,16 +181,16 @@ T = TypeVar("T")
 
 def run_demo(args: argparse.Namespace) -> None:
     start, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
-    validation.seed(args.seed)  # what can be known to be wrong is said before a folder is made
+    validation.check_seed(args.seed)  # what can be known to be wrong is said before a folder is made
     if args.epochs is not None:
-        validation.whole(args.epochs, "--epochs", 1)
+        validation.check_int(args.epochs, "--epochs", 1)
     data = load_dataset("state")
     if not 2 <= args.series <= len(data.test):
         raise InputError(f"--series must lie between 2 and {len(data.test)}, got {args.series}.")
     split = data.test.take(slice(args.series))
     claim_folder(args.out, force=args.force)
     whole = TRAINING_COST + PICTURES_COST + sum(METHODS[method].cost for method in methods)
-    with progress(whole, "demo") as advance:
+    with progress_bar(whole, "demo") as advance:
         results = _work(data, split, methods, args, advance)
     print(f"\n{results.table}\n\n{LEGEND}")
     print(f"\nDone in {time.monotonic() - start:.0f} s. Open the report in a browser:")

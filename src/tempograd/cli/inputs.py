@@ -15,7 +15,7 @@ from tempograd.errors import DataError, quote, short_path
 from tempograd.explanation import Explanation
 from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
-from tempograd.views.labels import labelled
+from tempograd.views.labels import as_mapping
 
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
 OUTPUTS = {"out", "archive"}  # arguments that name no input
@@ -38,12 +38,12 @@ def read_model(args: argparse.Namespace) -> nn.Module:
 # Series from a data set or from a file.
 
 
-def read(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
+def read_data(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
-    return find(source, args, part, labels=labels)[0]
+    return find_data(source, args, part, labels=labels)[0]
 
 
-def find(
+def find_data(
     source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True
 ) -> tuple[Series, Dataset | None]:
     """Read the same, and return the data set as well where it is one."""
@@ -65,15 +65,15 @@ def find(
 # Explanations that were written to files.
 
 
-def load(paths: Sequence[Path]) -> dict[str, Explanation]:
+def load_explanations(paths: Sequence[Path]) -> dict[str, Explanation]:
     """Read explanations of the same series, named by their methods, or by their files where methods repeat."""
     found = [Explanation.load(path) for path in paths]
     methods = [explanation.method for explanation in found]
     stems = [path.stem for path in paths]
     labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
     if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
-        return labelled(found)
-    return labelled(dict(zip(labels, found, strict=True)))
+        return as_mapping(found)
+    return as_mapping(dict(zip(labels, found, strict=True)))
 
 
 # Where a command writes: known to be possible before the work starts, and never one of its inputs.

@@ -12,10 +12,10 @@ from tempograd.cli.arguments import (
     add_json,
     add_out,
     add_source,
-    amount,
-    names,
-    setting,
-    steps,
+    parse_amount,
+    parse_names,
+    parse_setting,
+    parse_steps,
 )
 
 # Models and series, which several commands read.
@@ -69,9 +69,11 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variable", metavar="COLUMN", help="of a melted table: the channels' names")
     group.add_argument("--value", metavar="COLUMN", help="of a melted table: the values")
     group.add_argument(
-        "--channels", type=names, metavar="A,B,…", help="which channels in which order, or their names"
+        "--channels", type=parse_names, metavar="A,B,…", help="which channels in which order, or their names"
     )
-    group.add_argument("--classes", type=names, metavar="A,B,…", help="labels of class 0, 1, … (default: sorted)")
+    group.add_argument(
+        "--classes", type=parse_names, metavar="A,B,…", help="labels of class 0, 1, … (default: sorted)"
+    )
     group.add_argument(
         "--align",
         choices=("time", "order"),
@@ -99,7 +101,9 @@ def add_demo(commands: Commands, about: str) -> None:
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
     parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
     parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
-    parser.add_argument("--methods", type=names, help="comma-separated, TIMING is always there (default: all)")
+    parser.add_argument(
+        "--methods", type=parse_names, help="comma-separated, TIMING is always there (default: all)"
+    )
     parser.add_argument("--epochs", type=int, help=f"train at most this long (default: {EPOCHS})")
     add_force(parser)
     add_device(parser)
@@ -175,7 +179,7 @@ def _add_method(group: Any) -> None:
     )
     group.add_argument(
         "--set",
-        type=setting,
+        type=parse_setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -204,7 +208,7 @@ def _add_method(group: Any) -> None:
         choices=("probability", "raw"),
         help="raw: the model's output as it is, for regression or probabilities (default: probability)",
     )
-    group.add_argument("--steps", type=steps, help="own, or steps such as 3,4, for one prediction per step")
+    group.add_argument("--steps", type=parse_steps, help="own, or steps such as 3,4, for one prediction per step")
     group.add_argument("--seed", type=int, default=0, help="(default: 0)")
 
 
@@ -225,9 +229,14 @@ def add_evaluate(commands: Commands, about: str) -> None:
     add_json(parser, "print JSON, for programs: one score per series too")
     group = parser.add_argument_group("metrics")
     group.add_argument(
-        "--metrics", type=names, default=["cpd", "cpp"], help="see 'tempograd list metrics' (default: cpd,cpp)"
+        "--metrics",
+        type=parse_names,
+        default=["cpd", "cpp"],
+        help="see 'tempograd list metrics' (default: cpd,cpp)",
     )
-    group.add_argument("--k", type=amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)")
+    group.add_argument(
+        "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    )
     group.add_argument(
         "--baseline",
         choices=("zero", "average"),
@@ -256,7 +265,7 @@ def add_report(commands: Commands, about: str) -> None:
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
     group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
-    group.add_argument("--units", type=names, metavar="A,B,…", help="the unit of each channel")
+    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
     group.add_argument("--title", help="the heading of the page")
     add_model(parser, needed=False)
     add_files(parser)

@@ -18,7 +18,7 @@ from tempograd.errors import warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.views.labels import counted
-from tempograd.views.summary import CELLS, summary
+from tempograd.views.summary import CELLS, explanation_summary
 
 NAMED_CHANNELS, NAMED = 3, 6  # channels that a warning names, classes whose numbers are told
 
@@ -103,14 +103,14 @@ def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:
         )
 
 
-def show(
+def print_summary(
     explanation: Explanation, model: nn.Module, series: Series, args: argparse.Namespace, *, faulty: bool
 ) -> None:
     """Print the summary, for people or as JSON, and warn where the model seems to be the wrong one.
 
     Where labels are ``faulty``, a report takes the series from the explanation.
     """
-    facts = summary(explanation, model, series)
+    facts = explanation_summary(explanation, model, series)
     named = args.classes or series.classes
     classes = fitting_classes(named, facts["outputs"], facts["output"], given=args.classes is not None)
     if named and not classes:

@@ -15,7 +15,7 @@ ROOT_VARIABLE = "TEMPOGRAD_DATA"
 MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
 
 
-class Reader(Protocol):
+class _Reader(Protocol):
     """Reads or makes a data set; ``root`` is the folder that holds its files, if it needs any."""
 
     def __call__(
@@ -39,7 +39,7 @@ class Loader:
         Whether it is read from files that the user has.
     """
 
-    read: Reader
+    read: _Reader
     variants: tuple[str, ...]
     own_folds: bool = False
     needs_files: bool = False
@@ -64,10 +64,10 @@ DATASETS: Registry[Loader] = Registry(
 
 def dataset(
     name: str, variants: Collection[str], *, own_folds: bool = False, needs_files: bool = False
-) -> Callable[[Reader], Reader]:
+) -> Callable[[_Reader], _Reader]:
     """Decorate a function to make it available under ``name``; it stays a plain function."""
 
-    def add(read: Reader) -> Reader:
+    def add(read: _Reader) -> _Reader:
         DATASETS.register(name)(Loader(read, tuple(variants), own_folds, needs_files))
         return read
 

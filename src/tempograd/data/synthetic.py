@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tempograd.data.base import Dataset, Split
 from tempograd.data.loading import choose_variant, dataset
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TRAIN, TEST = 800, 200  # series
 
@@ -93,7 +93,7 @@ def load_switch_feature(
     rng = np.random.RandomState(SWITCH_SEED)  # numpy promises never to change this stream
     states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, law.initial)
     x = SWITCH_MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
-    return labelled("switch_feature", variant, rng, x, states, law.slope).fold(fold)
+    return labelled_splits("switch_feature", variant, rng, x, states, law.slope).fold(fold)
 
 
 def switching_states(
@@ -125,7 +125,7 @@ class StateLaw:
     slope: float  # of the label's sigmoid
     ageing: bool  # whether the chance to stay in state 1 falls with the time spent there
 
-    def covariances(self) -> Floats:
+    def covariances(self) -> _Floats:
         """Σ₀ and Σ₁, of shape (2, 3, 3)."""
         result = np.stack([self.diagonal * np.eye(3)] * 2)
         for state, (first, second) in enumerate(self.coupled):
@@ -193,7 +193,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     rng = np.random.RandomState(STATE_SEED)  # numpy promises never to change this stream
     states = (ageing_states if law.ageing else independent_states)(rng, TRAIN + TEST, STATE_STEPS)
     x = emit(rng, states, law.covariances())
-    return labelled("state", variant, rng, x, 1 + states, law.slope).fold(fold)
+    return labelled_splits("state", variant, rng, x, 1 + states, law.slope).fold(fold)
 
 
 def ageing_states(rng: np.random.RandomState, series: int, steps: int) -> Integers:
@@ -214,7 +214,7 @@ def independent_states(rng: np.random.RandomState, series: int, steps: int) -> I
     return (rng.random_sample((series, steps)) < chance).astype(np.int64)
 
 
-def emit(rng: np.random.RandomState, states: Integers, covariances: Floats) -> Floats:
+def emit(rng: np.random.RandomState, states: Integers, covariances: _Floats) -> _Floats:
     """Series (series, steps, 3): each step Gaussian with the mean and covariance of its state."""
     noise = rng.standard_normal((*states.shape, 3))
     factors = np.linalg.cholesky(covariances)  # (2, 3, 3)
@@ -222,8 +222,8 @@ def emit(rng: np.random.RandomState, states: Integers, covariances: Floats) -> F
     return np.asarray(STATE_MEANS[states] + np.where(states[..., None] == 1, coloured[1], coloured[0]))
 
 
-def labelled(
-    name: str, variant: str, rng: np.random.RandomState, x: Floats, decider: Integers, slope: float
+def labelled_splits(
+    name: str, variant: str, rng: np.random.RandomState, x: _Floats, decider: Integers, slope: float
 ) -> Dataset:
     r"""Draw labels, and put them together with the series and the deciding cells: the first 800 train.
 

@@ -3,15 +3,15 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
-from tempograd.engine.batching import Chunks, pieces
-from tempograd.engine.cuda import Ahead, Later
-from tempograd.engine.estimators import ControlledMean, Estimate, WeightedMean, relative_error
-from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge
+from tempograd.engine.batching import Batching, slices
+from tempograd.engine.cuda import HostCopy, Prefetcher
+from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
+from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
     accumulate,
+    compute_gradients,
     differentiate,
     differentiate_each,
-    gradients,
     require_graph,
     require_path,
 )
@@ -19,74 +19,74 @@ from tempograd.engine.model import (
     Model,
     computing,
     fingerprint,
+    frozen,
     mutable_if_needed,
     owner,
     place,
-    quiet,
     resolution,
     spare,
     wrap,
 )
 from tempograd.engine.outputs import (
+    apply_link,
     both_logits,
     by_class,
     class_count,
     default_class,
-    link,
     nested,
     one_logit,
-    pick,
     predict,
+    select_target,
     spans,
     wider,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.request import Block, Question, asked, delta
+from tempograd.engine.request import Block, Request, call_model, score_delta
 
 __all__ = [
-    "Ahead",
+    "Batching",
     "Block",
-    "Chunks",
-    "ControlledMean",
+    "ControlVariateMean",
     "Estimate",
     "Evidence",
     "Found",
     "GradientCheck",
-    "Later",
+    "HostCopy",
     "Model",
+    "Prefetcher",
     "Prefixes",
-    "Question",
+    "Request",
     "WeightedMean",
     "accumulate",
-    "asked",
+    "apply_link",
     "at_every_step",
     "both_logits",
     "by_class",
+    "call_model",
     "class_count",
+    "compute_gradients",
     "computing",
     "default_class",
-    "delta",
     "differentiate",
     "differentiate_each",
     "fingerprint",
-    "gradients",
+    "frozen",
     "hidden",
-    "judge",
-    "link",
+    "judge_gradients",
     "mutable_if_needed",
     "nested",
     "one_logit",
     "owner",
-    "pick",
-    "pieces",
     "place",
     "predict",
-    "quiet",
     "relative_error",
     "require_graph",
     "require_path",
     "require_prefixes",
     "resolution",
+    "score_delta",
+    "select_target",
+    "slices",
     "spans",
     "spare",
     "wider",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 import torch
 
-from tempograd._utils.progress import progress
+from tempograd._utils.progress import progress_bar
 from tempograd.errors import ModelError
 
 LIMIT = 65536  # sequences per pass on a GPU: beyond, no faster, and memory must not grow with the data
@@ -17,7 +17,7 @@ CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
 Work = Callable[[slice, int], None]
 
 
-class Chunks:
+class Batching:
     """How many sequences go through the model at once, by default what the device should hold of so many cells.
 
     ``memory`` is what did fit when memory ran out before, by device and cells; it is kept up to date.
@@ -37,7 +37,7 @@ class Chunks:
         ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
         splits them itself (see :func:`pieces`).
         """
-        with progress(series, label) as advance:
+        with progress_bar(series, label) as advance:
             self.each(slice(0, series), per_series, work, advance)
 
     def each(self, series: slice, per_series: int, work: Work, done: Callable[[int], None]) -> None:
@@ -83,7 +83,7 @@ def _most(device: torch.device) -> int:
     return int(LIMIT * min(1.0, memory / LARGE))
 
 
-def pieces(total: int, size: int) -> Iterator[slice]:
+def slices(total: int, size: int) -> Iterator[slice]:
     """Cut 0 … total-1 into runs of at most ``size``.
 
     Examples

@@ -42,7 +42,7 @@ class UnrecordableError(Exception):
     """Something that a recording cannot repeat, or that cannot be compared with what it will be later."""
 
 
-def replay(
+def run_captured(
     model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool = True
 ) -> Tensors | None:
     """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
@@ -244,7 +244,7 @@ def _plain(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-class Later:
+class HostCopy:
     """Starts the copy of numbers to the host; asking for them waits for the copy, not for later work.
 
     Examples
@@ -276,7 +276,7 @@ class Later:
         return self._numbers
 
 
-class Ahead(Generic[Prepared]):
+class Prefetcher(Generic[Prepared]):
     """Prepares a block of series on a stream of its own while the model computes on the one before.
 
     What was prepared is freed into that stream's memory, so the next preparation may begin only when the model
@@ -312,7 +312,7 @@ class Ahead(Generic[Prepared]):
         return torch.cuda.stream(self._stream)
 
 
-class Landing:
+class HostWriter:
     """Writes results where they belong, one block late where they come from another device.
 
     To copy at once would make the host wait for the device, and then the device for the host.

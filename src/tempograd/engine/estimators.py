@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine.cuda import CELLS, Tensors, replay
+from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, exact
 
 RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
@@ -94,7 +94,7 @@ def _squares(part: Tensor) -> Tensor:
     return norm.square_()
 
 
-class ControlledMean:
+class ControlVariateMean:
     r"""A weighted mean of effects, gradient times way, less the noise that numbers from the passes can explain.
 
     Let :math:`y_i` be the effects of point :math:`i` at position :math:`\alpha_i` with weight :math:`v_i` (0 for
@@ -165,7 +165,7 @@ class ControlledMean:
                     *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
                     return _estimate(k, way, unit, sums)
 
-            found = replay(self._model, ("controlled", names), work, (self._way, *parts), asked=False)
+            found = run_captured(self._model, ("controlled", names), work, (self._way, *parts), asked=False)
             if found is not None:
                 return Estimate(*found)
         self._flush()

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils.rng import Purpose, keys, words
-from tempograd.engine.batching import pieces
-from tempograd.engine.cuda import CELLS, Tensors, replay
+from tempograd._utils.rng import Stream, bits, keys
+from tempograd.engine.batching import slices
+from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import exact, resolution
-from tempograd.engine.request import Block, Question
+from tempograd.engine.request import Block, Request
 from tempograd.errors import InputError, brief
 
 STEP, SHORTER = 0.1, 0.25  # share of the way to one side, and how much shorter the step to the other is
@@ -37,7 +37,7 @@ STEEP = 5.0  # times the change per length of the path
 LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
 TINY = np.finfo(np.float64).tiny
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 GAPS = NAMES.index("near_gap")
 
 
@@ -76,8 +76,8 @@ class Evidence:
     *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
     """
 
-    def __init__(self, question: Question, points: int) -> None:
-        self._question, self._middle = question, points // 2
+    def __init__(self, request: Request, points: int) -> None:
+        self._question, self._middle = request, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes = False, False  # which rows wait for their scores
         self.delta: Tensor | None = None
@@ -117,7 +117,7 @@ class Evidence:
         """
         if block.clean is None:
             raise RuntimeError("The score of the series is not known yet: the block must be settled first.")
-        for run in pieces(z.shape[1], TOGETHER):
+        for run in slices(z.shape[1], TOGETHER):
             first = [block.x, block.clean, z[:, run].detach(), gradient[:, run], score[:, run]]
             place = None if position is None else position[..., run]
             self._compare(first, place, beside if run.start == 0 else [])
@@ -126,19 +126,21 @@ class Evidence:
 
     def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
         """Compare a run of points with each other; the work on a few series is recorded, as their passes are."""
-        question, edge = self._question, self._edge and len(beside) > 1
-        unit, placed = resolution(question.device, question.dtype), position is not None
+        request, edge = self._question, self._edge and len(beside) > 1
+        unit, placed = resolution(request.device, request.dtype), position is not None
         inputs = (*first, *([] if position is None else [position]), *(beside[:2] if edge else []))
 
-        rounded = question.device.type == "cuda" or torch.is_autocast_enabled(question.device.type)
+        rounded = request.device.type == "cuda" or torch.is_autocast_enabled(request.device.type)
 
         def work(*given: Tensor) -> Tensors:
-            with exact(question.device) if rounded else nullcontext():
+            with exact(request.device) if rounded else nullcontext():
                 jump = (given[-1] - given[-2]).abs().double() if edge else None
                 return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
 
         kind = ("evidence", placed, edge, unit)
-        recorded = replay(question.model, kind, work, inputs, asked=False) if first[2].numel() <= CELLS else None
+        recorded = (
+            run_captured(request.model, kind, work, inputs, asked=False) if first[2].numel() <= CELLS else None
+        )
         self._parts.append((recorded or work(*inputs))[0])
 
     def _probe(
@@ -258,8 +260,8 @@ def _nearby(
 @lru_cache(maxsize=8)
 def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Draw 2 or -2 for each cell: the same for all series, so that it is drawn once."""
-    stream = keys(seed, torch.zeros(1, dtype=torch.int64), Purpose.SIGNS)
-    drawn = words(stream, torch.arange(cells)) >> 31
+    stream = keys(seed, torch.zeros(1, dtype=torch.int64), Stream.SIGNS)
+    drawn = bits(stream, torch.arange(cells)) >> 31
     return (drawn * 4 - 2).to(device, dtype)
 
 
@@ -345,7 +347,9 @@ class GradientCheck:
         return torch.where(ahead * back > 0, outside, 0).clamp(min=0)
 
 
-def judge(table: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, straight: bool) -> GradientCheck:
+def judge_gradients(
+    table: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, straight: bool
+) -> GradientCheck:
     """Judge the evidence ``table``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
     ``change`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
@@ -382,7 +386,7 @@ def judge(table: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, s
     )
 
 
-def _missing(known: dict[str, Floats]) -> Floats:
+def _missing(known: dict[str, _Floats]) -> _Floats:
     """Return the part of the change that slopes along the path miss, 0 where their noise could be it."""
     count = np.maximum(known["count"], 1)
     mean = known["off"] / count

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine.cuda import CELLS, Tensors, UnrecordableError, replay
+from tempograd.engine.cuda import CELLS, Tensors, UnrecordableError, run_captured
 from tempograd.engine.model import Model
-from tempograd.engine.outputs import by_class, class_count, default_class, pick, raw
-from tempograd.engine.request import Block, Question
+from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
+from tempograd.engine.request import Block, Request
 from tempograd.errors import ModelError
 
 NO_GRAPH = (
@@ -28,26 +28,26 @@ class Gradients(NamedTuple):
     block: Block  # its target now known
 
 
-def gradients(question: Question, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
+def compute_gradients(request: Request, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
     """Differentiate the explained score at ``z``, (series, points, time, channel).
 
     If the target of the block is not known yet, the clean series are read in the same pass, and so is ``beside``,
     (series, rows, time, channel), without a gradient.
     """
     series, points = z.shape[:2]
-    known = _played(question, z, block, beside)
+    known = _played(request, z, block, beside)
     if known is not None:
         return known
     flat = z.flatten(0, 1).requires_grad_()
     read: Tensor | None = None
     extra = _extra(block, beside)
     if extra is not None:
-        answer = question.call(torch.cat([extra, flat]))
-        block, read = _read_both(question, block, answer[: len(extra)])
+        answer = request.call(torch.cat([extra, flat]))
+        block, read = _read_both(request, block, answer[: len(extra)])
         answer = answer[len(extra) :]
     else:
-        answer = raw(question.model, flat)
-    score = question.score(question.linked(answer), block, points)
+        answer = forward(request.model, flat)
+    score = request.score(request.linked(answer), block, points)
     require_graph(score)
     here = score.detach().view(series, points, *score.shape[1:])
     if isinstance(block.steps, str):
@@ -65,26 +65,26 @@ def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
     return torch.cat(rows) if rows else None
 
 
-def _played(question: Question, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
+def _played(request: Request, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
     """Do the same with the recording of an earlier pass, where there is one: the plainest pass alone has one.
 
     That is one output per series, and a target that is known or is the predicted class.
     """
-    if not z.is_cuda or z.numel() > CELLS or question.asked_steps is not None or block.steps is not None:
+    if not z.is_cuda or z.numel() > CELLS or request.asked_steps is not None or block.steps is not None:
         return None
-    target = _plain_target(question, block.rows) if block.target is None else block.target
+    target = _plain_target(request, block.rows) if block.target is None else block.target
     chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and (block.target is not None or question.asked_target is not None):
+    if chosen is None and (block.target is not None or request.asked_target is not None):
         return None
     points, extra = z.shape[1], _extra(block, beside)
-    work = _pass(question.model, question.output, points, clean=extra is not None)
-    kind = (question.output, points, extra is None, chosen is None)
+    work = _pass(request.model, request.output, points, clean=extra is not None)
+    kind = (request.output, points, extra is None, chosen is None)
     inputs = (z.flatten(0, 1), *(part for part in (extra, chosen) if part is not None))
-    found = replay(question.model, kind, work, inputs)
+    found = run_captured(request.model, kind, work, inputs)
     if found is None:
         return None
     answer, score, gradient = found
-    block, read = (block, None) if extra is None else _read_both(question, block, answer)
+    block, read = (block, None) if extra is None else _read_both(request, block, answer)
     return Gradients(gradient.view(z.shape), score.view(z.shape[:2]), read, block)
 
 
@@ -96,7 +96,7 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
 
     def work(z: Tensor, *given: Tensor) -> Tensors:
         z = z.detach().requires_grad_()
-        answer = raw(model, torch.cat([given[0], z]) if clean else z)
+        answer = forward(model, torch.cat([given[0], z]) if clean else z)
         if answer.ndim != 2 or not answer.requires_grad:
             raise UnrecordableError
         first, answer = answer.tensor_split([len(answer) - len(z)])
@@ -105,7 +105,7 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
             target = given[-1].clamp(max=class_count(answer.shape[1], output) - 1)
         else:
             target = default_class(first[: len(z) // points].detach(), output)
-        score = pick(by_class(answer, output), target.repeat_interleave(points))
+        score = select_target(by_class(answer, output), target.repeat_interleave(points))
         gradient = differentiate(score.sum(), z)
         if gradient is None:
             raise UnrecordableError
@@ -114,27 +114,27 @@ def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..
     return work
 
 
-def _read_both(question: Question, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
+def _read_both(request: Request, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
     """Take the answers to the clean series, if their target is not known yet, and to what was read with them."""
     series = len(block.x)
     if block.target is None:
-        block = question.read(block, answer[:series])
+        block = request.read(block, answer[:series])
         answer = answer[series:]
     if len(answer) == 0:
         return block, None
     rows = len(answer) // series
-    score = question.score(question.linked(answer.detach()), block, rows)
+    score = request.score(request.linked(answer.detach()), block, rows)
     return block, score.view(series, rows, *score.shape[1:])
 
 
-def _plain_target(question: Question, rows: slice) -> Tensor | None:
+def _plain_target(request: Request, rows: slice) -> Tensor | None:
     """Return the asked classes before the model answered, if nothing but their range is left to be checked."""
-    asked = question.asked_target
+    asked = request.asked_target
     if type(asked) is int and asked >= 0:
-        return torch.full((rows.stop - rows.start,), asked, device=question.device)
-    if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != question.ids.shape:
+        return torch.full((rows.stop - rows.start,), asked, device=request.device)
+    if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != request.ids.shape:
         return None
-    return None if bool((asked < 0).any()) else asked[rows].to(question.device)
+    return None if bool((asked < 0).any()) else asked[rows].to(request.device)
 
 
 def require_graph(score: Tensor) -> None:

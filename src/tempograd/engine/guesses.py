@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from tempograd._utils import stats
-from tempograd.engine.cuda import Later
+from tempograd.engine.cuda import HostCopy
 from tempograd.engine.model import Model
-from tempograd.engine.outputs import raw
+from tempograd.engine.outputs import forward
 from tempograd.errors import InputError, ModelError
 from tempograd.typing import Output
 
@@ -160,7 +160,7 @@ def _together(rows: Tensor) -> bool:
 def _common(rows: Tensor, least: float) -> bool:
     size = rows.shape[-1]
     share = math.sqrt(float(rows.mean(-1).square().mean()) / float(rows.var(-1).mean()))
-    chance = float(stats.quantile(1 - RARE, torch.tensor([size - 1.0], dtype=torch.float64)))
+    chance = float(stats.t_quantile(1 - RARE, torch.tensor([size - 1.0], dtype=torch.float64)))
     return share > least and share * math.sqrt(size) > chance
 
 
@@ -195,19 +195,19 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: list[Tensor] = []
-        self._first: Later | None = None  # until somebody looked at it
-        self._kept: dict[int, tuple[int, Later]] = {}  # by the first series: how many, and the answers
+        self._first: HostCopy | None = None  # until somebody looked at it
+        self._kept: dict[int, tuple[int, HostCopy]] = {}  # by the first series: how many, and the answers
         self._picked: list[Tensor] = []  # sums of what a function of the user's picked from the answers
 
     def add(self, answer: Tensor, first: int) -> None:
         """Look at the answers of one block, which begins with series ``first``."""
         self._found.append(findings(answer))
         if len(self._found) == 1:
-            self._first = Later(self._found[0])
+            self._first = HostCopy(self._found[0])
         most = max(1, KEPT // max(1, answer[0].numel()))
         count = min(len(answer), most - first)
         if count > self._kept.get(first, (0, None))[0]:
-            self._kept[first] = count, Later(answer[:count].clone())
+            self._kept[first] = count, HostCopy(answer[:count].clone())
 
     def add_picked(self, score: Tensor) -> None:
         """Look at the scores that a function picked from the answers of one block."""
@@ -242,7 +242,7 @@ class Findings:
 
 def is_probability(answer: Tensor) -> bool:
     """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
-    return judge([findings(answer).tolist()])[1]
+    return judge_outputs([findings(answer).tolist()])[1]
 
 
 def findings(answer: Tensor) -> Tensor:
@@ -256,7 +256,7 @@ def findings(answer: Tensor) -> Tensor:
     )
 
 
-def judge(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
+def judge_outputs(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
     """Tell whether all answers are finite, and whether all rows are probabilities, of more than one number each.
 
     Examples
@@ -269,7 +269,7 @@ def judge(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
 
 
 def _refuse(found: Sequence[Sequence[float]], output: str, shape: Sequence[int]) -> None:
-    finite, normalised = judge(found)
+    finite, normalised = judge_outputs(found)
     if not finite:
         raise ModelError(
             f"The model returned NaN or infinity for series of shape {tuple(shape)}: "
@@ -351,7 +351,7 @@ def advice(model: Model, z: Tensor, layout: str) -> str:
     swapped = z.detach()[:2].transpose(1, 2).contiguous()
     try:
         with torch.no_grad(), watching(swapped.numel()) as found:
-            raw(model, swapped)
+            forward(model, swapped)
     except Exception:  # whatever goes wrong, it takes neither
         return ""
     wrapped = f"pass {WRAPPED} as the model"

@@ -46,7 +46,7 @@ _held: dict[Hashable, "_Held"] = {}
 
 
 @contextmanager
-def quiet(model: Model) -> Iterator[Callable[[], None]]:
+def frozen(model: Model) -> Iterator[Callable[[], None]]:
     """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
 
     The modules of a model are found where they can be, and any other one that runs when the model does, inside a
@@ -304,7 +304,7 @@ def modules_of(model: Model) -> list[nn.Module]:
     >>> modules_of(lambda z: net(z.mean(1))) == [net]
     True
     """
-    validation.model(model)  # every use of a model begins with its modules
+    validation.check_model(model)  # every use of a model begins with its modules
     module = owner(model)
     if module is not None:
         return [module]
@@ -488,7 +488,7 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
     products of recurrent and convolutional layers to TF32 (10 bits) on a GPU. ``"tf32"`` does so for all float32
     products on a GPU. ``"bf16"`` is torch's autocast with 8 bits, on any device.
     """
-    validation.one_of(precision, "precision", PRECISIONS)
+    validation.check_choice(precision, "precision", PRECISIONS)
     if precision == "bf16":
         with torch.autocast(device.type, torch.bfloat16):
             yield

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 
 from tempograd._utils import validation
-from tempograd.engine.batching import Chunks, out_of_memory
+from tempograd.engine.batching import Batching, out_of_memory
 from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
 from tempograd.errors import InputError, ModelError, TempogradError, brief
 from tempograd.typing import Picker
@@ -81,10 +81,10 @@ EVEN = 16  # matrix products treat all rows alike when their number is a multipl
 
 def predict(model: Model, z: Tensor, output: str) -> Tensor:
     """Return the model's output for ``z``: (batch, class), or (batch, time, class) for one output per step."""
-    return by_class(raw(model, z), output)
+    return by_class(forward(model, z), output)
 
 
-def link(answer: Tensor, output: str) -> Tensor:
+def apply_link(answer: Tensor, output: str) -> Tensor:
     """Turn a raw answer into probabilities, or leave it as it is."""
     if output == "raw":
         return answer
@@ -102,7 +102,7 @@ def by_class(answer: Tensor, output: str) -> Tensor:
     >>> by_class(torch.tensor([[3.0]]), "raw")
     tensor([[3.]])
     """
-    linked = link(answer, output)
+    linked = apply_link(answer, output)
     return torch.cat([1 - linked, linked], -1) if one_logit(answer.shape[-1], output) else linked
 
 
@@ -127,7 +127,7 @@ def default_class(answer: Tensor, output: str) -> Tensor:
     return torch.ones_like(chosen) if one_logit(answer.shape[-1], output) else chosen
 
 
-def raw(model: Model, z: Tensor) -> Tensor:
+def forward(model: Model, z: Tensor) -> Tensor:
     """Call the model and check that it answered with one row per series.
 
     It gets a copy, which it may work on in place, and never the memory of the caller.
@@ -235,11 +235,11 @@ def resumes(model: Model) -> TypeGuard[Resumable]:
     return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
 
 
-def wider(chunks: Chunks, model: Model) -> Chunks:
+def wider(batching: Batching, model: Model) -> Batching:
     """Let more series begin together; what goes through the model at once is then still less than their steps."""
-    if chunks.automatic and chunks.device.type == "cpu" and resumes(model):
-        chunks.size *= WIDER
-    return chunks
+    if batching.automatic and batching.device.type == "cpu" and resumes(model):
+        batching.size *= WIDER
+    return batching
 
 
 def spans(time: int) -> list[slice]:
@@ -253,15 +253,15 @@ def spans(time: int) -> list[slice]:
     return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
 
 
-def answered(model: Model, z: Tensor, alike: Tensor | None = None) -> Tensor:
+def forward_resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Tensor:
     """Call the model with ``z``, (series, time, channel), without a gradient where the caller wants none.
 
     Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
     of span s.
     """
     if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
-        return raw(model, z)
-    return raw(lambda z: _along(model, z, alike), z)
+        return forward(model, z)
+    return forward(lambda z: _along(model, z, alike), z)
 
 
 def _along(model: Resumable, z: Tensor, alike: Tensor | None) -> Tensor:
@@ -301,7 +301,7 @@ def nested(gone: Tensor, row: Tensor, way: Tensor | int = 0) -> Tensor:
     return owner * (gone[0].numel() + 1) + count
 
 
-def pick(answer: Tensor, target: Tensor | Picker) -> Tensor:
+def select_target(answer: Tensor, target: Tensor | Picker) -> Tensor:
     """Return the explained score of each series, (batch,), or of each of its steps, (batch, time)."""
     if isinstance(target, Tensor):
         return answer.gather(-1, target[..., None]).squeeze(-1)
@@ -317,7 +317,7 @@ def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: st
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
     if isinstance(target, (bool, np.bool_)):
         raise InputError("target must be an integer, a tensor or a function, got a bool.")
-    tensor = validation.numbers(target, "target").cpu()
+    tensor = validation.check_numbers(target, "target").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"target must hold integers, got {tensor.dtype}.")
     if tensor.ndim == 1 and len(shape) == 2:
@@ -356,7 +356,7 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | str |
     before_padding = torch.arange(time) < lengths[:, None]
     if steps is None:
         return before_padding
-    tensor = validation.numbers(steps, "steps").cpu()
+    tensor = validation.check_numbers(steps, "steps").cpu()
     if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
         return tensor.expand(count, time)
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:

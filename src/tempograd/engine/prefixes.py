@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
-from tempograd.engine.model import Model, owner, place, quiet
-from tempograd.engine.outputs import default_class, raw
-from tempograd.engine.request import Block, Question
+from tempograd.engine.model import Model, frozen, owner, place
+from tempograd.engine.outputs import default_class, forward
+from tempograd.engine.request import Block, Request
 from tempograd.errors import ModelError
 
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
@@ -41,16 +41,16 @@ class Prefixes:
         How many the model answers with; one may stand for two classes.
     """
 
-    def __init__(self, question: Question, block: Block, size: int, *, fast: bool = True) -> None:
-        self.question, self.block, self.size = question, block, size
-        self._per_step = question.per_step
-        self._stepper = _find_stepper(question, block) if fast else None
+    def __init__(self, request: Request, block: Block, size: int, *, fast: bool = True) -> None:
+        self.request, self.block, self.size = request, block, size
+        self._per_step = request.per_step
+        self._stepper = _find_stepper(request, block) if fast else None
         self._states: State = []
         with torch.no_grad():
             answer = self._read()
-            self.outputs, self.columns = question.linked(answer), answer.shape[-1]
-        picked = callable(question.asked_target)  # from the model's own columns
-        self.default = answer.argmax(-1) if picked else default_class(answer, question.output)
+            self.outputs, self.columns = request.linked(answer), answer.shape[-1]
+        picked = callable(request.asked_target)  # from the model's own columns
+        self.default = answer.argmax(-1) if picked else default_class(answer, request.output)
 
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
@@ -74,7 +74,7 @@ class Prefixes:
             answer = self._whole(starts, windows)
         else:
             answer = self._prefix_by_prefix(starts, windows)
-        answer = self.question.linked(answer.reshape(*shape, -1))
+        answer = self.request.linked(answer.reshape(*shape, -1))
         reached = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(shape[3])
         inside = (reached < self.block.x.shape[1]).to(answer.device)
         return answer * inside[:, None, :, None]
@@ -86,8 +86,8 @@ class Prefixes:
             return
         half = time // 2
         with torch.no_grad():
-            changed = raw(self.question.model, torch.cat([x[:, :half], x[:, half:] + 1], 1))
-            same = raw(self.question.model, x)
+            changed = forward(self.request.model, torch.cat([x[:, :half], x[:, half:] + 1], 1))
+            same = forward(self.request.model, x)
         if not torch.allclose(changed[:, :half], same[:, :half], rtol=1e-3, atol=1e-5):
             raise ModelError(
                 f"{method} needs predictions from the past alone, but this model's output at a step depends on "
@@ -96,7 +96,7 @@ class Prefixes:
 
     def _read(self) -> Tensor:
         if self._stepper is None:
-            return _read_plainly(self.question, self.block.x)
+            return _read_plainly(self.request, self.block.x)
         answers, self._states = self._stepper.walk(self.block.x)
         return answers
 
@@ -120,7 +120,7 @@ class Prefixes:
         places = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(length)
         index = places.to(z.device)[None, :, None, :, None]
         z.scatter_(3, index.expand(series, count, candidates, length, channels), windows)
-        answer = raw(self.question.model, z[..., :time, :].flatten(0, 2))
+        answer = forward(self.request.model, z[..., :time, :].flatten(0, 2))
         answer = torch.nn.functional.pad(answer, (0, 0, 0, length)).view(
             series, count, candidates, time + length, -1
         )
@@ -134,41 +134,41 @@ class Prefixes:
             past = x[:, None, :start].expand(-1, candidates, -1, -1)
             for step in range(min(length, time - start)):
                 z = torch.cat([past, windows[:, i, :, : step + 1]], 2).flatten(0, 1)
-                answers[:, i, :, step] = _last(self.question, z).view(series, candidates, -1)
+                answers[:, i, :, step] = _last(self.request, z).view(series, candidates, -1)
         return answers
 
 
 @torch.no_grad()
-def at_every_step(question: Question, block: Block, z: Tensor) -> Tensor:
+def at_every_step(request: Request, block: Block, z: Tensor) -> Tensor:
     """Return the raw prediction at every step of series like the block's, (rows, time, column)."""
-    found = _find_stepper(question, block)
-    return _read_plainly(question, z) if found is None else found.answers(z)
+    found = _find_stepper(request, block)
+    return _read_plainly(request, z) if found is None else found.answers(z)
 
 
-def _read_plainly(question: Question, z: Tensor, times: list[int] | None = None) -> Tensor:
+def _read_plainly(request: Request, z: Tensor, times: list[int] | None = None) -> Tensor:
     """Return the raw prediction at every step, or at some, without a shortcut, (rows, time, column)."""
-    if question.per_step:
-        answer = raw(question.model, z)
+    if request.per_step:
+        answer = forward(request.model, z)
         return answer if times is None else answer[:, times]
-    return torch.stack([_last(question, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
+    return torch.stack([_last(request, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
 
 
-def _last(question: Question, z: Tensor) -> Tensor:
+def _last(request: Request, z: Tensor) -> Tensor:
     """Return the raw answer to prefixes, (rows, class)."""
     try:
-        return raw(question.model, z)
+        return forward(request.model, z)
     except (RuntimeError, AssertionError) as error:  # the latter by exported programs
-        if z.shape[1] == question.x.shape[1] or isinstance(error, torch.OutOfMemoryError):
+        if z.shape[1] == request.x.shape[1] or isinstance(error, torch.OutOfMemoryError):
             raise
-        raise _rejected(z.shape[1], question.x.shape[1], error) from error
+        raise _rejected(z.shape[1], request.x.shape[1], error) from error
 
 
 def require_prefixes(model: Model, x: Tensor) -> None:
     """Refuse, before anything is learnt, a model that does not answer the first step of the series ``x``."""
     device, dtype = place(model, x)
-    with quiet(model), torch.no_grad():
+    with frozen(model), torch.no_grad():
         try:
-            raw(model, x[:1, :1].to(device, dtype))
+            forward(model, x[:1, :1].to(device, dtype))
         except (RuntimeError, AssertionError) as error:
             raise _rejected(1, x.shape[1], error) from error
 
@@ -209,7 +209,7 @@ class Stepper:
         with ExitStack() as stack:
             for memory in memories:
                 stack.enter_context(memory)
-            answer = raw(self.model, z[:, None])
+            answer = forward(self.model, z[:, None])
         return (answer[:, -1] if answer.ndim == 3 else answer), [memory.after for memory in memories]
 
     def answers(self, x: Tensor) -> Tensor:
@@ -320,13 +320,13 @@ def _parts(state: Tensor | Parts) -> Parts:
     return state if isinstance(state, tuple) else (state,)
 
 
-def _find_stepper(question: Question, block: Block) -> Stepper | None:
+def _find_stepper(request: Request, block: Block) -> Stepper | None:
     """Try once per question whether the model can go on from remembered states."""
-    if "stepper" not in question.shortcuts:
+    if "stepper" not in request.shortcuts:
         x, time = block.x[:PROBES], block.x.shape[1]
         times = sorted({0, min(1, time - 1), time // 2, time - 1})
         with torch.no_grad():
-            expected = _read_plainly(question, x, times)
-            question.shortcuts["stepper"] = stepper(question.model, x, expected, times)
-    found: Stepper | None = question.shortcuts["stepper"]
+            expected = _read_plainly(request, x, times)
+            request.shortcuts["stepper"] = stepper(request.model, x, expected, times)
+    found: Stepper | None = request.shortcuts["stepper"]
     return found

@@ -11,20 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
-from tempograd.engine.batching import Chunks
-from tempograd.engine.cuda import Landing
+from tempograd.engine.batching import Batching
+from tempograd.engine.cuda import HostWriter
 from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
 from tempograd.engine.model import Model, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
-    answered,
+    apply_link,
     by_class,
     default_class,
-    link,
+    forward_resumed,
     misfit,
-    pick,
     resolve_steps,
     resolve_target,
+    select_target,
 )
 from tempograd.errors import InputError, ModelError
 from tempograd.typing import Picker
@@ -56,7 +56,7 @@ class Block(NamedTuple):
 
 
 @dataclass
-class Question:
+class Request:
     """Everything an explainer needs to know, checked and completed.
 
     The target is fixed on the clean series, which are read together with the first path points: a pass
@@ -84,7 +84,7 @@ class Question:
     steps: Tensor | str | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
-    landing: Landing = field(default_factory=Landing)
+    host_writer: HostWriter = field(default_factory=HostWriter)
     _findings: Findings = field(default_factory=Findings)
 
     @classmethod
@@ -105,17 +105,17 @@ class Question:
         batch_size: int | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be quiet."""
-        validation.one_of(output, "output", OUTPUTS)
-        validation.one_of(missing, "missing", ("error", "mask"))
+        validation.check_choice(output, "output", OUTPUTS)
+        validation.check_choice(missing, "missing", ("error", "mask"))
         if callable(target) and steps is not None:
             raise InputError(
                 "steps= cannot be combined with a function as target: pick the steps in the function."
             )
-        x = validation.series(x, layout, gaps=missing == "mask")
+        x = validation.check_series(x, layout, gaps=missing == "mask")
         if layout == "BDT" and mask is not None:
             mask = validation.as_tensor(mask, "mask")
             mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
-        observed = validation.observed(mask, x)
+        observed = validation.check_mask(mask, x)
         if missing == "mask":
             x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline")
         else:
@@ -127,21 +127,21 @@ class Question:
             baseline=absent,
             mask=observed,
             lengths=validation.lengths(observed, x),
-            ids=validation.identifiers(ids, len(x)),
+            ids=validation.check_ids(ids, len(x)),
             asked_target=target,
             asked_steps=steps,
             output=str(output),
             guessed=isinstance(output, Guess),
-            seed=validation.seed(seed),
+            seed=validation.check_seed(seed),
             device=device,
             dtype=dtype,
             batch_size=batch_size,
             layout=layout,
         )
 
-    def but(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """Return a fresh question that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=Findings(), landing=Landing(), **changes)
+        return replace(self, target=None, steps=None, _findings=Findings(), host_writer=HostWriter(), **changes)
 
     @property
     def precision(self) -> torch.dtype:
@@ -156,11 +156,11 @@ class Question:
         return self.mask.flatten(1).sum(1).cpu()
 
     @property
-    def chunks(self) -> Chunks:
+    def batching(self) -> Batching:
         """Return a fresh plan for how much goes through the model at once."""
         module = owner(self.model)
         memory = None if module is None else _fitted.setdefault(module, {})
-        return Chunks(self.device, self.x[0].numel(), self.batch_size, memory)
+        return Batching(self.device, self.x[0].numel(), self.batch_size, memory)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
@@ -189,7 +189,7 @@ class Question:
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.asked_target is None:
             chosen = default_class(answer, self.output)
-            self.landing.put(target, block.rows, chosen)
+            self.host_writer.put(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
             target = target[block.rows].to(self.device)
@@ -207,8 +207,8 @@ class Question:
         def work(rows: slice, _: int) -> None:
             self.settled(self.block(rows))
 
-        self.chunks.run(len(self.x), 1, work, "read the predictions")
-        self.landing.land()
+        self.batching.run(len(self.x), 1, work, "read the predictions")
+        self.host_writer.land()
 
     def settled(self, block: Block) -> Block:
         """Read the clean series of a block in a pass of their own."""
@@ -228,7 +228,7 @@ class Question:
 
         This waits for the device, so it comes after all other work has been sent to it.
         """
-        self.landing.land()
+        self.host_writer.land()
         total = None if values is None else values.sum(dtype=torch.float64)
         self._findings.verify(self.output, self.x.shape[1:])
         if total is not None and not math.isfinite(total):
@@ -236,13 +236,13 @@ class Question:
 
     def answers(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        return self.linked(self.raw_answers(z))
+        return self.linked(self.raw_outputs(z))
 
     def linked(self, answer: Tensor) -> Tensor:
         """Return one output per class from raw answers; a function gets the model's own columns to pick from."""
-        return (link if callable(self.asked_target) else by_class)(answer, self.output)
+        return (apply_link if callable(self.asked_target) else by_class)(answer, self.output)
 
-    def raw_answers(self, z: Tensor) -> Tensor:
+    def raw_outputs(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
         answer = self.call(z.flatten(0, 1))
         return answer.reshape(*z.shape[:2], *answer.shape[1:])
@@ -260,7 +260,7 @@ class Question:
         """Return the explained score from the linked answers to some points of each series, in their order."""
         if block.target is None:
             raise RuntimeError("The target is not known yet: the block must be settled first.")
-        score = pick(answer, _repeat(block.target, points))
+        score = select_target(answer, _repeat(block.target, points))
         if isinstance(block.steps, Tensor):
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
@@ -268,11 +268,11 @@ class Question:
     def call(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
         """Call the model; where the very first series do not fit it, say so in one sentence.
 
-        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.answered`.
+        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
         """
         if self.target is not None:
-            return answered(self.model, z, alike)
-        return asked(self.model, z, alike, shape=self.x.shape, layout=self.layout)
+            return forward_resumed(self.model, z, alike)
+        return call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout)
 
     def _learn(self, answer: Tensor) -> None:
         """Find out from the first answer what kind of output the model has, and complete target and steps."""
@@ -297,16 +297,16 @@ def _repeat(part: Any, points: int) -> Any:
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
 
 
-def asked(
+def call_model(
     model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int], layout: str = "BTD"
 ) -> Tensor:
     """Call the model with ``z``, (series, time, channel); where it does not fit, say so in one sentence.
 
     That names the ``shape`` of all the series that the caller has, and in which order of axes. ``alike`` tells
-    which of them begin alike, see :func:`~tempograd.engine.outputs.answered`.
+    which of them begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
     """
     try:
-        return answered(model, z, alike)
+        return forward_resumed(model, z, alike)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:  # assertions by exported programs
         message = misfit(error, shape, layout, lambda: advice(model, z, layout))
         if message is None:
@@ -314,21 +314,21 @@ def asked(
         raise ModelError(message) from error
 
 
-def delta(question: Question) -> Tensor | None:
+def score_delta(request: Request) -> Tensor | None:
     """Return the score of each series minus that of its baseline, (series,), for methods that do not read it.
 
     None for ``steps="own"``, where no one number is it.
     """
-    if isinstance(question.steps, str):
+    if isinstance(request.steps, str):
         return None
-    found = torch.zeros(len(question.x), device=question.x.device)
+    found = torch.zeros(len(request.x), device=request.x.device)
 
     def work(rows: slice, _: int) -> None:
-        block = question.settled(question.block(rows))
+        block = request.settled(request.block(rows))
         if block.clean is not None and block.clean.ndim == 1:
-            first = question.scores(block.baseline[:, None], block)[:, 0]
-            question.landing.put(found, rows, block.clean - first)
+            first = request.scores(block.baseline[:, None], block)[:, 0]
+            request.host_writer.put(found, rows, block.clean - first)
 
-    question.chunks.run(len(found), 1, work, "read the change of the prediction")
-    question.landing.land()
-    return None if isinstance(question.steps, str) else found
+    request.batching.run(len(found), 1, work, "read the change of the prediction")
+    request.host_writer.land()
+    return None if isinstance(request.steps, str) else found

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tempograd.engine.cuda import UnrecordableError, plain_state
 from tempograd.engine.guesses import Touch, across, watching
 from tempograd.engine.model import Hold, Model, is_compiled, modules_of, owner, reached
-from tempograd.engine.outputs import raw
+from tempograd.engine.outputs import forward
 from tempograd.errors import InputError
 
 FEW = 4  # series that are asked again
@@ -25,8 +25,8 @@ COARSE = 0.05  # what it may change where a model multiplies in half precision
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 8  # sizes and states per module
-Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
-_SHARED: tuple[Generator, ...] = (
+_Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+_SHARED: tuple[_Generator, ...] = (
     np.random.mtrand._rand,
     random._inst,
 )  # numpy's and Python's own, which models use
@@ -44,7 +44,7 @@ class SecondLook(NamedTuple):
     drew: bool  # whether random numbers were drawn
 
 
-def second_look(model: Model, x: Tensor) -> SecondLook | None:
+def look_again(model: Model, x: Tensor) -> SecondLook | None:
     """Ask about series again: what the answer is, how the model ends, what its layers receive.
 
     None if the model fails there, which is no reason to fail.
@@ -55,7 +55,7 @@ def second_look(model: Model, x: Tensor) -> SecondLook | None:
         try:
             noting: AbstractContextManager[list[Touch]] = watching(z.numel()) if seen else nullcontext([])
             with torch.set_grad_enabled(differentiable), noting as touched:
-                answer = raw(model, z.clone().requires_grad_(differentiable).clone())
+                answer = forward(model, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue
         return SecondLook(z, answer.detach(), _sigmoid(answer), touched, random_state(model) != state)
@@ -123,8 +123,8 @@ def answers_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
         return False
     try:
         with torch.no_grad():
-            twice = raw(model, torch.cat([look.x, look.x])) if same else raw(model, look.x)
-            other = twice[len(look.x) :] if same else raw(model, look.x)
+            twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
+            other = twice[len(look.x) :] if same else forward(model, look.x)
     except Exception:  # no look is no harm
         return False
     if same:
@@ -136,10 +136,10 @@ def asked_twice(model: Model, x: Tensor) -> tuple[Tensor, bool] | None:
     """Return the answers to a few series, and whether the model answers otherwise when it is asked again."""
     with torch.no_grad():
         try:
-            first = raw(model, x[:FEW].clone())
+            first = forward(model, x[:FEW].clone())
         except Exception:  # no look is no harm
             return None
-        look = second_look(model, x)
+        look = look_again(model, x)
     return None if look is None else (first, answers_differ(model, first.cpu(), look))
 
 
@@ -182,21 +182,21 @@ def _bits(state: Any) -> bytes:
     return repr(state).encode()
 
 
-def generators(model: Model) -> list[Generator]:
+def generators(model: Model) -> list[_Generator]:
     """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
     things = [part for module in modules_of(model) for part in module.modules()]
     inside = [value for part in things for value in vars(part).values()]
     found = [*inside, *([] if owner(model) is not None else reached(model))]
-    return list({id(each): each for each in found if isinstance(each, Generator)}.values())
+    return list({id(each): each for each in found if isinstance(each, _Generator)}.values())
 
 
-def _state(generator: Generator) -> Any:
+def _state(generator: _Generator) -> Any:
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
-def _put_back(generator: Generator, state: Any) -> None:
+def _put_back(generator: _Generator, state: Any) -> None:
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):
@@ -205,7 +205,7 @@ def _put_back(generator: Generator, state: Any) -> None:
         generator.set_state(state)
 
 
-def _begin(generator: Generator, number: int) -> None:
+def _begin(generator: _Generator, number: int) -> None:
     """Start a generator anew."""
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = type(generator.bit_generator)(number).state
@@ -227,12 +227,12 @@ class Realisation:
         self._number = int(
             np.random.SeedSequence([seed % 2**64, j]).generate_state(1, np.uint64)[0] >> np.uint64(1)
         )
-        self._together: bool | None = None  # whether series can go through at once; None before it was tried
+        self._fit_jointly: bool | None = None  # whether series can go through at once; None before it was tried
 
     def __call__(self, z: Tensor) -> Tensor:
-        if self._together is None:
-            self._together = self._agrees(z)
-        return self._at_once(z) if self._together else self._one_by_one(z)
+        if self._fit_jointly is None:
+            self._fit_jointly = self._agrees(z)
+        return self._at_once(z) if self._fit_jointly else self._one_by_one(z)
 
     def _begin(self) -> None:
         torch.manual_seed(self._number)
@@ -242,7 +242,7 @@ class Realisation:
             _begin(generator, self._number)
 
     def _single(self, row: Tensor) -> Tensor:
-        return raw(self._model, row[None])[0]
+        return forward(self._model, row[None])[0]
 
     def _one_by_one(self, z: Tensor) -> Tensor:
         answers = []
@@ -285,7 +285,7 @@ def realisation(model: Model, seed: int) -> Callable[[int], Model]:
         if j == 0:
             return first
         other = Realisation(model, seed, j)
-        other._together = first._together
+        other._fit_jointly = first._fit_jointly
         return other
 
     return take

@@ -1,8 +1,8 @@
 """Explainers: a model and its series in, one signed score per value out."""
 
 from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.by_name import explain
 from tempograd.explainers.deep_lift import DeepLift
-from tempograd.explainers.explain import explain
 from tempograd.explainers.lime import Lime
 from tempograd.explainers.masks.dynamask import Dynamask
 from tempograd.explainers.masks.replacements import ContraLSP, ExtremalMask

@@ -13,13 +13,13 @@ from torch import Tensor
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
 from tempograd.engine import (
-    Question,
+    Request,
+    apply_link,
     computing,
-    delta,
     fingerprint,
-    link,
+    frozen,
     mutable_if_needed,
-    quiet,
+    score_delta,
 )
 from tempograd.engine.guesses import PROBABILITY, across, caution, objection
 from tempograd.engine.second_look import (
@@ -28,8 +28,8 @@ from tempograd.engine.second_look import (
     answers_differ,
     asked_twice,
     generators_kept,
+    look_again,
     realisation,
-    second_look,
     trust,
     trusted,
 )
@@ -46,11 +46,11 @@ NOISE = (
 )
 
 
-def warn_of_doubts(question: Question, look: SecondLook | None) -> None:
+def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny, and of axes that changed places."""
-    answers = question.answered()
-    if answers is not None and question.guessed and question.output == "probability":
-        message = objection(answers, question.x[: len(answers)], sigmoid=look is not None and look.sigmoid)
+    answers = request.answered()
+    if answers is not None and request.guessed and request.output == "probability":
+        message = objection(answers, request.x[: len(answers)], sigmoid=look is not None and look.sigmoid)
         if message is not None:
             warn(message)
     touch = None if look is None else across(look.touched, look.x)
@@ -58,14 +58,14 @@ def warn_of_doubts(question: Question, look: SecondLook | None) -> None:
         warn(caution(touch, look.x))
 
 
-def varied(question: Question, look: SecondLook | None) -> bool:
+def varied(request: Request, look: SecondLook | None) -> bool:
     """Tell whether the model answers the same series differently."""
-    answers = question.answered()
+    answers = request.answered()
     if answers is None or look is None:
         return False
-    differ = answers_differ(question.model, answers, look)
+    differ = answers_differ(request.model, answers, look)
     if not differ:
-        trust(question.model, look)
+        trust(request.model, look)
     return differ
 
 
@@ -74,20 +74,20 @@ def varied(question: Question, look: SecondLook | None) -> bool:
 LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
 
 
-def at_any_scale(question: Question, attribute: Callable[[Question], Attribution]) -> Attribution:
+def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) -> Attribution:
     """Explain; where scores turn out very large or small, explain the output in units of about their size.
 
     The unit is a power of two, which leaves every digit as it is. Only raw outputs can have such scores, and a
     function that picks the score need not be linear.
     """
-    found = attribute(question)
-    if question.output != "raw" or found.standard_error is None or callable(question.asked_target):
+    found = attribute(request)
+    if request.output != "raw" or found.standard_error is None or callable(request.asked_target):
         return found
     size = float(found.values.abs().amax())
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
         return found
     unit = 2.0 ** round(math.log2(size))
-    part = attribute(question.but(model=lambda z: question.model(z) / unit))
+    part = attribute(request.replace(model=lambda z: request.model(z) / unit))
     check = part.gradient_check
     return part._replace(
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
@@ -110,36 +110,36 @@ def at_any_scale(question: Question, attribute: Callable[[Question], Attribution
 
 
 def over_draws(
-    question: Question, attribute: Callable[[Question], Attribution], draws: int
-) -> tuple[Attribution, Question]:
+    request: Request, attribute: Callable[[Request], Attribution], draws: int
+) -> tuple[Attribution, Request]:
     """Explain ``draws`` realisations of the model in question, and average.
 
     The question is that to the last of them, which knows target and steps.
     """
-    take = realisation(question.model, question.seed)
-    target, parts = question.asked_target, []
+    take = realisation(request.model, request.seed)
+    target, parts = request.asked_target, []
     if target is None:
-        target = _predicted(question, [take(j) for j in range(draws)])
-    asked = question
+        target = _predicted(request, [take(j) for j in range(draws)])
+    asked = request
     for j in range(draws):
-        asked = question.but(model=take(j), asked_target=target, shortcuts={})
+        asked = request.replace(model=take(j), asked_target=target, shortcuts={})
         part = attribute(asked)
         asked.verify(part.values)
         parts.append(part)
-    return _mean(parts, question.mask), asked
+    return _mean(parts, request.mask), asked
 
 
-def _predicted(question: Question, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
+def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
     """Return the class that the mean output predicts; None where there is one output only."""
     parts: dict[int, Tensor] = {}
 
     @torch.no_grad()
     def work(rows: slice, _: int) -> None:
-        x = question.block(rows).x
-        asked = [question.but(model=model) for model in models]
-        parts[rows.start] = sum(link(each.call(x), each.output).double() for each in asked)  # type: ignore[assignment]
+        x = request.block(rows).x
+        asked = [request.replace(model=model) for model in models]
+        parts[rows.start] = sum(apply_link(each.call(x), each.output).double() for each in asked)  # type: ignore[assignment]
 
-    question.chunks.run(len(question.x), 1, work, "read the predictions")
+    request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
@@ -339,9 +339,9 @@ class Explainer(ABC):
         """
         self._check_call(model, target, batch_size, gradient_check)
         series = validation.as_tensor(x, "x")  # before torch is asked for anything
-        draws = validation.whole(draws, "draws", 1, settings.LARGEST)
-        with generators_kept(model), quiet(model) as put_buffers_back:
-            question = Question.ask(
+        draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
+        with generators_kept(model), frozen(model) as put_buffers_back:
+            request = Request.ask(
                 model,
                 series,
                 target=target,
@@ -355,42 +355,42 @@ class Explainer(ABC):
                 missing=missing,
                 batch_size=batch_size,
             )
-            named = _named(question.x.shape, channels=channels, times=times, names=names)
-            question.checked = gradient_check and self._examined and not isinstance(steps, str)
-            question = self._request(question)
-            with computing(precision, question.device):
-                result, question, draws = self._over_draws(question, draws)
-                few = _few(question)
-                look = None if trusted(model, few) else second_look(model, few)
+            named = _named(request.x.shape, channels=channels, times=times, names=names)
+            request.checked = gradient_check and self._examined and not isinstance(steps, str)
+            request = self._request(request)
+            with computing(precision, request.device):
+                result, request, draws = self._over_draws(request, draws)
+                few = _few(request)
+                look = None if trusted(model, few) else look_again(model, few)
                 put_buffers_back()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
-                question.verify(result.values)
-                varies = draws > 1 or varied(question, look)
-                warn_of_doubts(question, look)
+                request.verify(result.values)
+                varies = draws > 1 or varied(request, look)
+                warn_of_doubts(request, look)
             put_buffers_back()
         if varies and draws == 1:
             warn(NOISE)
         told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
-        return self._explanation(result, question, output, told)
+        return self._explanation(result, request, output, told)
 
     def _explanation(
-        self, result: Attribution, question: Question, output: str, told: dict[str, Any]
+        self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
         """Put the result together with what was asked, and with what else the call ``told``."""
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
             **told,
-            target=self._explained(question, output),
+            target=self._explained(request, output),
             output=str(output),
-            steps=question.steps,
-            baseline=question.baseline,
-            mask=question.mask,
-            x=question.x,
-            ids=question.ids,
-            seed=question.seed,
+            steps=request.steps,
+            baseline=request.baseline,
+            mask=request.mask,
+            x=request.x,
+            ids=request.ids,
+            seed=request.seed,
             method=self.name,
             parameters=self.parameters,
-            columns=question.columns,
+            columns=request.columns,
             facts=self.facts,
         )
 
@@ -399,39 +399,39 @@ class Explainer(ABC):
         """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
         return True
 
-    def _request(self, question: Question) -> Question:
+    def _request(self, request: Request) -> Request:
         """Return the question to explain; a variant of a method may ask another one than it was asked."""
-        return question
+        return request
 
-    def _explained(self, question: Question, output: str) -> Tensor | None:
+    def _explained(self, request: Request, output: str) -> Tensor | None:
         """Return the explained class in the terms of the asked ``output``; None if a function picked the score."""
-        return question.target if isinstance(question.target, Tensor) else None
+        return request.target if isinstance(request.target, Tensor) else None
 
-    def _over_draws(self, question: Question, draws: int) -> tuple[Attribution, Question, int]:
+    def _over_draws(self, request: Request, draws: int) -> tuple[Attribution, Request, int]:
         """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
         if draws > 1:
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
-            if any(_varies(question) for _ in range(TRIES)):
-                return *over_draws(question, self._attribution, draws), draws
+            if any(_varies(request) for _ in range(TRIES)):
+                return *over_draws(request, self._attribution, draws), draws
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
-        return self._attribution(question), question, 1
+        return self._attribution(request), request, 1
 
-    def _attribution(self, question: Question) -> Attribution:
-        found = at_any_scale(question, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
+    def _attribution(self, request: Request) -> Attribution:
+        found = at_any_scale(request, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
         told = found.delta is not None or not self.targeted or not self._examined
         blank = ~found.values.flatten(1).any(1)
-        if question.mask is not None:
-            blank &= question.mask.flatten(1).any(1)
+        if request.mask is not None:
+            blank &= request.mask.flatten(1).any(1)
         if told or not bool(blank.any()):
             return found
-        return found._replace(delta=delta(question))  # which a map of zeros may have to explain
+        return found._replace(delta=score_delta(request))  # which a map of zeros may have to explain
 
     def _check_call(self, model: Any, target: Any, batch_size: Any, gradient_check: Any) -> None:
-        validation.model(model)
-        validation.flag(gradient_check, "gradient_check")
+        validation.check_model(model)
+        validation.check_flag(gradient_check, "gradient_check")
         if batch_size is not None:
-            validation.whole(batch_size, "batch_size", 1)
+            validation.check_int(batch_size, "batch_size", 1)
         if self.needs_fit and self.learnt is None:
             raise InputError(
                 f"{self.name} learns from training series: write explainer = explainer.fit(model, series), which "
@@ -441,13 +441,13 @@ class Explainer(ABC):
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
 
     @abstractmethod
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
 
-def check_training(shape: Sequence[int], question: Question) -> None:
+def check_training(shape: Sequence[int], request: Request) -> None:
     """Refuse training series whose shape, the last two of these numbers, is not that of the explained ones."""
-    fitted, explained = tuple(shape[-2:]), tuple(question.x.shape[1:])
+    fitted, explained = tuple(shape[-2:]), tuple(request.x.shape[1:])
     if fitted != explained:
         raise InputError(
             f"The training series have shape {fitted}, x has {explained}: fit with series of the same length and "
@@ -458,14 +458,14 @@ def check_training(shape: Sequence[int], question: Question) -> None:
 def _named(shape: Sequence[int], **labels: Sequence[object] | None) -> dict[str, tuple[str, ...] | None]:
     """Check what people call channels, steps and series, before anything is computed."""
     sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
-    return {what: validation.names(given, sizes[what], what) for what, given in labels.items()}
+    return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
 
 
-def _few(question: Question) -> Tensor:
+def _few(request: Request) -> Tensor:
     """Return some series that go through the model at once."""
-    return question.block(slice(0, min(FEW, question.batch_size or FEW))).x
+    return request.block(slice(0, min(FEW, request.batch_size or FEW))).x
 
 
-def _varies(question: Question) -> bool:
-    seen = asked_twice(question.model, _few(question))
+def _varies(request: Request) -> bool:
+    seen = asked_twice(request.model, _few(request))
     return seen is not None and seen[1]

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine import Block, Model, Question, differentiate, owner, pick, require_path
+from tempograd.engine import Block, Model, Request, differentiate, owner, require_path, select_target
 from tempograd.engine.gradients import NO_GRAPH
-from tempograd.engine.outputs import raw
+from tempograd.engine.outputs import forward
 from tempograd.errors import MissingExtraError, ModelError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
@@ -65,36 +65,36 @@ class DeepLift(Explainer):
     needs_module: ClassVar[bool] = True
     caveat: ClassVar[str] = "The scores of deep_lift leave"
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         method = _import_captum()
-        part = _module(question.model)
-        values = torch.zeros(question.x.shape, device=question.x.device)
+        part = _module(request.model)
+        values = torch.zeros(request.x.shape, device=request.x.device)
         sums: list[Tensor] = []
 
         def work(rows: slice, _: int) -> None:
-            block = question.block(rows)
-            found, delta = self._attribute(question, part, block, method)
+            block = request.block(rows)
+            found, delta = self._attribute(request, part, block, method)
             values[rows] = found.where(block.observed, 0).to(values)
             if delta is not None:
                 sums.append(torch.stack([(found.flatten(1).sum(1) - delta).abs().sum(), delta.abs().sum()]))
 
-        chunks = question.chunks
+        batching = request.batching
         if any(type(layer) in MIXING for layer in part.modules()):
-            chunks.size = 1
-        chunks.run(len(values), 2, work, f"explain with {self.name}")
+            batching.size = 1
+        batching.run(len(values), 2, work, f"explain with {self.name}")
         if sums and self._examined:
             _warn_of_residual(torch.stack(sums).sum(0), part)
         return Attribution(values)
 
     def _attribute(
-        self, question: Question, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]
+        self, request: Request, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]
     ) -> tuple[Tensor, Tensor | None]:
         """Return the scores of a block and the change they should sum to, None for own steps."""
         with torch.no_grad(), _once(part):
-            answer, start = question.raw_answers(torch.stack([block.x, block.baseline], 1)).unbind(1)
-        block = question.read(block, answer)
-        slopes, delta = self._slopes(question, block, answer, start)
-        explained = _Explained(question.model, part)
+            answer, start = request.raw_outputs(torch.stack([block.x, block.baseline], 1)).unbind(1)
+        block = request.read(block, answer)
+        slopes, delta = self._slopes(request, block, answer, start)
+        explained = _Explained(request.model, part)
         with _tidy(part):
             if not isinstance(block.steps, str):
                 explained.slopes = slopes
@@ -110,7 +110,7 @@ class DeepLift(Explainer):
         """Return where between both outputs the slope of softmax is taken, 1 at x, with weights that sum to 1."""
         return nodes(NODES, "gauss-legendre")
 
-    def _slopes(self, question: Question, block: Block, answer: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    def _slopes(self, request: Request, block: Block, answer: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slope of the score with respect to the model's output, and the score's change.
 
         The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
@@ -120,7 +120,7 @@ class DeepLift(Explainer):
             raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            picked = pick(question.linked(output), target)
+            picked = select_target(request.linked(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 
@@ -145,7 +145,7 @@ class _Explained(nn.Module):
         self.part, self.call = part, [model]  # the list keeps a module from being registered twice
 
     def forward(self, z: Tensor) -> Tensor:
-        answer = raw(self.call[0], z)
+        answer = forward(self.call[0], z)
         require_path(answer, z)
         weighted = answer * torch.cat([self.slopes, self.slopes])
         return weighted.flatten(1).sum(1) + 0 * z.flatten(1).sum(1)  # a model may ignore its input

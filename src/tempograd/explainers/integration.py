@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import (
-    Ahead,
     Block,
-    ControlledMean,
+    ControlVariateMean,
     Estimate,
     Evidence,
     GradientCheck,
-    Question,
+    Prefetcher,
+    Request,
     WeightedMean,
-    gradients,
-    judge,
-    pieces,
+    compute_gradients,
+    judge_gradients,
     relative_error,
     resolution,
+    slices,
 )
 
 # How many points, in which stages, and when they are enough.
@@ -32,7 +32,7 @@ TOP = 0.1  # share of the observed cells whose ranking matters
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """The points of a run: drawn stage by stage, with a look at the error after each.
 
     A series is good enough as soon as its estimated relative error is below the tolerance or, for "top", the
@@ -57,7 +57,7 @@ class Plan:
         """
         return max(self.stages if self.tolerance is None else self.stages[:3])
 
-    def enough(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
+    def converged(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
         """Tell for each series whether to stop, given its error, its map and that of the last look.
 
         None if all go on.
@@ -69,7 +69,7 @@ class Plan:
         return None if before is None else changed(values, before, observed) <= self.tolerance
 
 
-def doubling(first: int, points: int) -> tuple[int, ...]:
+def geometric(first: int, points: int) -> tuple[int, ...]:
     """Cut points into stages: ``first``, and then as many again as there were; a short rest joins the last.
 
     Examples
@@ -118,12 +118,12 @@ def midpoints(points: int, like: Tensor) -> Tensor:
     return (torch.arange(points, device=like.device) + 0.5).to(like.dtype) / points
 
 
-class Path(NamedTuple):
+class GradientPath(NamedTuple):
     """The paths of a few series."""
 
     scale: Tensor  # what the mean gradient is multiplied by
     at: Callable[[slice], Points]  # points in path order
-    mend: Callable[[], "Path | None"] = lambda: None  # better paths, if the device finds these wanting
+    resample: Callable[[], "GradientPath | None"] = lambda: None  # better paths, if the device finds these wanting
     start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
     straight: bool = False  # whether all points of a series lie on one way from there to x
     controlled: bool = False  # whether positions and scores take noise out of the mean
@@ -144,46 +144,48 @@ class Attribution(NamedTuple):
     gradient_check: GradientCheck | None = None
 
 
-def integrate(question: Question, plan: Plan, path: Callable[[Block, int], Path], *, label: str) -> Attribution:
-    """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the plan."""
-    whole = Whole(question, plan)
-    ahead: Ahead[tuple[Block, Path]] = Ahead(question.device)
-    chunks, total, per_series = question.chunks, len(question.x), plan.together
+def integrate(
+    request: Request, schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
+) -> Attribution:
+    """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the schedule."""
+    buffer = ResultBuffer(request, schedule)
+    ahead: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
+    batching, total, per_series = request.batching, len(request.x), schedule.together
 
-    def prepare(rows: slice) -> tuple[Block, Path]:
-        block = question.block(rows)
+    def prepare(rows: slice) -> tuple[Block, GradientPath]:
+        block = request.block(rows)
         return block, path(block, 0)
 
     def work(rows: slice, size: int) -> None:
         block, paths = ahead.take((rows.start, rows.stop), lambda: prepare(rows))
-        paths = paths.mend() or paths
+        paths = paths.resample() or paths
         if rows.start > 0:
-            question.verify_once()
-        Run(question, plan, path, size, whole).through(block, paths)
-        following = chunks.block(rows.stop, total, per_series)
+            request.verify_once()
+        BlockRunner(request, schedule, path, size, buffer).run(block, paths)
+        following = batching.block(rows.stop, total, per_series)
         if following.start < total:  # while the device is busy with this block
             ahead.prepare((following.start, following.stop), lambda: prepare(following))
-        question.landing.land(earlier=True)
+        request.host_writer.land(earlier=True)
 
-    chunks.run(total, per_series, work, label)
-    question.landing.land()
-    return whole.attribution()
+    batching.run(total, per_series, work, label)
+    request.host_writer.land()
+    return buffer.attribution()
 
 
-class Whole:
+class ResultBuffer:
     """The results of all series; they land there while the next are computed."""
 
-    def __init__(self, question: Question, plan: Plan) -> None:
-        series, device = len(question.x), question.x.device
-        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if plan.random else 1]
-        self._plan, self._landing = plan, question.landing
-        self._parts = [torch.empty(question.x.shape, dtype=kind, device=device) for kind in kinds]
+    def __init__(self, request: Request, schedule: Schedule) -> None:
+        series, device = len(request.x), request.x.device
+        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
+        self._schedule, self._landing = schedule, request.host_writer
+        self._parts = [torch.empty(request.x.shape, dtype=kind, device=device) for kind in kinds]
         self._passes = torch.zeros(series, dtype=torch.int32, device=device)
-        self._curve = torch.full((series, len(plan.stages)), torch.nan, device=device)
+        self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
         self._change: Tensor | None = None
         self._evidence: Tensor | None = None
         self._straight = False
-        self._unit = resolution(question.device, question.dtype)
+        self._unit = resolution(request.device, request.dtype)
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
@@ -199,8 +201,8 @@ class Whole:
         self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int, table: Tensor | None, *, straight: bool
     ) -> None:
         """Note the results of some series, and what their passes told about the gradient."""
-        for whole, part in zip(self._parts, parts, strict=False):
-            self._landing.put(whole, rows, part)
+        for buffer, part in zip(self._parts, parts, strict=False):
+            self._landing.put(buffer, rows, part)
         self._passes[rows] = passes
         if table is None:
             return
@@ -214,12 +216,14 @@ class Whole:
         """Return everything, once it has landed."""
         check = None
         if self._evidence is not None:
-            check = judge(self._evidence, self._parts[0], self._change, self._unit, straight=self._straight)
+            check = judge_gradients(
+                self._evidence, self._parts[0], self._change, self._unit, straight=self._straight
+            )
         found = Attribution(self._parts[0], n_evals=self._passes, delta=self._change, gradient_check=check)
-        if not self._plan.random:
+        if not self._schedule.random:
             return found
-        looks = torch.tensor(self._plan.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
-        if self._plan.tolerance is not None:  # nobody may have needed all stages
+        looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+        if self._schedule.tolerance is not None:  # nobody may have needed all stages
             looks = looks[looks <= self._passes.max().cpu()]
         _, error, free, effective = self._parts
         return found._replace(
@@ -232,48 +236,48 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A block of series on its way through the stages of a plan."""
+class BlockRunner:
+    """A block of series on its way through the stages of a schedule."""
 
-    question: Question
-    plan: Plan
-    path: Callable[[Block, int], Path]
+    request: Request
+    schedule: Schedule
+    path: Callable[[Block, int], GradientPath]
     size: int  # sequences per pass
-    whole: Whole
+    buffer: ResultBuffer
 
-    def through(self, block: Block, paths: Path) -> None:
+    def run(self, block: Block, paths: GradientPath) -> None:
         """Go through the stages; series that are good enough stay behind."""
-        evidence = Evidence(self.question, self.plan.stages[0]) if self.question.checked else None
-        block = block if self._room(block) > 1 else self.question.settled(block)  # no place beside a path point
-        mean: ControlledMean | WeightedMean = WeightedMean(errors=self.plan.random)
+        evidence = Evidence(self.request, self.schedule.stages[0]) if self.request.checked else None
+        block = block if self._room(block) > 1 else self.request.settled(block)  # no place beside a path point
+        mean: ControlVariateMean | WeightedMean = WeightedMean(errors=self.schedule.random)
         if paths.controlled:
-            mean = ControlledMean(paths.scale.to(self.question.precision), self.question.model)
+            mean = ControlVariateMean(paths.scale.to(self.request.precision), self.request.model)
         rows: slice | Tensor = block.rows
         passes, before = 0, None
-        for stage, points in enumerate(self.plan.stages):
+        for stage, points in enumerate(self.schedule.stages):
             paths = paths if stage == 0 else self.path(block, stage)
             block = self._add(mean, evidence, block, paths, stage)
             passes += points
-            observed = None if self.question.mask is None else block.observed
+            observed = None if self.request.mask is None else block.observed
             parts = _finish(mean.result(), None if paths.controlled else paths.scale, observed)
             done = None
-            if self.plan.random:
+            if self.schedule.random:
                 error = relative_error(parts[0], parts[1], observed)
-                self.whole.look(rows, stage, error)
-                done = self.plan.enough(error, parts[0], before, block.observed)
-                if done is not None and evidence is not None and self.plan.tolerance is not None:
-                    done = done & (evidence.hidden(parts[0], passes) <= self.plan.tolerance)
-            if passes == self.plan.points or (done is not None and bool(done.all())):
+                self.buffer.look(rows, stage, error)
+                done = self.schedule.converged(error, parts[0], before, block.observed)
+                if done is not None and evidence is not None and self.schedule.tolerance is not None:
+                    done = done & (evidence.hidden(parts[0], passes) <= self.schedule.tolerance)
+            if passes == self.schedule.points or (done is not None and bool(done.all())):
                 table = None if evidence is None else evidence.table()
-                self.whole.finish(rows, parts, passes, table, straight=paths.straight)
+                self.buffer.finish(rows, parts, passes, table, straight=paths.straight)
                 return
             before = parts[0]
-            if done is not None and isinstance(mean, ControlledMean) and bool(done.any()):
+            if done is not None and isinstance(mean, ControlVariateMean) and bool(done.any()):
                 everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
                 table = None if evidence is None else evidence.table()[ready]
                 some = tuple(part[ready] for part in parts)
-                self.whole.finish(everyone[ready.cpu()], some, passes, table, straight=False)
+                self.buffer.finish(everyone[ready.cpu()], some, passes, table, straight=False)
                 rows, block, before = everyone[others.cpu()], block.take(others), before[others]
                 mean.take(others)
                 if evidence is not None:
@@ -284,11 +288,16 @@ class Run:
         return self.size // len(block.x)
 
     def _add(
-        self, mean: ControlledMean | WeightedMean, evidence: Evidence | None, block: Block, paths: Path, stage: int
+        self,
+        mean: ControlVariateMean | WeightedMean,
+        evidence: Evidence | None,
+        block: Block,
+        paths: GradientPath,
+        stage: int,
     ) -> Block:
         """Add the points of a stage, and return the block, its target now known."""
-        precision = self.question.precision
-        for piece in pieces(self.plan.stages[stage], max(1, self._room(block))):
+        precision = self.request.precision
+        for piece in slices(self.schedule.stages[stage], max(1, self._room(block))):
             at = paths.at(piece)
             start = paths.start if stage == 0 and piece.start == 0 else None
             rows = [] if start is None else [start]
@@ -297,7 +306,7 @@ class Run:
             gradient, score, beside, block = self._differentiate(at.z, block, rows)
             if start is not None and block.clean is not None and beside[0].ndim == 1:
                 delta = block.clean - beside[0]
-                self.whole.delta(block.rows, delta)
+                self.buffer.delta(block.rows, delta)
                 if evidence is not None:
                     evidence.delta = delta
             if evidence is not None:
@@ -323,9 +332,9 @@ class Run:
         room = self._room(block)
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and block.target is None else 0]
         together = torch.stack(riding, 1) if riding else None
-        gradient, score, read, block = gradients(self.question, z, block, together)
+        gradient, score, read, block = compute_gradients(self.request, z, block, together)
         scores = [] if read is None else list(read.unbind(1))
-        scores += [self.question.scores(row[:, None], block)[:, 0] for row in rows[len(riding) :]]
+        scores += [self.request.scores(row[:, None], block)[:, 0] for row in rows[len(riding) :]]
         return gradient, score, scores, block
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings
-from tempograd._utils.rng import Purpose, keys, per_point, words
-from tempograd.engine import Block, Chunks, Question, pieces
+from tempograd._utils.rng import Stream, bits, fold_in, keys
+from tempograd.engine import Batching, Block, Request, slices
 from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
@@ -32,7 +32,7 @@ GOLDEN = 0.6180339887498949
 CHECK = 10  # iterations between two looks at the optimality conditions
 
 
-class Fit(NamedTuple):
+class LassoProblem(NamedTuple):
     """Problems in standard form: columns centred and scaled by the roots of the weights."""
 
     columns: Tensor  # (series, cells, samples)
@@ -47,9 +47,9 @@ class Fit(NamedTuple):
             return self.covariance - self.square @ beta
         return self.columns @ (self.scores - self.columns.mT @ beta)
 
-    def of(self, rows: Tensor) -> "Fit":
+    def of(self, rows: Tensor) -> "LassoProblem":
         """Return some of the problems."""
-        return Fit(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
+        return LassoProblem(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
 
 
 def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool) -> Tensor:
@@ -76,7 +76,9 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     largest = covariance.abs().amax(1, keepdim=True)
     samples, cells = z.shape[1:]
     square = columns @ columns.mT if cells < samples else None
-    fit = Fit(columns, scores, covariance, alpha * (largest if relative else torch.ones_like(largest)), square)
+    fit = LassoProblem(
+        columns, scores, covariance, alpha * (largest if relative else torch.ones_like(largest)), square
+    )
     beta = _corners(fit) if samples <= min(FEW, cells) else torch.zeros_like(covariance)
     tolerance = TIGHT * largest
     left = (violation(fit, beta) > tolerance).flatten(1).any(1)
@@ -85,14 +87,14 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     return beta
 
 
-def violation(fit: Fit, beta: Tensor) -> Tensor:
+def violation(fit: LassoProblem, beta: Tensor) -> Tensor:
     """Return how far each problem is from its optimum, (series, 1, questions)."""
     slope = fit.slope(beta)
     off = torch.where(beta == 0, (slope.abs() - fit.alpha).clamp(min=0), (slope - fit.alpha * beta.sign()).abs())
     return off.amax(1, keepdim=True)
 
 
-def _descend(fit: Fit, beta: Tensor, tolerance: Tensor) -> Tensor:
+def _descend(fit: LassoProblem, beta: Tensor, tolerance: Tensor) -> Tensor:
     """Accelerated proximal gradients; the momentum starts anew where it points uphill."""
     size = 1 / _curvature(fit)
     point, age = beta, torch.ones_like(fit.alpha)
@@ -109,7 +111,7 @@ def _descend(fit: Fit, beta: Tensor, tolerance: Tensor) -> Tensor:
     return beta
 
 
-def _curvature(fit: Fit) -> Tensor:
+def _curvature(fit: LassoProblem) -> Tensor:
     """Bound the largest eigenvalue of the cells × cells matrix, (series, 1, 1), by power iterations."""
     order = torch.arange(1, fit.columns.shape[1] + 1, dtype=torch.float64, device=fit.columns.device)
     vector = ((order * GOLDEN).frac() - 0.5).expand(len(fit.columns), -1)[..., None]  # in no special direction
@@ -121,7 +123,7 @@ def _curvature(fit: Fit) -> Tensor:
     return bound
 
 
-class Path(NamedTuple):
+class LassoPath(NamedTuple):
     """Where the path of each problem stands; slots hold the active cells. Shapes are (series, questions, …)."""
 
     level: Tensor  # the penalty reached so far
@@ -137,7 +139,7 @@ class Path(NamedTuple):
         return torch.zeros_like(self.covariance).scatter_add_(-1, self.cell, self.beta)
 
 
-def _corners(fit: Fit) -> Tensor:
+def _corners(fit: LassoProblem) -> Tensor:
     """Follow the solutions from all zero down to ``alpha``; between two corners the active cells stay the same."""
     covariance, alpha = fit.covariance.mT, fit.alpha[:, 0]
     slots = min(fit.columns.shape[1:])
@@ -145,7 +147,7 @@ def _corners(fit: Fit) -> Tensor:
     level, entering = covariance.abs().max(-1)
     column = empty[..., None].expand(*empty.shape, fit.columns.shape[2])
     active = torch.zeros_like(covariance, dtype=torch.bool)
-    path = Path(level, covariance, empty.long(), empty, empty, column, active)
+    path = LassoPath(level, covariance, empty.long(), empty, empty, column, active)
     rows, joins, beta = torch.arange(len(level), device=level.device), level > alpha, torch.zeros_like(covariance)
     for count in range(CORNERS * slots):
         if count % CHECK == 0:  # those that have arrived step aside
@@ -154,14 +156,14 @@ def _corners(fit: Fit) -> Tensor:
             if not bool(on.any()):
                 break
             fit, alpha, rows, joins, entering = fit.of(on), alpha[on], rows[on], joins[on], entering[on]
-            path = Path(*(part[on] for part in path))
+            path = LassoPath(*(part[on] for part in path))
         path, joins, entering = _next_corner(_join(path, fit, joins, entering), fit, alpha)
     else:
         beta[rows] = path.solution()
     return beta.mT
 
 
-def _join(path: Path, fit: Fit, joins: Tensor, entering: Tensor) -> Path:
+def _join(path: LassoPath, fit: LassoProblem, joins: Tensor, entering: Tensor) -> LassoPath:
     """Put the cells that join into the first empty slots."""
     cell = entering[..., None]
     first = torch.where(joins, (path.sign == 0).int().argmax(-1), -1)[..., None]
@@ -175,7 +177,7 @@ def _join(path: Path, fit: Fit, joins: Tensor, entering: Tensor) -> Path:
     )
 
 
-def _next_corner(path: Path, fit: Fit, alpha: Tensor) -> tuple[Path, Tensor, Tensor]:
+def _next_corner(path: LassoPath, fit: LassoProblem, alpha: Tensor) -> tuple[LassoPath, Tensor, Tensor]:
     """Go on until a cell joins, one leaves, or ``alpha`` is reached."""
     level, covariance, cell, sign, beta, column, active = path
     used = sign != 0
@@ -197,7 +199,7 @@ def _next_corner(path: Path, fit: Fit, alpha: Tensor) -> tuple[Path, Tensor, Ten
     joins = (join <= step) & ~leaves & (level - step > alpha) & ~used.all(-1)
     out = leaves[..., None] & (torch.arange(sign.shape[-1], device=sign.device) == gone[..., None])
     lost = cell.gather(-1, gone[..., None])
-    following = Path(
+    following = LassoPath(
         level=level - step,
         covariance=covariance - step[..., None] * drift,
         cell=cell,
@@ -269,62 +271,62 @@ class Lime(Explainer):
 
     needs_gradient: ClassVar[bool] = False
 
-    n_samples: int | None = settings.whole(None, least=2)
+    n_samples: int | None = settings.integer(None, least=2)
     alpha: float = settings.positive(0.01)
-    relative: bool = settings.flag(True)
+    relative: bool = settings.boolean(True)
     width: float = settings.positive(1.0)
     distance: str = settings.choice("kept", DISTANCES)
 
-    def attribute(self, question: Question) -> Attribution:
-        samples = self._count(question)
-        scores = self._ask(question, int(samples.max()))
-        values = torch.zeros(question.x.shape, device=question.x.device)
-        cells = question.x[0].numel()
+    def attribute(self, request: Request) -> Attribution:
+        samples = self._count(request)
+        scores = self._ask(request, int(samples.max()))
+        values = torch.zeros(request.x.shape, device=request.x.device)
+        cells = request.x[0].numel()
 
         def work(rows: slice, _: int) -> None:
-            block = question.block(rows)
-            keep = self._masks(question, block, slice(0, scores.shape[1]))
+            block = request.block(rows)
+            keep = self._masks(request, block, slice(0, scores.shape[1]))
             counted = torch.arange(scores.shape[1]) < samples[rows, None]
             values[rows] = self._solve(block, keep, scores[rows], counted.to(block.x.device)).to(values)
 
-        room = Chunks(question.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
+        room = Batching(request.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
         room.run(len(values), 1, work, f"fit {self.name}")
         return Attribution(values)
 
-    def _count(self, question: Question) -> Tensor:
+    def _count(self, request: Request) -> Tensor:
         """Masks of each series, (series,)."""
         if self.n_samples is not None:
-            return torch.full((len(question.x),), self.n_samples)
-        return (2 * question.observed_cells).clamp(LEAST, MOST)
+            return torch.full((len(request.x),), self.n_samples)
+        return (2 * request.observed_cells).clamp(LEAST, MOST)
 
-    def _masks(self, question: Question, block: Block, piece: slice) -> Tensor:
+    def _masks(self, request: Request, block: Block, piece: slice) -> Tensor:
         """Return which cells are kept, (series, samples, time, channel); unobserved ones always are."""
-        stream = per_point(keys(question.seed, block.ids, Purpose.PERTURBATIONS), piece.stop)[:, :, piece]
+        stream = fold_in(keys(request.seed, block.ids, Stream.PERTURBATIONS), piece.stop)[:, :, piece]
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        word = words(stream[..., None], torch.arange(len(cell) // 32 + 1, device=cell.device))
+        word = bits(stream[..., None], torch.arange(len(cell) // 32 + 1, device=cell.device))
         kept = ((word[..., cell // 32] >> (cell % 32)) & 1).bool()  # each bit of a word is one cell
         return kept.view(len(block.x), -1, *block.x.shape[1:]) | ~block.observed[:, None]
 
-    def _ask(self, question: Question, samples: int) -> Tensor:
+    def _ask(self, request: Request, samples: int) -> Tensor:
         """Return the scores of all masked series, (series, samples, questions), on the model's device."""
         parts: list[Tensor] = []
 
         def work(rows: slice, size: int) -> None:
-            block = question.settled(question.block(rows))
+            block = request.settled(request.block(rows))
             answers = []
-            for piece in pieces(samples, max(1, size // len(block.x))):
-                keep = self._masks(question, block, piece)
+            for piece in slices(samples, max(1, size // len(block.x))):
+                keep = self._masks(request, block, piece)
                 z = torch.where(keep, block.x[:, None], block.baseline[:, None])
-                answers.append(self._scores(question, z, block))
+                answers.append(self._scores(request, z, block))
             parts.append(torch.cat(answers, 1))
-            question.verify_once()
+            request.verify_once()
 
-        question.chunks.run(len(question.x), samples, work, f"explain with {self.name}")
+        request.batching.run(len(request.x), samples, work, f"explain with {self.name}")
         return torch.cat(parts)
 
-    def _scores(self, question: Question, z: Tensor, block: Block) -> Tensor:
+    def _scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
         """Return the explained scores of masked series, (series, samples, questions): one, or one per step."""
-        score = question.scores(z, block).double()
+        score = request.scores(z, block).double()
         return score if score.ndim == 3 else score[..., None]
 
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:

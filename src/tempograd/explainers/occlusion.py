@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings, validation
-from tempograd._utils.rng import Purpose, below, keys, per_point
-from tempograd.engine import Block, Prefixes, Question, pieces, spans, wider
+from tempograd._utils.rng import Stream, fold_in, keys, randint
+from tempograd.engine import Block, Prefixes, Request, slices, spans, wider
 from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
@@ -18,7 +18,7 @@ from tempograd.explainers.integration import Attribution
 from tempograd.typing import ArrayLike, Model
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
-Replacement = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
+_Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
 Finish = Callable[[Block, Tensor], None]  # takes the falls, (series, time, channel, draws, outputs)
 
 
@@ -30,35 +30,35 @@ class CellReplacement(Explainer):
     needs_gradient: ClassVar[bool] = False
 
     def _replace_cells(
-        self, question: Question, draws: int, replacement: Replacement, finish: Finish, *, every: bool = False
+        self, request: Request, draws: int, replacement: _Replace, finish: Finish, *, every: bool = False
     ) -> None:
         """Replace each observed cell alone, ``draws`` times, and hand over by how much the prediction falls.
 
         ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
         was observed: that of the target or, with ``every``, each output.
         """
-        question.settled(question.block(slice(0, 1)))  # tells whether there is one output per step
-        own = self._at_own_step(question)
+        request.settled(request.block(slice(0, 1)))  # tells whether there is one output per step
+        own = self._at_own_step(request)
 
         def work(rows: slice, size: int) -> None:
-            question.verify_once()
-            block = question.settled(question.block(rows))
+            request.verify_once()
+            block = request.settled(request.block(rows))
             compute = self._in_prefixes if own else _in_whole_series
-            falls = compute(question, block, size, replacement(block), every)
+            falls = compute(request, block, size, replacement(block), every)
             if not bool(falls.isfinite().all()):
                 raise ModelError(
                     "The model returned NaN or infinity when one value of a series was replaced: replace by "
                     "values within the range of the data."
                 )
-            finish(block, falls.to(question.precision))
+            finish(block, falls.to(request.precision))
 
-        cells = question.x.shape[2] if own else max(1, int(question.observed_cells.max()))
-        chunks = question.chunks if own else wider(question.chunks, question.model)
-        chunks.run(len(question.x), cells * draws + 1, work, f"explain with {self.name}")
+        cells = request.x.shape[2] if own else max(1, int(request.observed_cells.max()))
+        batching = request.batching if own else wider(request.batching, request.model)
+        batching.run(len(request.x), cells * draws + 1, work, f"explain with {self.name}")
 
-    def _at_own_step(self, question: Question) -> bool:
+    def _at_own_step(self, request: Request) -> bool:
         """Tell whether a value is judged by the prediction at its own step, from the series up to it."""
-        return isinstance(question.steps, str)
+        return isinstance(request.steps, str)
 
     def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
         """Return the class that each step is then judged by, (series, time)."""
@@ -66,17 +66,17 @@ class CellReplacement(Explainer):
             raise RuntimeError("Steps of their own have no function as target.")
         return block.target
 
-    def _in_prefixes(self, question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+    def _in_prefixes(self, request: Request, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
         """Read the prediction at each cell's own step, from the series up to it."""
         series, time, channels, draws = values.shape
-        prefixes = Prefixes(question, block, size)
+        prefixes = Prefixes(request, block, size)
         target = self._own_target(block, prefixes)
         values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
         channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
         falls = prefixes.outputs.new_zeros(
             series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1
         )
-        for piece in pieces(channels * draws, max(1, size // series - 1)):
+        for piece in slices(channels * draws, max(1, size // series - 1)):
             changed = piece.stop - piece.start
             for starts in prefixes.starts(changed + 1, 1):
                 windows = block.x[:, starts, None, None].repeat(1, 1, changed + 1, 1, 1)  # the first stays clean
@@ -90,7 +90,7 @@ class CellReplacement(Explainer):
         return falls.where(block.observed[..., None, None], 0)
 
 
-def _in_whole_series(question: Question, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+def _in_whole_series(request: Request, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
     """Run the series once for each observed cell and draw, beside the clean series.
 
     Clean and changed series go through the model together, in an even number of rows, so that a cell the model
@@ -102,7 +102,7 @@ def _in_whole_series(question: Question, block: Block, size: int, values: Tensor
     clean = torch.arange(series, device=places.device)
     even = EVEN if size >= EVEN else 1
     falls = []
-    for piece in pieces(len(new), max(1, size - size % even - series)):
+    for piece in slices(len(new), max(1, size - size % even - series)):
         place = places[torch.arange(piece.start, piece.stop, device=places.device) // draws]
         more = place.new_zeros(-(series + len(place)) % even)
         owner = torch.cat([clean, place // width, more])
@@ -112,7 +112,7 @@ def _in_whole_series(question: Question, block: Block, size: int, values: Tensor
         z[row, when, place % z.shape[2]] = new[piece]
         alike = _alike(owner, changed, when, z.shape[1])
         parts = [
-            _read(question, z[part], _of(block, owner[part]), alike[part], every) for part in pieces(len(z), size)
+            _read(request, z[part], _of(block, owner[part]), alike[part], every) for part in slices(len(z), size)
         ]
         score = torch.cat(parts)
         falls.append(score[owner[changed]] - score[changed])
@@ -139,11 +139,11 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
 
 
 @torch.no_grad()
-def _read(question: Question, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
+def _read(request: Request, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
-    answer = question.linked(question.call(z, alike))
+    answer = request.linked(request.call(z, alike))
     if not every:
-        return question.score(answer, block, 1)[:, None]
+        return request.score(answer, block, 1)[:, None]
     if isinstance(block.steps, Tensor):
         answer = (answer * block.steps[..., None]).sum(1)
     return answer.flatten(1)
@@ -189,28 +189,30 @@ class Occlusion(CellReplacement):
 
     deterministic: ClassVar[bool] = True
 
-    absolute: bool = settings.flag(False)
+    absolute: bool = settings.boolean(False)
     means: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
-        return replace(self, means=validation.series(x, name="the training series").mean(0, dtype=torch.float64))
+        return replace(
+            self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
+        )
 
-    def attribute(self, question: Question) -> Attribution:
-        self._put_means(question)
-        values = torch.zeros(question.x.shape, device=question.x.device)
+    def attribute(self, request: Request) -> Attribution:
+        self._put_means(request)
+        values = torch.zeros(request.x.shape, device=request.x.device)
 
         def finish(block: Block, falls: Tensor) -> None:
             values[block.rows] = falls[..., 0, 0].to(values)
 
-        self._replace_cells(question, 1, lambda block: block.baseline[..., None], finish)
+        self._replace_cells(request, 1, lambda block: block.baseline[..., None], finish)
         return self._signed(values)
 
-    def _put_means(self, question: Question) -> None:
+    def _put_means(self, request: Request) -> None:
         means: Tensor | None = self.means
         if means is not None:
-            check_training(means.shape, question)
-            question.baseline = means.to(question.x).expand_as(question.x)  # and the explanation says so
+            check_training(means.shape, request)
+            request.baseline = means.to(request.x).expand_as(request.x)  # and the explanation says so
 
     def _signed(self, values: Tensor) -> Attribution:
         return Attribution(values.abs_() if self.absolute else values, signed=not self.absolute)
@@ -262,23 +264,23 @@ class AugmentedOcclusion(CellReplacement):
     needs_fit: ClassVar[bool] = True
     uses_baseline: ClassVar[bool] = False
 
-    n_samples: int = settings.whole(10)
+    n_samples: int = settings.integer(10)
     marginal: str = settings.choice("per_time", MARGINALS)
     over: str = settings.choice("target", OVER)
     rows: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
-        return replace(self, rows=validation.series(x, name="the training series"))
+        return replace(self, rows=validation.check_series(x, name="the training series"))
 
-    def attribute(self, question: Question) -> Attribution:
-        check_training(self.rows.shape, question)
+    def attribute(self, request: Request) -> Attribution:
+        check_training(self.rows.shape, request)
         pool: Tensor = self.rows
         if pool.numel() <= CELLS:  # a larger one stays where it is
-            pool = pool.to(question.device)
-        values = torch.zeros(question.x.shape, device=question.x.device)
+            pool = pool.to(request.device)
+        values = torch.zeros(request.x.shape, device=request.x.device)
         error = torch.zeros_like(values)
-        seen = torch.ones_like(values) if question.mask is None else question.mask.to(values)
+        seen = torch.ones_like(values) if request.mask is None else request.mask.to(values)
 
         def finish(block: Block, falls: Tensor) -> None:
             moves = falls.abs().mean(-1)
@@ -286,8 +288,8 @@ class AugmentedOcclusion(CellReplacement):
             if self.n_samples > 1:
                 error[block.rows] = (moves.std(-1) / self.n_samples**0.5).to(error)
 
-        drawn = partial(self._drawn, pool=pool, seed=question.seed)
-        self._replace_cells(question, self.n_samples, drawn, finish, every=self.over == "all")
+        drawn = partial(self._drawn, pool=pool, seed=request.seed)
+        self._replace_cells(request, self.n_samples, drawn, finish, every=self.over == "all")
         if self.n_samples == 1:
             error.masked_fill_(seen > 0, torch.inf)
         count = seen * self.n_samples
@@ -299,7 +301,7 @@ class AugmentedOcclusion(CellReplacement):
         table, column = pool.flatten(1), cell
         if self.marginal == "pooled":
             table, column = pool.flatten(0, 1), cell % pool.shape[2]
-        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.n_samples)[..., None]
-        row = below(streams, cell, len(table)).to(pool.device)
+        streams = fold_in(keys(seed, block.ids, Stream.REPLACEMENTS), self.n_samples)[..., None]
+        row = randint(streams, cell, len(table)).to(pool.device)
         drawn = table[row, column.to(pool.device)].to(block.x)  # (series, samples, cells)
         return drawn.transpose(1, 2).reshape(*block.x.shape, self.n_samples)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings, validation
-from tempograd._utils.rng import FAR, Purpose, below, keys, normal, per_point, words
-from tempograd.engine import Block, Question
+from tempograd._utils.rng import FAR, Stream, bits, fold_in, keys, normal, randint
+from tempograd.engine import Block, Request
 from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate, midpoints
+from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate, midpoints
 from tempograd.typing import ArrayLike, Model
 
 # Integrated gradients: the mean gradient on straight paths to the series, of all cells or of those of a mask.
@@ -55,18 +55,18 @@ class IntegratedGradients(Explainer):
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
 
-    n_steps: int = settings.whole(50)
+    n_steps: int = settings.integer(50)
     rule: Literal["gauss-legendre", "midpoint"] = settings.choice("gauss-legendre", RULES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_nodes(self.n_steps, self.rule)
 
-    def attribute(self, question: Question) -> Attribution:
-        plan = Plan((self.n_steps,), random=False)
-        return integrate(question, plan, self._path, label=f"explain with {self.name}")
+    def attribute(self, request: Request) -> Attribution:
+        schedule = Schedule((self.n_steps,), random=False)
+        return integrate(request, schedule, self._path, label=f"explain with {self.name}")
 
-    def _path(self, block: Block, stage: int) -> Path:
+    def _path(self, block: Block, stage: int) -> GradientPath:
         return straight(block, block.baseline, self.n_steps, self.rule)
 
 
@@ -101,30 +101,30 @@ class MaskingIG(Explainer):
     deterministic: ClassVar[bool] = True
 
     active: Any = field(metadata={"fitted": True}, repr=False, compare=False)
-    n_steps: int = settings.whole(50)
+    n_steps: int = settings.integer(50)
     rule: Literal["gauss-legendre", "midpoint"] = settings.choice("midpoint", RULES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_nodes(self.n_steps, self.rule)
 
-    def attribute(self, question: Question) -> Attribution:
-        active = validation.numbers(self.active, "active").to(question.x.device).bool()
+    def attribute(self, request: Request) -> Attribution:
+        active = validation.check_numbers(self.active, "active").to(request.x.device).bool()
         try:
-            active = active.expand_as(question.x)
+            active = active.expand_as(request.x)
         except RuntimeError:
             raise InputError(
-                f"active must broadcast to x, {tuple(question.x.shape)}, got {tuple(active.shape)}."
+                f"active must broadcast to x, {tuple(request.x.shape)}, got {tuple(active.shape)}."
             ) from None
 
-        def path(block: Block, stage: int) -> Path:
+        def path(block: Block, stage: int) -> GradientPath:
             mask: Tensor = active[block.rows].to(block.x.device)
             return straight(block, torch.where(mask, block.baseline, block.x), self.n_steps, self.rule)
 
-        return integrate(question, Plan((self.n_steps,), random=False), path, label="explain with masking IG")
+        return integrate(request, Schedule((self.n_steps,), random=False), path, label="explain with masking IG")
 
 
-def straight(block: Block, start: Tensor, points: int, rule: str) -> Path:
+def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPath:
     """Return the straight paths from some start to the series."""
     alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(points, rule))
 
@@ -132,7 +132,7 @@ def straight(block: Block, start: Tensor, points: int, rule: str) -> Path:
         z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None])
         return Points(z, weight[piece], position=alpha[piece])
 
-    return Path(block.x - start, at, start=start, straight=True)
+    return GradientPath(block.x - start, at, start=start, straight=True)
 
 
 def check_nodes(points: int, rule: str) -> None:
@@ -190,42 +190,42 @@ class RandIG(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
 
-    n_samples: int = settings.whole(50)
-    p: float = settings.number(0.5, high=1.0, closed=(False, True))
+    n_samples: int = settings.integer(50)
+    p: float = settings.real(0.5, high=1.0, closed=(False, True))
 
     @property
     def moves(self) -> float:
         """Return the probability that a cell moves."""
         return self.p
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         if self.moves * self.n_samples < 2 and self._examined:
             warn(
                 f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
                 f"use n_samples={int(2 / self.moves) + 1} or a larger p."
             )
 
-        path = partial(self._path, question.seed)
-        return integrate(question, Plan((self.n_samples,)), path, label=f"explain with {self.name}")
+        path = partial(self._path, request.seed)
+        return integrate(request, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return how far points are on their way from the baseline, 0, to the series, 1."""
         return midpoints(points, like)
 
-    def _path(self, seed: int, block: Block, stage: int) -> Path:
-        streams = per_point(keys(seed, block.ids, Purpose.CELLS), self.n_samples)
+    def _path(self, seed: int, block: Block, stage: int) -> GradientPath:
+        streams = fold_in(keys(seed, block.ids, Stream.CELLS), self.n_samples)
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
         alpha = self._positions(self.n_samples, block.x)
 
         def at(piece: slice) -> Points:
-            free = (words(streams[:, :, piece, None], cell) < round(self.moves * 2**32)).view(
+            free = (bits(streams[:, :, piece, None], cell) < round(self.moves * 2**32)).view(
                 len(block.x), -1, *block.x.shape[1:]
             )
             x = block.x[:, None]
             z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
             return Points(z, free=free.to(x.dtype), position=alpha[piece])
 
-        return Path(block.x - block.baseline, at, start=block.baseline)
+        return GradientPath(block.x - block.baseline, at, start=block.baseline)
 
 
 # GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines.
@@ -272,31 +272,31 @@ class GradientShap(Explainer):
     draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 
-    n_samples: int = settings.whole(50)
-    noise: float = settings.number(0.0)
+    n_samples: int = settings.integer(50)
+    noise: float = settings.real(0.0)
     pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer with these series as the pool of baselines."""
-        return replace(self, pool=validation.series(x, name="the pool of baselines"))
+        return replace(self, pool=validation.check_series(x, name="the pool of baselines"))
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         if self.pool is not None:
-            check_training(self.pool.shape, question)
+            check_training(self.pool.shape, request)
         elif not self.noise and self._examined:
             warn(
                 f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, series), or "
                 "pass background= to tempograd.explain."
             )
 
-        path = partial(self._path, question)
-        return integrate(question, Plan((self.n_samples,)), path, label=f"explain with {self.name}")
+        path = partial(self._path, request)
+        return integrate(request, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
-    def _path(self, question: Question, block: Block, stage: int) -> Path:
-        stream = keys(question.seed, block.ids, Purpose.BASELINES)
+    def _path(self, request: Request, block: Block, stage: int) -> GradientPath:
+        stream = keys(request.seed, block.ids, Stream.BASELINES)
         alpha = self._positions(block, stream)
-        noise = per_point(stream, self.n_samples)
-        baselines = self._baselines(block, stream, question)
+        noise = fold_in(stream, self.n_samples)
+        baselines = self._baselines(block, stream, request)
 
         def at(piece: slice) -> Points:
             start = block.baseline[:, None]
@@ -309,7 +309,7 @@ class GradientShap(Explainer):
             position = None if self.noise else alpha[:, piece]
             return Points(start + alpha[:, piece, None, None] * step, step=step, position=position)
 
-        return Path(
+        return GradientPath(
             torch.ones_like(block.x),
             at,
             start=block.baseline if baselines is None else None,
@@ -320,13 +320,13 @@ class GradientShap(Explainer):
         """Return the positions between baseline and series, (series or 1, points)."""
         return midpoints(self.n_samples, block.x)[None]
 
-    def _baselines(self, block: Block, stream: Tensor, question: Question) -> Callable[[slice], Tensor] | None:
+    def _baselines(self, block: Block, stream: Tensor, request: Request) -> Callable[[slice], Tensor] | None:
         """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
         if self.pool is None:
             return None
         pool: Tensor = self.pool
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
-        rows = below(stream[..., None], counter, len(pool)).to(pool.device)
+        rows = randint(stream[..., None], counter, len(pool)).to(pool.device)
         return lambda piece: pool[rows[:, piece]].to(block.x)
 
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from tempograd._utils.rng import Purpose, keys, uniform
-from tempograd.engine import Question
+from tempograd._utils.rng import Stream, keys, uniform
+from tempograd.engine import Request
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
 
@@ -28,10 +28,10 @@ class Random(Explainer):
     needs_gradient: ClassVar[bool] = False
     uses_baseline: ClassVar[bool] = False
 
-    def attribute(self, question: Question) -> Attribution:
-        question.read_all()
-        stream = keys(question.seed, question.ids, Purpose.SCORES)
-        cell = torch.arange(question.x[0].numel())
+    def attribute(self, request: Request) -> Attribution:
+        request.read_all()
+        stream = keys(request.seed, request.ids, Stream.SCORES)
+        cell = torch.arange(request.x[0].numel())
         scores = uniform(stream[..., None], cell)
-        values = scores.view(question.x.shape).to(question.x.device)
-        return Attribution(values if question.mask is None else values * question.mask)
+        values = scores.view(request.x.shape).to(request.x.device)
+        return Attribution(values if request.mask is None else values * request.mask)

@@ -191,7 +191,9 @@ class Explanation:
         if isinstance(rows, Integral):
             rows = _one(rows, len(self))
         rows = (
-            _sliced(rows, len(self)) if isinstance(rows, slice) else validation.positions(rows, "rows", len(self))
+            _sliced(rows, len(self))
+            if isinstance(rows, slice)
+            else validation.check_positions(rows, "rows", len(self))
         )
         parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
@@ -208,11 +210,11 @@ class Explanation:
         than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
         draws carry the variance and the limits are too narrow (see "Limits" in the README): more points help.
         """
-        level = validation.share(level, "level")
+        level = validation.check_share(level, "level")
         if self.standard_error is None or self.ess is None:
             raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
         freedom = (self.ess - 1).clamp(min=0)
-        half = torch.where(self.standard_error == 0, 0, stats.quantile(level, freedom) * self.standard_error)
+        half = torch.where(self.standard_error == 0, 0, stats.t_quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
 
@@ -265,7 +267,7 @@ class Explanation:
     def top(self, k: int = 10) -> Top:
         """Return the ``k`` observed cells of each series that matter most, strongest first."""
         cells = self.values.shape[1] * self.values.shape[2]
-        k = validation.whole(k, "k", 1)
+        k = validation.check_int(k, "k", 1)
         if k > cells:
             raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
         size = self.importance.flatten(1)
@@ -289,9 +291,9 @@ class Explanation:
         series, time, depth = self.values.shape
         return replace(
             self,
-            channels=validation.names(channels, depth, "channels") or self.channels,
-            times=validation.names(times, time, "times") or self.times,
-            names=validation.names(names, series, "names") or self.names,
+            channels=validation.check_names(channels, depth, "channels") or self.channels,
+            times=validation.check_names(times, time, "times") or self.times,
+            names=validation.check_names(names, series, "names") or self.names,
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -339,7 +341,7 @@ class Explanation:
 
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
-        series, force = validation.flag(series, "series"), validation.flag(force, "force")
+        series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
         tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
@@ -347,7 +349,7 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
         plain["facts"] = asdict(self.facts)
         plain["own_steps"] = isinstance(self.steps, str)
-        return files.write(path, tensors, plain, force=force)
+        return files.write_explanation(path, tensors, plain, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -358,7 +360,7 @@ class Explanation:
         ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
         claimed.
         """
-        tensors, plain = files.read(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
+        tensors, plain = files.read_explanation(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
         content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
         check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
         if plain["own_steps"]:
@@ -391,7 +393,7 @@ def require(value: Any) -> Explanation:
 
 def _one(row: Any, count: int) -> slice:
     """Return the slice that holds one series; as in lists, negative positions count from the end."""
-    place = validation.whole(row, "a position", -(2**63))
+    place = validation.check_int(row, "a position", -(2**63))
     if not -count <= place < count:
         raise InputError(f"There is no series {place}: the explanation holds {count}, counted from 0.")
     return slice(place % count, place % count + 1)
@@ -445,7 +447,7 @@ def _check_kind(name: str, part: Tensor) -> None:
 
 def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
-    validation.identifiers(found.ids, len(found))
+    validation.check_ids(found.ids, len(found))
     limit = 2**31 if found.n_outputs is None else found.n_outputs
     if found.target is not None and bool(((found.target < 0) | (found.target >= limit)).any()):
         raise InputError(f"target must lie in 0 … {limit - 1}.")
@@ -454,10 +456,10 @@ def _check_content(found: Explanation) -> None:
         check.verify()
     given, facts = found.parameters, found.facts  # of the settings, the verdict reads these
     tolerance = given.get("tolerance") if facts.adaptive else None
-    if tolerance is not None and not 0 < validation.real(tolerance, "tolerance") < math.inf:
+    if tolerance is not None and not 0 < validation.check_float(tolerance, "tolerance") < math.inf:
         raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
     for name in {facts.unit, facts.unit if tolerance is None else "max_samples"} & given.keys():
-        validation.whole(given[name], name, 0, 2**63)
+        validation.check_int(given[name], name, 0, 2**63)
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

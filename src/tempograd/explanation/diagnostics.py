@@ -36,7 +36,7 @@ class Errors(NamedTuple):
     missed: tuple[bool, ...] = ()  # whether no draw saw a change of the prediction that could be this large
 
 
-class Curve(NamedTuple):
+class ErrorCurve(NamedTuple):
     """How the estimated relative error falls as points are added."""
 
     points: NDArray[np.int64]  # (looks,)
@@ -85,7 +85,7 @@ def _rounding(explanation: "Explanation") -> float:
     return ROUNDING if explanation.output == "probability" else 0.0
 
 
-def asked(explanation: "Explanation") -> Tensor:
+def has_content(explanation: "Explanation") -> Tensor:
     """Tell for each series whether ``steps`` and the mask leave anything to explain, (series,)."""
     found = torch.ones(len(explanation), dtype=torch.bool)
     for part in (explanation.mask, explanation.steps):
@@ -101,7 +101,7 @@ def noisy(explanation: "Explanation") -> bool:
 
 def poor(explanation: "Explanation") -> bool:
     """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
-    told = asked(explanation)
+    told = has_content(explanation)
     part = explanation if told.all() else explanation[told]
     if len(part) == 0:
         return False
@@ -188,7 +188,7 @@ def tolerance(explanation: "Explanation") -> float | None:
     return float(asked) if asked is not None and explanation.facts.adaptive else None
 
 
-def curve(explanation: "Explanation") -> Curve | None:
+def error_curve(explanation: "Explanation") -> ErrorCurve | None:
     """Return how the error fell; None where nobody looked on the way."""
     if explanation.curve_samples is None or explanation.curve_error is None:
         return None
@@ -203,7 +203,7 @@ def curve(explanation: "Explanation") -> Curve | None:
     places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
     low, middle, high = (ordered[place] for place in places)
     points = explanation.curve_samples.long().cpu().numpy()
-    return Curve(points, error, middle, low, high, goal(explanation))
+    return ErrorCurve(points, error, middle, low, high, goal(explanation))
 
 
 def needed(points: int, error: float, goal: float) -> int:

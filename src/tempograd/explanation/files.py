@@ -67,7 +67,7 @@ SETTING_WORDS = {  # by method
 }
 
 
-def write(
+def write_explanation(
     path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, Any], *, force: bool = False
 ) -> Path:
     """Write the parts of an explanation; a file that is none is only replaced with ``force``."""
@@ -87,7 +87,7 @@ def write(
     )
 
 
-def read(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_explanation(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors of an explanation that ``names`` tells, and its header, of schemas up to this one."""
     header, tensors = read_tensors(path)
     if "tempograd" not in header or WHOLE not in tensors:

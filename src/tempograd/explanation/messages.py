@@ -24,10 +24,10 @@ def sentence(explanation: "Explanation", i: int | None = None, *, option: str = 
 
     ``option`` stands before what is to be typed: nothing in Python, ``--set`` and a space on the command line.
     """
-    if i is not None and validation.whole(i, "i", 0) >= len(explanation):
+    if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
-    asked = diagnostics.asked(part)
+    asked = diagnostics.has_content(part)
     if len(part) == 0 or not asked.any():
         why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
         return f"nothing was explained{why}"

@@ -20,8 +20,8 @@ from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
-from tempograd.views.labels import Explanations, check_classes, labelled
-from tempograd.views.prediction import Removal, completed
+from tempograd.views.labels import Explanations, as_mapping, check_classes
+from tempograd.views.prediction import RemovedOutputs, completed
 from tempograd.views.series import aligned, cells_like, chosen, kept, most
 
 SCRIPTS = (  # one scope, in this order
@@ -42,7 +42,7 @@ def report(
     units: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     title: str = "What moved the model’s prediction",
-    removals: MutableMapping[str, Removal] | None = None,
+    removals: MutableMapping[str, RemovedOutputs] | None = None,
     force: bool = False,
 ) -> Path:
     """Write a report that opens in any browser, without a network.
@@ -80,7 +80,7 @@ def report(
         Overwrite a file that is no report.
     """
     check_output(path, REPORT, force=force)
-    named = labelled(explanations)
+    named = as_mapping(explanations)
     first = next(iter(named.values()))
     _check(model, first, split, scores, title, removals)
     split = None if split is None else aligned(first, split)
@@ -99,7 +99,7 @@ def report(
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
     measured = None if raw is None else cells_like(raw, first, "raw")
-    units = validation.names(units, x.shape[2], "units")
+    units = validation.check_names(units, x.shape[2], "units")
     classes = None if classes is None else tuple(map(str, classes))
     content = collect(model, named, x, split, shown, scores, measured, units, classes, removals)
     page = _page(
@@ -118,7 +118,7 @@ def report(
 def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, removals: Any) -> None:
     """Refuse what is of another kind than a report needs."""
     if model is not None:
-        validation.model(model)
+        validation.check_model(model)
     if not len(first):
         raise InputError("The explanation holds no series, so there is nothing to report.")
     kinds = ((split, Split, "split"), (scores, Mapping, "scores"), (title, str, "title"))

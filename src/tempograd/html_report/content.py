@@ -27,15 +27,15 @@ from tempograd.views.comparison import MetricScores
 from tempograd.views.labels import channel_names, tells_class
 from tempograd.views.prediction import (
     POSITIVE,
-    Removal,
+    LabelComparison,
+    RemovedOutputs,
     StepOutputs,
-    Verdict,
-    removal,
+    compare_labels,
     removal_counts,
+    removal_outputs,
     step_outputs,
-    verdict,
 )
-from tempograd.views.series import Flags, Floats, Map, Whole, plain
+from tempograd.views.series import Flags, Floats, Indices, Map, to_numpy
 from tempograd.views.summary import Certainty
 
 STRONGEST = 10  # cells in the table beside a picture
@@ -56,7 +56,7 @@ class Pack:
         """Keep an array, flags as bits, and return where the browser finds it; None stays None."""
         if array is None:
             return None
-        array = bits(array) if array.dtype == np.bool_ else array
+        array = packed_bits(array) if array.dtype == np.bool_ else array
         kind = str(array.dtype)
         if kind not in TYPES:
             raise TypeError(f"The page reads {', '.join(sorted(TYPES))}, not {kind}.")
@@ -115,7 +115,7 @@ def coded(half: Floats) -> tuple[NDArray[np.uint16], Floats]:
     return np.where(known, code, UNKNOWN).astype(np.uint16), largest
 
 
-def bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def packed_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Return flags as bits, the first in the lowest bit of the first byte."""
     return np.packbits(flags.ravel(), bitorder="little")
 
@@ -133,10 +133,10 @@ class Content:
     observed: Flags
     truth: Flags | None
     maps: tuple[Map, ...]
-    counts: Whole
-    removals: tuple[Removal, ...] | None  # None without a model
+    counts: Indices
+    removals: tuple[RemovedOutputs, ...] | None  # None without a model
     steps: StepOutputs | None
-    verdict: Verdict
+    verdict: LabelComparison
     summary: Mapping[str, tuple[Group, ...]]
     scores: MetricScores  # of the shown series
     certainty: Mapping[str, Certainty]
@@ -152,7 +152,7 @@ def collect(
     raw: Tensor | None = None,
     units: tuple[str, ...] | None = None,
     classes: tuple[str, ...] | None = None,
-    removals: MutableMapping[str, Removal] | None = None,
+    removals: MutableMapping[str, RemovedOutputs] | None = None,
 ) -> Content:
     """Compute what the page shows of the series at positions ``rows``; all else is about all series.
 
@@ -163,13 +163,13 @@ def collect(
     first = next(iter(shown.values()))
     part = None if split is None else split.take(index)
     y = None if part is None else part.y
-    seen = series.observed(first, None if part is None else part.mask)
+    seen = series.observed_cells(first, None if part is None else part.mask)
     maps = tuple(Map.of(label, explanation, seen) for label, explanation in shown.items())
     counts = removal_counts(maps[0].order.shape[1])
     removals = {} if removals is None else removals
     for label, explanation in shown.items():
         if model is not None and label not in removals:
-            removals[label] = removal(model, explanation, x[index], seen, counts)
+            removals[label] = removal_outputs(model, explanation, x[index], seen, counts)
     removed = None if model is None else tuple(removals[label] for label in shown)
     clean = None if removed is None else removed[0].outputs[:, 0]
     per_step = None if removed is None else removed[0].clean_steps
@@ -180,14 +180,14 @@ def collect(
         classes=classes or _classes(first, clean),
         first=first,
         total=len(x),
-        values=plain((x if raw is None else raw)[index]),
+        values=to_numpy((x if raw is None else raw)[index]),
         observed=seen,
         truth=None if part is None or part.truth is None else part.truth.cpu().numpy(),
         maps=maps,
         counts=counts,
         removals=removed,
         steps=None if per_step is None else step_outputs(per_step, first, y, positive),
-        verdict=verdict(clean, first, y, per_step=per_step is not None),
+        verdict=compare_labels(clean, first, y, per_step=per_step is not None),
         summary=groups(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
         certainty={label: Certainty.of(found, shown[label]) for label, found in explanations.items()},

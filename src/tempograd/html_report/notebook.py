@@ -42,7 +42,7 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
     Where there is no screen, as on a server, the page is only written, and its place is printed.
     """
-    if validation.whole(i, "i", 0) >= len(explanation):
+    if validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     body = as_html(explanation, i)
     if _in_notebook():

@@ -2,7 +2,7 @@
 
 from tempograd.metrics.aggregate import Difference, Summary, compare, summarise
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.evaluate import RemovalCurve, evaluate, removal_curve
+from tempograd.metrics.evaluation import RemovalCurve, evaluate, removal_curve
 
 __all__ = [
     "METRICS",

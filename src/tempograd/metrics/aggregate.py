@@ -69,7 +69,7 @@ def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
     >>> compare(torch.tensor([3.0, 4.0, 6.0]), torch.tensor([1.0, 3.0, 3.0]))
     Difference(mean=+2, standard_error=0.58, low=-0.484, high=+4.48, count=3)
     """
-    level = validation.share(level, "level")
+    level = validation.check_share(level, "level")
     first, second = _scores(first, "first"), _scores(second, "second")
     if len(first) != len(second):
         raise InputError(
@@ -77,12 +77,12 @@ def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
         )
     gain = summarise(first - second)
     freedom = torch.tensor([gain.count - 1], dtype=torch.float64)
-    half = float(stats.quantile(level, freedom)) * gain.standard_error
+    half = float(stats.t_quantile(level, freedom)) * gain.standard_error
     return Difference(gain.mean, gain.standard_error, gain.mean - half, gain.mean + half, gain.count)
 
 
 def _scores(scores: Any, name: str) -> Tensor:
-    tensor = validation.numbers(scores, name).cpu().double()
+    tensor = validation.check_numbers(scores, name).cpu().double()
     if tensor.ndim > 1:
         raise InputError(f"{name} must be one number per series, got shape {tuple(tensor.shape)}.")
     return tensor.reshape(-1)

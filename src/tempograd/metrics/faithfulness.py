@@ -15,7 +15,7 @@ from torch import Tensor
 from tempograd._utils import settings
 from tempograd.errors import InputError
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.removal import Reading, Route, amounts
+from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,14 @@ class Faithfulness(Metric, ABC):
     needs_target: ClassVar[bool] = True
     needs_probability: ClassVar[bool] = False
 
-    k: int | float | None = settings.amount(None)
+    k: int | float | None = settings.count_or_share(None)
 
-    def route(self, k: Any, observed: Tensor, cells: int) -> Route:
+    def route(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:
         """Say which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""
-        limit = amounts(k if self.k is None else self.k, observed, cells)
-        return Route(self.rank, self.descending, observed - limit if self.keeps else limit, self.every)
+        limit = n_removed(k if self.k is None else self.k, observed, cells)
+        return RemovalSchedule(self.rank, self.descending, observed - limit if self.keeps else limit, self.every)
 
-    def read(self, reading: Reading) -> Tensor:
+    def read(self, reading: RemovalOutputs) -> Tensor:
         """Check what the score needs, and compute it, (series,)."""
         if self.needs_target and reading.target is None:
             raise InputError(
@@ -57,7 +57,7 @@ class Faithfulness(Metric, ABC):
         return self.score(reading)
 
     @abstractmethod
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         """Return the score of each series, (series,)."""
 
 
@@ -81,7 +81,7 @@ class CumulativePredictionDifference(Faithfulness):
     every: ClassVar[bool] = True
     needs_target: ClassVar[bool] = False
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         return reading.delta.sum(1)
 
 
@@ -104,7 +104,7 @@ class PredictionDifference(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         return reading.over_steps((reading.score[:, :1] - reading.score[:, -1:]).abs())[:, 0]
 
 
@@ -122,9 +122,9 @@ class Accuracy(Faithfulness):
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True
 
-    threshold: float | None = settings.number(None, high=1.0)
+    threshold: float | None = settings.real(None, high=1.0)
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         kept = reading.retained if self.threshold is None else reading.score >= self.threshold
         return reading.over_steps(kept[:, -1:].to(reading.raw))[:, 0]
 
@@ -137,7 +137,7 @@ class CrossEntropy(Faithfulness):
     higher_is_better: ClassVar[bool] = True
     needs_probability: ClassVar[bool] = True
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         return -reading.over_steps(reading.log_probability[:, -1:])[:, 0]
 
 
@@ -149,7 +149,7 @@ class LogOdds(Faithfulness):
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         logarithm = reading.log_probability
         return reading.over_steps(logarithm[:, -1:] - logarithm[:, :1])[:, 0]
 
@@ -164,7 +164,7 @@ class Comprehensiveness(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
 
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings, validation
-from tempograd.engine import pieces
+from tempograd.engine import slices
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.removal import strength
+from tempograd.metrics.removal import cell_importance
 
 # Cells sorted by their score, and how many salient ones lie above each threshold.
 
@@ -127,7 +127,7 @@ class Area(Localisation):
 
     higher_is_better: ClassVar[bool] = True
 
-    pooled: bool = settings.flag(False)
+    pooled: bool = settings.boolean(False)
 
     @property
     def whole(self) -> bool:
@@ -221,13 +221,13 @@ def locate(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]
     for rank, whole in sorted({(metric.rank, metric.whole) for metric in metrics}):
         mine = [metric for metric in metrics if (metric.rank, metric.whole) == (rank, whole)]
         if whole:
-            score = scaled(strength(values, rank, signed=signed), observed, pooled=True)
+            score = scaled(cell_importance(values, rank, signed=signed), observed, pooled=True)
             table = Thresholds.of(*(part[observed][None] for part in (score, salient, observed)))
             for metric in mine:
                 scores[metric.name].copy_(metric.score(table)[0])
             continue
-        for rows in pieces(len(values), max(1, CELLS // values.shape[1])):
-            score = scaled(strength(values[rows], rank, signed=signed), observed[rows])
+        for rows in slices(len(values), max(1, CELLS // values.shape[1])):
+            score = scaled(cell_importance(values[rows], rank, signed=signed), observed[rows])
             table = Thresholds.of(score, salient[rows], observed[rows])
             for metric in mine:
                 scores[metric.name][rows] = metric.score(table).float()

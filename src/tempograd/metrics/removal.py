@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd._utils.rng import Purpose, keys, words
+from tempograd._utils.rng import Stream, bits, keys
 from tempograd._utils.settings import check_amount
 from tempograd.engine import (
-    Chunks,
+    Batching,
     Model,
-    asked,
     both_logits,
     by_class,
+    call_model,
     class_count,
     nested,
     one_logit,
-    pick,
-    pieces,
     place,
+    select_target,
+    slices,
     wider,
 )
 from tempograd.engine.guesses import is_probability
@@ -33,7 +33,7 @@ from tempograd.explanation import Explanation
 
 
 @dataclass(frozen=True)
-class Reading:
+class RemovalOutputs:
     """Raw outputs along a route; state 0 is the clean series.
 
     With one output per step, everything has a further axis, time, that :meth:`over_steps` averages.
@@ -54,13 +54,13 @@ class Reading:
     @cached_property
     def score(self) -> Tensor:
         """The explained output, (series, state) or (series, state, time)."""
-        return pick(self.predictions, self._expanded_target)
+        return select_target(self.predictions, self._expanded_target)
 
     @property
     def log_probability(self) -> Tensor:
         """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
         every = self.raw.log() if self.output == "raw" else both_logits(self.raw, self.output).log_softmax(-1)
-        return pick(every, self._expanded_target)
+        return select_target(every, self._expanded_target)
 
     @property
     def retained(self) -> Tensor:
@@ -98,7 +98,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvalTarget:
     """Everything a removal needs to know, checked and completed."""
 
     model: Model
@@ -118,7 +118,7 @@ class Subject:
         if x is None:
             raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
         if batch_size is not None:
-            validation.whole(batch_size, "batch_size", 1)
+            validation.check_int(batch_size, "batch_size", 1)
         mask = None if explanation.mask is None else explanation.mask.to(x.device)
         own = explanation.baseline.to(x) if baseline is None else baseline
         baseline = validation.fill(own, x, mask, "baseline")
@@ -186,7 +186,7 @@ def given_series(explanation: Explanation, x: Any) -> Tensor | None:
         x = explanation.x
     if x is None:
         return None
-    tensor = validation.series(x, gaps=explanation.mask is not None)
+    tensor = validation.check_series(x, gaps=explanation.mask is not None)
     if tensor.shape != shape:
         raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
     return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
@@ -216,7 +216,7 @@ def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
 ROUNDING = 1e-9  # 0.29 · 100 is 28.999999999999996 in floating point and means 29
 
 
-class Route(NamedTuple):
+class RemovalSchedule(NamedTuple):
     """Which cells go: along one ranking, from one end, at every count up to the limit or at the limit only."""
 
     rank: str
@@ -250,7 +250,7 @@ class States(NamedTuple):
     stop: Tensor
 
 
-def strength(values: Tensor, rank: str, *, signed: bool) -> Tensor:
+def cell_importance(values: Tensor, rank: str, *, signed: bool) -> Tensor:
     """Return what cells are ranked by; see :attr:`tempograd.Explanation.strength`."""
     return values.abs() if signed and rank == "absolute" else values + 0.0  # no sort may tell -0 from 0
 
@@ -267,15 +267,15 @@ def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
     >>> rankings(scores, torch.tensor([[True, True, True, False]]), torch.tensor([7]))
     tensor([[1, 0, 2, 3]])
     """
-    stream = keys(0, ids, Purpose.TIES)
+    stream = keys(0, ids, Stream.TIES)
     cell = torch.arange(scores.shape[1], device=scores.device)
-    shuffled = words(stream[..., None], cell).argsort(1)
+    shuffled = bits(stream[..., None], cell).argsort(1)
     scores = scores.masked_fill(~observed, -torch.inf).gather(1, shuffled)
     order = shuffled.gather(1, scores.argsort(dim=1, descending=True, stable=True))
     return torch.empty_like(order).scatter_(1, order, cell.expand_as(order))
 
 
-def amounts(k: Any, observed: Tensor, cells: int) -> Tensor:
+def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
     """How many cells of each series ``k`` means, (series,), given how many are observed.
 
     Examples
@@ -293,8 +293,11 @@ def amounts(k: Any, observed: Tensor, cells: int) -> Tensor:
     return torch.minimum(share.clamp(min=1), observed)
 
 
-def walk(
-    subject: Subject, routes: Sequence[Route], read: Callable[[slice, list[Reading]], None], label: str
+def run_removals(
+    subject: EvalTarget,
+    routes: Sequence[RemovalSchedule],
+    read: Callable[[slice, list[RemovalOutputs]], None],
+    label: str,
 ) -> None:
     """Ask the model about every state of every route once, a few series at a time.
 
@@ -311,23 +314,23 @@ def walk(
         steps = subject.steps(rows, answers)
         target = subject.target(rows, answers, steps)
         output = subject.explanation.output
-        read(rows, [Reading(answers[index], output, target, steps) for index in indices])
+        read(rows, [RemovalOutputs(answers[index], output, target, steps) for index in indices])
 
-    plan = wider(Chunks(subject.device, subject.x[0].numel(), subject.batch_size), subject.model)
+    plan = wider(Batching(subject.device, subject.x[0].numel(), subject.batch_size), subject.model)
     plan.run(len(subject.x), sum(ends.values()), work, label)
 
 
-def _ranks(subject: Subject, rows: slice, names: Sequence[str]) -> Tensor:
+def _ranks(subject: EvalTarget, rows: slice, names: Sequence[str]) -> Tensor:
     """Ranks of each series under each ranking, (ranking, series, cell)."""
     explanation = subject.explanation
     values = explanation.values[rows].to(subject.device).flatten(1)
     observed, ids = subject.cells_observed(rows), explanation.ids[rows].to(subject.device, torch.int64)
-    sizes = (strength(values, name, signed=explanation.signed) for name in names)
+    sizes = (cell_importance(values, name, signed=explanation.signed) for name in names)
     return torch.stack([rankings(size, observed, ids) for size in sizes])
 
 
 def _states(
-    subject: Subject, rows: slice, routes: Sequence[Route], names: Sequence[str]
+    subject: EvalTarget, rows: slice, routes: Sequence[RemovalSchedule], names: Sequence[str]
 ) -> tuple[States, list[Tensor]]:
     """All states of all routes without repetition, and where each route finds its own, (series, state)."""
     observed = subject.observed[rows].to(subject.device)[:, None]
@@ -349,18 +352,18 @@ def _states(
     return States(row, way // 2, first, first + counts), indices
 
 
-def _ask(subject: Subject, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
+def _ask(subject: EvalTarget, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
     """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time."""
     x, baseline = (t[rows].to(subject.device, subject.dtype) for t in (subject.x, subject.baseline))
     answers = []
-    for piece in pieces(len(states.row), size):
+    for piece in slices(len(states.row), size):
         row, ranking, first, stop = (part[piece] for part in states)
         rank = ranks[ranking, row]  # (state, cell)
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            answer = asked(subject.model, z, alike, shape=subject.x.shape)
+            answer = call_model(subject.model, z, alike, shape=subject.x.shape)
         answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
     whole = torch.cat(answers)
     if not bool(whole.isfinite().all()):

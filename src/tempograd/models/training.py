@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd._utils import settings, validation
-from tempograd._utils.progress import Advance, progress
+from tempograd._utils.progress import Advance, progress_bar
 from tempograd.data.base import Dataset, Split
 from tempograd.engine.model import find_device, place
 from tempograd.engine.outputs import numbers_of
@@ -42,13 +42,13 @@ class Recipe:
         Optimiser steps before patience may end the training: a small data set takes few of them per epoch.
     """
 
-    epochs: int = settings.whole(200)
+    epochs: int = settings.integer(200)
     learning_rate: float = settings.positive(2e-3)
-    weight_decay: float = settings.number(0.0)
-    batch_size: int = settings.whole(32, least=2)
-    shuffle: bool = settings.flag(True)
-    patience: int | None = settings.whole(5, optional=True)
-    minimum_steps: int = settings.whole(0, least=0)
+    weight_decay: float = settings.real(0.0)
+    batch_size: int = settings.integer(32, least=2)
+    shuffle: bool = settings.boolean(True)
+    patience: int | None = settings.integer(5, optional=True)
+    minimum_steps: int = settings.integer(0, least=0)
 
     def __post_init__(self) -> None:
         settings.check(self)
@@ -216,7 +216,7 @@ def train(
     (False, 'toy', 2)
     """
     _check(model, data, options)
-    seed = validation.seed(seed)
+    seed = validation.check_seed(seed)
     if data.train.y.is_floating_point():
         raise InputError(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
@@ -230,7 +230,7 @@ def train(
     train_part, watched = _parts(data, recipe, generator)
     label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
     gpus = [target] if target.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus), progress(recipe.epochs, label) as advance:
+    with torch.random.fork_rng(devices=gpus), progress_bar(recipe.epochs, label) as advance:
         seed_generators(seed, target)
         outcome = _fit(network, train_part, watched, recipe, generator, advance)
     if isinstance(network, Classifier):

@@ -66,7 +66,7 @@ class ChannelImportanceRecord:
     def factor(self) -> Floats:
         """How many standard errors make the 95 % interval of each channel, by Student's t."""
         count = self.series * (self.present if self.per == "value" else np.ones(len(self.channels)))
-        return np.asarray(stats.quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
+        return np.asarray(stats.t_quantile(0.95, torch.as_tensor(count.round() - 1)).numpy())
 
 
 def channel_importance_record(
@@ -115,8 +115,8 @@ def channel_importance_record(
     values for ``per="value"``; means and standard errors are over the series.
     """
     require(explanation)
-    validation.one_of(per, "per", tuple(PER))
-    validation.one_of(by, "by", ("absolute", "signed"))
+    validation.check_choice(per, "per", tuple(PER))
+    validation.check_choice(by, "by", ("absolute", "signed"))
     check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
     effects = Effects.of(explanation, index)
@@ -148,9 +148,9 @@ def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
     """Return the positions of the series that count."""
     index = torch.arange(len(explanation))
     if rows is not None:
-        index = validation.positions(rows, "rows", len(index))
+        index = validation.check_positions(rows, "rows", len(index))
     if target is not None:
-        validation.whole(target, "target", 0)
+        validation.check_int(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
                 "target= needs an explanation of one class per series: choose series by rows= instead."

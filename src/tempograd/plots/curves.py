@@ -19,7 +19,7 @@ from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
 from tempograd.typing import Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import mean_and_error
-from tempograd.views.labels import Explanations, labelled
+from tempograd.views.labels import Explanations, as_mapping
 from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Curve:
+class MeanCurve:
     """Mean over the series of the total change so far, after 0 … K removals, with its standard error."""
 
     method: str
@@ -56,14 +56,14 @@ class RemovalRecord:
 
     removed: NDArray[np.int64]
     series: int
-    cpd: tuple[Curve, ...]
-    cpp: tuple[Curve, ...]
+    cpd: tuple[MeanCurve, ...]
+    cpp: tuple[MeanCurve, ...]
     title: str | None = None
 
     @property
     def factor(self) -> float:
         """How many standard errors make the 95 % interval of a mean, by Student's t."""
-        return float(stats.quantile(0.95, torch.tensor([float(self.series - 1)])))
+        return float(stats.t_quantile(0.95, torch.tensor([float(self.series - 1)])))
 
 
 def removal_record(
@@ -102,8 +102,8 @@ def removal_record(
     After :math:`j` removals a series has changed by :math:`\sum_{k<j} \lVert F(x_k) - F(x_{k+1}) \rVert_1`.
     A series with fewer cells than others stays where it is once all it has to lose is gone.
     """
-    named = labelled(explanations)
-    found: dict[bool, list[Curve]] = {True: [], False: []}
+    named = as_mapping(explanations)
+    found: dict[bool, list[MeanCurve]] = {True: [], False: []}
     for label, explanation in named.items():
         for descending, curves in found.items():
             delta = removal_curve(
@@ -114,11 +114,11 @@ def removal_record(
     return RemovalRecord(np.arange(steps), len(delta), tuple(found[True]), tuple(found[False]), title)
 
 
-def _curve(label: str, delta: Tensor) -> Curve:
+def _curve(label: str, delta: Tensor) -> MeanCurve:
     mean, error = mean_and_error(torch.cat([torch.zeros(len(delta), 1), delta], 1).double().cumsum(1))
     end = summarise(delta.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
     mean[-1], error[-1] = end.mean, end.standard_error
-    return Curve(label, mean, error)
+    return MeanCurve(label, mean, error)
 
 
 def draw_removal(record: RemovalRecord) -> "Picture":
@@ -140,7 +140,7 @@ def draw_removal(record: RemovalRecord) -> "Picture":
 removal = style.drawn(removal_record, draw_removal)
 
 
-def _draw_curves(axes: "Axes", record: RemovalRecord, curves: tuple[Curve, ...]) -> None:
+def _draw_curves(axes: "Axes", record: RemovalRecord, curves: tuple[MeanCurve, ...]) -> None:
     for index, curve in enumerate(curves):
         look = style.method_style(index)
         if np.isfinite(curve.error).all():
@@ -173,7 +173,7 @@ class ConvergenceRecord:
     series : int
     """
 
-    courses: dict[str, diagnostics.Curve]
+    courses: dict[str, diagnostics.ErrorCurve]
     goals: tuple[float, ...]
     series: int
     title: str | None = None
@@ -198,8 +198,8 @@ def convergence_record(explanations: Explanations, *, title: str | None = None) 
         The picture, or from ``convergence_record`` the numbers behind it.
     """
     courses = {}
-    for label, explanation in labelled(explanations).items():
-        found = diagnostics.curve(explanation)
+    for label, explanation in as_mapping(explanations).items():
+        found = diagnostics.error_curve(explanation)
         if found is None:
             raise InputError(
                 f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "

@@ -14,17 +14,17 @@ from tempograd.plots.parts import cells, draw_dashes, heading, map_note, scale_b
 from tempograd.typing import Model
 from tempograd.views import labels
 from tempograd.views.channels import chosen_channels
-from tempograd.views.labels import Explanations, channel_names, labelled, time_names
-from tempograd.views.prediction import Said, said
+from tempograd.views.labels import Explanations, as_mapping, channel_names, time_names
+from tempograd.views.prediction import PredictionText, prediction_text
 from tempograd.views.series import (
     Flags,
     Floats,
     Scores,
-    limit,
-    observed,
-    plain,
+    color_limit,
+    observed_cells,
     position,
     scores,
+    to_numpy,
     whole_series,
 )
 
@@ -45,7 +45,7 @@ class Case:
     """One series of the picture."""
 
     id: int | str
-    said: Said  # what was explained
+    said: PredictionText  # what was explained
     x: Floats  # (time, channel)
     shade: Floats  # x from 0, the lowest value of its channel in all series of the picture, to 1, the highest
     observed: Flags
@@ -97,7 +97,7 @@ def heatmap_record(
     matplotlib.figure.Figure or HeatmapRecord
         The picture, or from ``heatmap_record`` the numbers behind it.
     """
-    validation.one_of(order, "order", ORDERS)
+    validation.check_choice(order, "order", ORDERS)
     several = i if isinstance(i, Sequence) and not isinstance(i, str) else [i]
     rows = [position(explanation, row) for row in several]
     if not rows:
@@ -108,18 +108,18 @@ def heatmap_record(
     picked = chosen_channels(channels, names, effect, MOST, ordered=order == "effect")
     if order == "given" and not isinstance(channels, Sequence):
         picked = sorted(picked)
-    seen = observed(explanation)[rows][..., picked]
-    inputs = np.stack([plain(values[row])[:, picked] for row in rows])
+    seen = observed_cells(explanation)[rows][..., picked]
+    inputs = np.stack([to_numpy(values[row])[:, picked] for row in rows])
     shades = shaded(inputs, seen)
     cases = tuple(
         Case(
             id=explanation.label(row),
-            said=said(explanation, row, model, values, y, classes),
+            said=prediction_text(explanation, row, model, values, y, classes),
             x=inputs[place],
             shade=shades[place],
             observed=seen[place],
             scores=every[place].channels(picked),
-            limit=limit(every[place].values[:, picked], seen[place]),
+            limit=color_limit(every[place].values[:, picked], seen[place]),
         )
         for place, row in enumerate(rows)
     )
@@ -212,7 +212,7 @@ class CompareRecord:
     """
 
     id: int | str
-    said: Said
+    said: PredictionText
     times: tuple[str, ...]
     channels: tuple[str, ...]
     x: Floats
@@ -254,25 +254,25 @@ def compare_record(
     matplotlib.figure.Figure or CompareRecord
         The picture, or from ``compare_record`` the numbers behind it.
     """
-    named = labelled(explanations)
+    named = as_mapping(explanations)
     first = next(iter(named.values()))
     i = position(first, i)
     kept = next((each for each in named.values() if each.x is not None), first)
     values, names = whole_series(kept, x), channel_names(first)
     every = [scores(each, i, label) for label, each in named.items()]
     picked = chosen_channels(channels, names, every[0].effect, MOST, ordered=False)
-    seen, inputs = observed(first)[i][:, picked], plain(values[i])[:, picked]
+    seen, inputs = observed_cells(first)[i][:, picked], to_numpy(values[i])[:, picked]
     found = tuple(one.channels(picked) for one in every)
     return CompareRecord(
         id=first.label(i),
-        said=said(first, i, model, values, y, classes),
+        said=prediction_text(first, i, model, values, y, classes),
         times=time_names(first),
         channels=tuple(names[d] for d in picked),
         x=inputs,
         shade=shaded(inputs[None], seen[None])[0],
         observed=seen,
         scores=found,
-        limits=tuple(limit(one.values, seen) for one in found),
+        limits=tuple(color_limit(one.values, seen) for one in found),
         title=title,
     )
 

@@ -22,16 +22,16 @@ from tempograd.typing import Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import channel_names, time_names
-from tempograd.views.prediction import Said, StepOutputs, said
+from tempograd.views.prediction import PredictionText, StepOutputs, prediction_text
 from tempograd.views.series import (
     Flags,
     Floats,
     Scores,
     cells_like,
-    observed,
-    plain,
+    observed_cells,
     position,
     scores,
+    to_numpy,
     whole_series,
 )
 
@@ -71,7 +71,7 @@ class SeriesRecord:
     """
 
     id: int | str
-    said: Said
+    said: PredictionText
     times: tuple[str, ...]
     channels: tuple[str, ...]
     left_out: int
@@ -131,14 +131,14 @@ def series_record(
     shown = whole.channels(picked)
     return SeriesRecord(
         id=explanation.label(i),
-        said=said(explanation, i, model, values, y, classes),
+        said=prediction_text(explanation, i, model, values, y, classes),
         times=time_names(explanation),
         channels=tuple(names[d] for d in picked),
         left_out=len(names) - len(picked),
-        x=plain(values[i])[:, picked],
-        observed=observed(explanation)[i][:, picked],
+        x=to_numpy(values[i])[:, picked],
+        observed=observed_cells(explanation)[i][:, picked],
         scores=shown,
-        truth=None if truth is None else plain(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
+        truth=None if truth is None else to_numpy(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
         span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
         title=title,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd._utils.formatting import number
+from tempograd._utils.formatting import short_number
 from tempograd.plots import style
 from tempograd.views import labels, palette
 from tempograd.views.series import Flags, Floats, Scores
@@ -93,7 +93,7 @@ def scale_ticks(axes: "Axes", low: float, high: float, closest: float = 0.12) ->
     axes.set_ylim(low - 0.1 * size, high + 0.1 * size) if size else axes.set_ylim(-1, 1)
     sides = [math.copysign(round_below(abs(side)), side) for side in (low, high)]
     ticks = sorted({0.0} | {side for side in sides if abs(side) > closest * size})
-    axes.set_yticks(ticks, [("+" if t > 0 and low < 0 else "") + number(t) for t in ticks])
+    axes.set_yticks(ticks, [("+" if t > 0 and low < 0 else "") + short_number(t) for t in ticks])
 
 
 def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
@@ -102,7 +102,7 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
 
     axis = axes.yaxis if along == "y" else axes.xaxis
     axis.set_major_locator(MaxNLocator(nbins=most, min_n_ticks=2, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:.6g}"))))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(float(f"{value:.6g}"))))
 
 
 def heading(picture: "Picture", text: str, title: str | None = None) -> None:
@@ -115,7 +115,7 @@ def decade_ticks(axes: "Axes") -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra
 
     axes.xaxis.set_major_locator(LogLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:.3g}"))))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(float(f"{value:.3g}"))))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
@@ -183,7 +183,7 @@ def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[flo
 
 def score_ticks(found: Scores, limit: float) -> dict[float, str]:
     """Return the ticks of attribution, where 1 is the full colour."""
-    full = number(limit)
+    full = short_number(limit)
     if limit == 0:
         return {0: "0"}
     return {-1: f"−{full}", 0: "0", 1: f"+{full}"} if found.signed else {0: "0", 1: full}

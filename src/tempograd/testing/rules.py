@@ -15,7 +15,7 @@ from tempograd.explainers import Explainer
 from tempograd.metrics import Metric
 
 TIME, CHANNELS, CLASSES = 9, 3, 3
-Check = Callable[[Any], None]
+_Check = Callable[[Any], None]
 
 
 class ContractError(TempogradError, AssertionError):
@@ -36,7 +36,7 @@ class ContractRule(NamedTuple):
     """One rule: what it says, and what tries it."""
 
     says: str
-    check: Check
+    check: _Check
 
 
 def try_rules(thing: Explainer | Metric, known: dict[str, ContractRule], names: Iterable[str] | None) -> None:
@@ -60,10 +60,10 @@ class BrokenError(Exception):
     """What is wrong, as the end of a sentence."""
 
 
-def contract_rule(known: dict[str, ContractRule], says: str) -> Callable[[Check], Check]:
+def contract_rule(known: dict[str, ContractRule], says: str) -> Callable[[_Check], _Check]:
     """Decorate what tries a rule, which is called like the function."""
 
-    def add(check: Check) -> Check:
+    def add(check: _Check) -> _Check:
         known[check.__name__.removeprefix("_")] = ContractRule(says, check)
         return check
 

@@ -82,7 +82,7 @@ def _group(explanation: Explanation, target: Tensor | None, kind: int | None) ->
     return Group(kind, len(push), *(part.astype(np.float32) for part in (*means, *moments)))
 
 
-def shares(explanation: Explanation, most: int) -> list[tuple[str, float]]:
+def channel_shares(explanation: Explanation, most: int) -> list[tuple[str, float]]:
     r"""Return the strongest channels with their parts of the sum of all sizes, :math:`\sum_{n,t} |A_{ntd}|`."""
     size = sizes(explanation).sum((0, 1)).double()
     share = size / size.sum() if float(size.sum()) else size
@@ -109,7 +109,7 @@ def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int
     if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
         wanted = wanted.tolist()
     if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
-        return strongest[: validation.whole(wanted, "channels", 1)]
+        return strongest[: validation.check_int(wanted, "channels", 1)]
     places = {label: d for d, label in enumerate(names)}
     found = [places.get(label) if isinstance(label, str) else label for label in wanted]
     for label, d in zip(wanted, found, strict=True):

@@ -9,7 +9,7 @@ from torch import Tensor
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
-from tempograd.metrics.evaluate import measure
+from tempograd.metrics.evaluation import measure
 from tempograd.typing import Model
 
 MetricScores = Mapping[str, Mapping[str, Tensor]]  # of each method, by metric, one per series

@@ -13,7 +13,7 @@ Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 LONGEST = 28  # letters of a name in a picture
 
 
-def labelled(explanations: Explanations) -> dict[str, Explanation]:
+def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
     """Give every explanation a distinct name, by default its method's, and check that they fit together."""
     if isinstance(explanations, Explanation):
         explanations = [explanations]

@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd._utils.formatting import number, probability
-from tempograd.engine import asked, by_class, place, quiet
+from tempograd._utils.formatting import probability, short_number
+from tempograd.engine import by_class, call_model, frozen, place
 from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
-from tempograd.metrics.removal import Reading, Route, Subject, explained_class, walk
+from tempograd.metrics.removal import EvalTarget, RemovalOutputs, RemovalSchedule, explained_class, run_removals
 from tempograd.typing import Model
 from tempograd.views.labels import check_classes, class_name, tells_class
-from tempograd.views.series import Flags, Floats, Whole, plain
+from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
 BATCH = 64  # series that the model is asked about at once
 
 
-def answers(model: Model, x: Tensor, output: str) -> Tensor:
+def model_outputs(model: Model, x: Tensor, output: str) -> Tensor:
     """Return what the model says about series, (series, class) or (series, time, class), on the CPU."""
-    with quiet(model), torch.no_grad():
+    with frozen(model), torch.no_grad():
         where = place(model, x)
-        parts = (asked(model, part.to(*where), shape=x.shape) for part in torch.split(x, BATCH))
+        parts = (call_model(model, part.to(*where), shape=x.shape) for part in torch.split(x, BATCH))
         return torch.cat([by_class(part, output).cpu() for part in parts])
 
 
@@ -34,7 +34,7 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     """Ask the model how many outputs it has if the explanation, of an earlier version, does not know."""
     if explanation.n_outputs is not None:
         return explanation
-    columns = answers(model, x[:1], "raw").shape[-1]
+    columns = model_outputs(model, x[:1], "raw").shape[-1]
     return replace(explanation, target=explained_class(explanation, columns), columns=columns)
 
 
@@ -69,7 +69,7 @@ def step_outputs(
     kind = "probability" if explanation.output == "probability" else "output"
     title = f"{kind} of {'the explained class' if classes > 2 else positive}"
     steps = explanation.steps
-    values = plain(clean.gather(-1, followed[..., None]).squeeze(-1))
+    values = to_numpy(clean.gather(-1, followed[..., None]).squeeze(-1))
     alarm = labels is not None and classes <= 2 and kind == "probability"
     return StepOutputs(
         title="the model's output" if classes == 1 else title,
@@ -82,21 +82,23 @@ def step_outputs(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LabelComparison:
     """Labels beside predictions, (series,) each; None where they mean nothing."""
 
-    predicted: Whole | None
-    label: Whole | None
+    predicted: Indices | None
+    label: Indices | None
     true_value: Floats | None  # of a regression
     outcome: tuple[str, ...] | None  # right or wrong, or for two classes TP, FP, TN, FN
 
 
-def verdict(outputs: Floats | None, explanation: Explanation, y: Tensor | None, *, per_step: bool) -> Verdict:
+def compare_labels(
+    outputs: Floats | None, explanation: Explanation, y: Tensor | None, *, per_step: bool
+) -> LabelComparison:
     """Compare predictions with labels, one of each per series."""
     label = true_value = predicted = outcome = None
     if y is not None and y.ndim == 1:
         if y.is_floating_point():
-            true_value = plain(y)
+            true_value = to_numpy(y)
         else:
             label = y.cpu().numpy()
     # a single output, which is a raw one, says no class
@@ -104,10 +106,10 @@ def verdict(outputs: Floats | None, explanation: Explanation, y: Tensor | None, 
         predicted = np.asarray(outputs.argmax(1))
         if label is not None:
             outcome = _outcomes(predicted, label, two=outputs.shape[1] == 2)
-    return Verdict(predicted, label, true_value, outcome)
+    return LabelComparison(predicted, label, true_value, outcome)
 
 
-def _outcomes(predicted: Whole, label: Whole, *, two: bool) -> tuple[str, ...]:
+def _outcomes(predicted: Indices, label: Indices, *, two: bool) -> tuple[str, ...]:
     if not two:
         return tuple("right" if hit else "wrong" for hit in predicted == label)
     names = {(1, 1): "TP", (1, 0): "FP", (0, 0): "TN", (0, 1): "FN"}
@@ -117,7 +119,7 @@ def _outcomes(predicted: Whole, label: Whole, *, two: bool) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Said:
+class PredictionText:
     """What the model says about one series, and what was asked.
 
     ``text`` is the sentence for the title: the explained class, its probability and the true class, as far as they
@@ -130,38 +132,38 @@ class Said:
     steps: StepOutputs | None = None
 
 
-def said(
+def prediction_text(
     explanation: Explanation,
     i: int,
     model: Model | None = None,
     x: Tensor | None = None,
     y: Any = None,
     classes: Sequence[str] | None = None,
-) -> Said:
+) -> PredictionText:
     """Tell what was explained of a series: the class, the model's output, the true label, if known."""
     answer = None
     if model is not None and x is not None:
-        validation.model(model)
+        validation.check_model(model)
         explanation = completed(explanation, model, x)
-        answer = answers(model, x[i : i + 1], explanation.output)
+        answer = model_outputs(model, x[i : i + 1], explanation.output)
     check_classes(explanation, classes)
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is None:
-        return Said("explained: a score of your own")
+        return PredictionText("explained: a score of your own")
     if one.target.ndim == 2:
         steps = None if answer is None else step_outputs(answer, one, label, class_name(POSITIVE, classes))
-        return Said(_steps_text(one, classes), steps=None if steps is None else _first(steps))
+        return PredictionText(_steps_text(one, classes), steps=None if steps is None else _first(steps))
     target = int(one.target)
     text, output = f"explained: {_explained(explanation, target, classes)}", None
     if answer is not None:
         output = float(answer[0, target])
         probable = explanation.output == "probability"
-        text += f", {f'probability {probability(output, 2)}' if probable else number(output)}"
+        text += f", {f'probability {probability(output, 2)}' if probable else short_number(output)}"
     if label is not None:
-        true = number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
+        true = short_number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
         text += f" (true: {true})"
-    return Said(text, output)
+    return PredictionText(text, output)
 
 
 def _first(steps: StepOutputs) -> StepOutputs:
@@ -191,7 +193,7 @@ def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
 
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
     """Return the labels of a series, (1,) or (1, time)."""
-    labels = validation.numbers(y, "y")
+    labels = validation.check_numbers(y, "y")
     if labels.ndim not in {1, 2} or len(labels) != len(explanation):
         raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
     return labels[i : i + 1].cpu()
@@ -201,7 +203,7 @@ def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Removal:
+class RemovedOutputs:
     """The model's outputs after each count of removed cells, or all that a series has, averaged over its steps."""
 
     outputs: Floats  # (series, state, output)
@@ -209,7 +211,7 @@ class Removal:
     clean_steps: Tensor | None  # (series, time, output) of the clean series, where the model has such
 
 
-def removal_counts(most: int) -> Whole:
+def removal_counts(most: int) -> Indices:
     """Return the numbers of removed cells that are asked about: each of the first ten, then ever fewer.
 
     Examples
@@ -224,14 +226,16 @@ def removal_counts(most: int) -> Whole:
     return np.unique(np.concatenate([np.arange(11), np.rint(np.geomspace(10, most, 30)).astype(np.int64)]))
 
 
-def removal(model: Model, explanation: Explanation, x: Tensor, observed: Flags, counts: Whole) -> Removal:
+def removal_outputs(
+    model: Model, explanation: Explanation, x: Tensor, observed: Flags, counts: Indices
+) -> RemovedOutputs:
     """Ask the model about every series with each number of its strongest cells at the baseline."""
     if not observed.all():
         explanation = replace(explanation, mask=torch.from_numpy(observed))
-    subject = Subject.of(model, explanation, x, explanation.baseline, None)
+    subject = EvalTarget.of(model, explanation, x, explanation.baseline, None)
     parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
 
-    def read(rows: slice, readings: list[Reading]) -> None:
+    def read(rows: slice, readings: list[RemovalOutputs]) -> None:
         (reading,) = readings
         outputs, clean = reading.predictions, None
         if reading.steps is not None:
@@ -240,12 +244,12 @@ def removal(model: Model, explanation: Explanation, x: Tensor, observed: Flags, 
         score = None if reading.target is None else reading.over_steps(reading.score).cpu()
         parts[rows.start] = outputs.cpu(), score, clean
 
-    route = Route("absolute", True, subject.observed, every=True, stops=torch.from_numpy(counts))
-    with quiet(model):
-        walk(subject, [route], read, "remove")
+    route = RemovalSchedule("absolute", True, subject.observed, every=True, stops=torch.from_numpy(counts))
+    with frozen(model):
+        run_removals(subject, [route], read, "remove")
     outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
-    return Removal(
-        outputs=plain(torch.cat(outputs)),
-        score=None if score[0] is None else plain(torch.cat(score)),
+    return RemovedOutputs(
+        outputs=to_numpy(torch.cat(outputs)),
+        score=None if score[0] is None else to_numpy(torch.cat(score)),
         clean_steps=None if clean[0] is None else torch.cat(clean),
     )

@@ -17,19 +17,19 @@ from tempograd.metrics.removal import rankings
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 FULL = 0.98  # share of the observed cells that stay below the full colour
 MOST_REMOVED = 400  # strongest cells that are ranked at least, where there are as many; else a tenth of them
 LARGEST = 12_600_000  # bytes of numbers before compression, so that a page stays below about 15 MB
 
 
-def plain(tensor: Tensor) -> NDArray[np.float32]:
+def to_numpy(tensor: Tensor) -> NDArray[np.float32]:
     """Bring a tensor to the CPU as a contiguous float32 array."""
     return np.ascontiguousarray(tensor.detach().cpu().float().numpy())
 
 
-def limit(values: Floats, observed: Flags) -> float:
+def color_limit(values: Floats, observed: Flags) -> float:
     """Return the magnitude that gets the full colour: 98 % of the observed cells are at or below it.
 
     A single extreme cell would otherwise leave all others white. It is at least a quarter of the largest size, so
@@ -56,7 +56,7 @@ def sizes(explanation: Explanation) -> Tensor:
     return explanation.importance.clamp(min=0)
 
 
-def observed(explanation: Explanation, mask: Tensor | None = None) -> Flags:
+def observed_cells(explanation: Explanation, mask: Tensor | None = None) -> Flags:
     """Return which cells were observed, by the explanation's own mask or else by the one given."""
     mask = explanation.mask if explanation.mask is not None else mask
     if mask is None:
@@ -105,10 +105,10 @@ class Scores:
 
 def scores(explanation: Explanation, i: int, label: str | None = None) -> Scores:
     """Return what a method says about a series; unobserved cells hold 0."""
-    values = plain(explanation.values[i])
+    values = to_numpy(explanation.values[i])
     low = high = None
     if explanation.standard_error is not None and explanation.ess is not None:
-        low, high = (plain(side[0]) for side in explanation[i : i + 1].interval(0.95))
+        low, high = (to_numpy(side[0]) for side in explanation[i : i + 1].interval(0.95))
     shown = values if explanation.signed else np.maximum(values, 0)
     return Scores(explanation.method if label is None else label, explanation.signed, shown, low, high)
 
@@ -123,26 +123,28 @@ class Map:
     half: Floats | None  # of the 95 % interval, infinite below two draws; None without sampling error
     limit: Floats  # (series,), the size that gets the full colour
     effect: Floats  # (series, channel), sums of sizes, by which channels are ordered
-    order: Whole  # (series, K), the strongest cells (time · channels + channel) as metrics remove them
+    order: Indices  # (series, K), the strongest cells (time · channels + channel) as metrics remove them
 
     @classmethod
     def of(cls, label: str, explanation: Explanation, seen: Flags) -> "Map":
         """Collect what an explanation says, given which cells were observed."""
-        sized, half = plain(sizes(explanation)), None
+        sized, half = to_numpy(sizes(explanation)), None
         if explanation.standard_error is not None:
-            half = plain(explanation.interval(0.95)[1] - explanation.values)
+            half = to_numpy(explanation.interval(0.95)[1] - explanation.values)
         return cls(
             label=label,
             signed=explanation.signed,
-            values=plain(explanation.values),
+            values=to_numpy(explanation.values),
             half=half,
-            limit=np.array([limit(row, cells) for row, cells in zip(sized, seen, strict=True)], dtype=np.float32),
+            limit=np.array(
+                [color_limit(row, cells) for row, cells in zip(sized, seen, strict=True)], dtype=np.float32
+            ),
             effect=sized.sum(1),
             order=order(explanation, seen),
         )
 
 
-def order(explanation: Explanation, seen: Flags) -> Whole:
+def order(explanation: Explanation, seen: Flags) -> Indices:
     """Return the strongest cells of each series in the order in which metrics remove them, (series, K)."""
     size = explanation.importance.detach().cpu().flatten(1)
     ranks = rankings(size, torch.from_numpy(seen).flatten(1), explanation.ids.cpu())
@@ -174,7 +176,7 @@ def position(explanation: Explanation, i: Any) -> int:
                 f"a position in 0 … {len(explanation) - 1}."
             )
         return explanation.names.index(i)
-    index = validation.whole(i, "i", 0)
+    index = validation.check_int(i, "i", 0)
     if index >= len(explanation):
         raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
     return index
@@ -251,7 +253,7 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
     """
     count = len(explanation)
     if series is not None:
-        found = validation.numbers(series, "series")
+        found = validation.check_numbers(series, "series")
         whole = not (found.is_floating_point() or found.dtype == torch.bool)
         positions = found.tolist() if found.ndim == 1 and whole else []
         inside = bool(positions) and min(positions) >= 0 and max(positions) < count

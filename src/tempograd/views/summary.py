@@ -9,14 +9,14 @@ from torch import Tensor
 
 from tempograd._utils.validation import filled_with, lengths
 from tempograd.data import Series
-from tempograd.engine import pick
+from tempograd.engine import select_target
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import Curve, completeness_gap, curve, goal, poor
+from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal, poor
 from tempograd.explanation.messages import sentence
 from tempograd.typing import Model
-from tempograd.views.channels import shares
-from tempograd.views.prediction import answers
-from tempograd.views.series import Floats, plain
+from tempograd.views.channels import channel_shares
+from tempograd.views.prediction import model_outputs
+from tempograd.views.series import Floats, to_numpy
 
 # How sure the scores are: a line for all series and one for each, sums, signs, and how the error fell.
 
@@ -33,7 +33,7 @@ class Certainty:
     total: Floats | None  # sum of the scores
     delta: Floats | None  # of the prediction
     course: Floats | None  # (series, looks), the error as points were added
-    curve: Curve | None  # the same for all series together
+    curve: ErrorCurve | None  # the same for all series together
     goal: float  # the relative error to reach
 
     @classmethod
@@ -46,11 +46,11 @@ class Certainty:
             each=tuple(map(sentence, single)),
             rough=(poor(found), *map(poor, single)),
             complete=found.facts.complete,
-            error=None if error is None else plain(error),
-            total=None if delta is None else plain(shown.values.sum((1, 2))),
-            delta=None if delta is None else plain(delta),
-            course=None if shown.curve_error is None else plain(shown.curve_error),
-            curve=curve(found),
+            error=None if error is None else to_numpy(error),
+            total=None if delta is None else to_numpy(shown.values.sum((1, 2))),
+            delta=None if delta is None else to_numpy(delta),
+            course=None if shown.curve_error is None else to_numpy(shown.curve_error),
+            curve=error_curve(found),
             goal=goal(found),
         )
 
@@ -72,14 +72,14 @@ STRONGEST = 5  # channels
 CELLS = 10  # of each series, whose signs are what people read first
 
 
-def summary(explanation: Explanation, model: Model, series: Series) -> dict[str, Any]:
+def explanation_summary(explanation: Explanation, model: Model, series: Series) -> dict[str, Any]:
     """Return what was explained of which series, what the model predicts, which channels matter, how sure it is.
 
     ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
     """
-    said = answers(model, series.x, explanation.output)
+    said = model_outputs(model, series.x, explanation.output)
     if explanation.delta is None:
-        explanation = replace(explanation, delta=delta(explanation, model, said, series.x))
+        explanation = replace(explanation, delta=mean_delta(explanation, model, said, series.x))
     errors, target = explanation.relative_error, explanation.target
     error = math.inf if errors is None else float(errors.median())
     classes = target is not None and explanation.output == "probability"
@@ -93,15 +93,15 @@ def summary(explanation: Explanation, model: Model, series: Series) -> dict[str,
         "outputs": said.shape[-1],
         "predicted": _counts(said.argmax(-1)) if classes else None,
         "output": explanation.output,
-        "what": what(explanation),
+        "what": explained_output(explanation),
         "explained": {} if target is None else _counts(target),
-        "accuracy": accuracy(said, explanation, series),
+        "accuracy": label_accuracy(said, explanation, series),
         "verdict": sentence(explanation, option="--set "),
         "relative_error": error if math.isfinite(error) else None,
         "sign_certain": sign_certain(explanation, CELLS),
         "completeness_gap": completeness_gap(explanation),
         "strongest_channels": [
-            {"channel": name, "share": share} for name, share in shares(explanation, STRONGEST)
+            {"channel": name, "share": share} for name, share in channel_shares(explanation, STRONGEST)
         ],
     }
 
@@ -111,7 +111,7 @@ def _counts(classes: Tensor) -> dict[str, int]:
     return {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
 
 
-def what(explanation: Explanation) -> str:
+def explained_output(explanation: Explanation) -> str:
     """Say what was explained: what was made of the model's outputs, and how to have it otherwise."""
     outputs, one = explanation.columns, explanation.columns == 1
     target = explanation.target
@@ -124,7 +124,7 @@ def what(explanation: Explanation) -> str:
     return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
 
 
-def accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
+def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
     """Return the share of labels that the model predicts; None without labels that are classes."""
     values = series.y.is_floating_point() or said.shape[-1] == 1  # one raw output says no class
     if not series.labelled or values or said.shape[:-1] != series.y.shape:
@@ -135,7 +135,7 @@ def accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | 
     return float(right.double().mean())
 
 
-def delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Tensor | None:
+def mean_delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Tensor | None:
     """Return the explained score of each series minus that of its baseline; None where no one number is it.
 
     ``said`` is what the model says about the series ``x``.
@@ -146,5 +146,7 @@ def delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Te
     start = explanation.baseline
     if explanation.mask is not None:  # what was not observed stays as it is
         start = torch.where(explanation.mask, start, x)
-    found = pick(said, target.cpu()) - pick(answers(model, start, explanation.output), target.cpu())
+    found = select_target(said, target.cpu()) - select_target(
+        model_outputs(model, start, explanation.output), target.cpu()
+    )
     return (found * steps.cpu()).sum(-1) if isinstance(steps, Tensor) else found

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import tempograd as tg
 from tempograd.engine import Block, Question
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, integrate
+from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class GradientTimesInput(tg.Explainer):
     factor: float = 1.0
 
     def attribute(self, question: Question) -> Attribution:
-        plan = Plan((1,), random=False)  # one point, and no draw
+        plan = Schedule((1,), random=False)  # one point, and no draw
         return integrate(question, plan, self._path, label=f"explain with {self.name}")
 
-    def _path(self, block: Block, stage: int) -> Path:
-        return Path(self.factor * (block.x - block.baseline), lambda piece: Points(block.x[:, None]))
+    def _path(self, block: Block, stage: int) -> GradientPath:
+        return GradientPath(self.factor * (block.x - block.baseline), lambda piece: Points(block.x[:, None]))

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from tempograd.metrics.faithfulness import Faithfulness
-from tempograd.metrics.removal import Reading
+from tempograd.metrics.removal import RemovalOutputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,5 +15,5 @@ class Drop(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading: Reading) -> Tensor:
+    def score(self, reading: RemovalOutputs) -> Tensor:
         return reading.over_steps(reading.score[:, 0] - reading.score[:, -1])

@@ -15,7 +15,7 @@ from tempograd.data.files import reading
 from tempograd.data.readers.array_file import from_arrays
 from tempograd.data.readers.csv_file import CsvTable
 from tempograd.data.readers.parquet_file import ParquetTable
-from tempograd.data.readers.pivot import Arrays, Asked, from_table
+from tempograd.data.readers.pivot import Arrays, ReadOptions, pivot_table
 from tempograd.data.readers.ts_file import from_ts
 from tempograd.errors import DataError, InputError, quote, short_path
 
@@ -97,7 +97,7 @@ def read_series(
     """
     columns = (format, id, time, label, variable, value)
     named = (_names(channels, "channels"), _names(classes, "classes"))
-    asked = Asked(*columns, *named, align=align, missing=missing, labels=labels)
+    asked = ReadOptions(*columns, *named, align=align, missing=missing, labels=labels)
     path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -110,7 +110,7 @@ def read_series(
             return from_arrays(path, asked)
         if ending == ".ts":
             return _series(path, from_ts(path, asked))
-        return _series(path, from_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), asked))
+        return _series(path, pivot_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), asked))
 
 
 def _names(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
@@ -135,7 +135,7 @@ def _series(path: Path, arrays: Arrays) -> Series:
         y=torch.zeros(len(x), dtype=torch.int64) if labels is None else torch.from_numpy(labels.y),
         mask=None if observed.all() else torch.from_numpy(observed),
         ids=ids,  # type: ignore[arg-type]  # None becomes 0 … N-1
-        channels=validation.names(arrays.channels, x.shape[2], "channels"),
+        channels=validation.check_names(arrays.channels, x.shape[2], "channels"),
         times=arrays.times,
         names=names,
         classes=None if labels is None else labels.classes,

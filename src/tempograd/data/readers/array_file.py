@@ -19,17 +19,17 @@ from tempograd._utils import validation
 from tempograd.data.base import Series
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Text
-from tempograd.data.readers.pivot import Asked, as_numbers
+from tempograd.data.readers.pivot import ReadOptions, as_numbers
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
 KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
 UTF_32 = f"utf-32-{sys.byteorder[0]}e"
-Array = NDArray[Any]
+_Array = NDArray[Any]
 
 
-def from_arrays(path: Path, asked: Asked) -> Series:
+def from_arrays(path: Path, asked: ReadOptions) -> Series:
     """Read arrays by name; only x is needed."""
     arrays = _load(path, [name for name in NAMES if asked.labels or name not in {"y", "truth"}])
     try:
@@ -38,14 +38,14 @@ def from_arrays(path: Path, asked: Asked) -> Series:
         raise DataError(f"{short_path(path)}: {one_line(str(error), 210)}") from error
 
 
-def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
-    x = validation.series(arrays["x"], gaps=asked.missing == "mask")
-    mask = validation.observed(arrays.get("mask"), x)
+def _series(arrays: dict[str, _Array], asked: ReadOptions, where: str) -> Series:
+    x = validation.check_series(arrays["x"], gaps=asked.missing == "mask")
+    mask = validation.check_mask(arrays.get("mask"), x)
     x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
     y, classes = _labels(arrays.get("y"), len(x), asked, where)
     ids, names = arrays.get("ids"), None
     if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
-        ids, names = None, validation.names(_texts(ids, "ids"), len(x), "ids")
+        ids, names = None, validation.check_names(_texts(ids, "ids"), len(x), "ids")
         if len(set(names or ())) < len(x):
             raise InputError("ids must be distinct, but one of the names occurs more than once.")
     channels = asked.channels or _texts(arrays.get("channels"), "channels")
@@ -53,17 +53,17 @@ def _series(arrays: dict[str, Array], asked: Asked, where: str) -> Series:
         x=x,
         y=y,
         mask=mask,
-        truth=validation.observed(arrays.get("truth"), x),
-        ids=validation.identifiers(ids, len(x)),
-        channels=validation.names(channels, x.shape[2], "channels"),
-        times=validation.names(_texts(arrays.get("times"), "times"), x.shape[1], "times"),
+        truth=validation.check_mask(arrays.get("truth"), x),
+        ids=validation.check_ids(ids, len(x)),
+        channels=validation.check_names(channels, x.shape[2], "channels"),
+        times=validation.check_names(_texts(arrays.get("times"), "times"), x.shape[1], "times"),
         names=names,
         classes=classes,
         labelled="y" in arrays,
     )
 
 
-def _load(path: Path, wanted: list[str]) -> dict[str, Array]:
+def _load(path: Path, wanted: list[str]) -> dict[str, _Array]:
     """Read the arrays that are wanted and there; others are not even unpacked."""
     with reading(path), path.open("rb") as file, _foreign(path):
         if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
@@ -113,7 +113,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     return members
 
 
-def _array(path: Path, name: str, file: IO[bytes], size: int) -> Array:
+def _array(path: Path, name: str, file: IO[bytes], size: int) -> _Array:
     """Read an array after its header was compared with what is there, since a header may promise anything."""
     file.seek(0)
     with warnings.catch_warnings():
@@ -131,7 +131,7 @@ def _array(path: Path, name: str, file: IO[bytes], size: int) -> Array:
             )
         refuse_beyond_memory(path, promised, f"the array {name}", "cut it into several files")
         file.seek(0)
-        found: Array = npy.read_array(file, allow_pickle=False)
+        found: _Array = npy.read_array(file, allow_pickle=False)
     return found.astype(dtype.newbyteorder("="), copy=False)
 
 
@@ -143,7 +143,9 @@ def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
         raise DataError(f"{short_path(path)}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
 
 
-def _labels(labels: Array | None, count: int, asked: Asked, where: str) -> tuple[Tensor, tuple[str, ...] | None]:
+def _labels(
+    labels: _Array | None, count: int, asked: ReadOptions, where: str
+) -> tuple[Tensor, tuple[str, ...] | None]:
     if labels is None:
         return torch.zeros(count, dtype=torch.int64), None
     if labels.dtype.kind not in "iufUS":
@@ -155,13 +157,13 @@ def _labels(labels: Array | None, count: int, asked: Asked, where: str) -> tuple
             found.texts, asked.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
         )
         return torch.as_tensor(numbers[found.codes].reshape(labels.shape)), classes
-    tensor = validation.numbers(labels, "y")
+    tensor = validation.check_numbers(labels, "y")
     if not bool(tensor.isfinite().all()):
         raise InputError("y holds NaN or infinity: leave series without a label out.")
     return (tensor if tensor.is_floating_point() else tensor.long()), None
 
 
-def _texts(array: Array | None, name: str) -> tuple[str, ...] | None:
+def _texts(array: _Array | None, name: str) -> tuple[str, ...] | None:
     if array is None:
         return None
     if array.ndim != 1:

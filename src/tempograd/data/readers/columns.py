@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempograd.errors import DataError, one_line
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
 NO_CHANNEL = "if the column names series or labels, pass id= or label= (--id, --label), else choose channels="
@@ -34,7 +34,7 @@ class Text:
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Text":
         """Return some texts as such a column."""
-        coder = Coder()
+        coder = CategoryEncoder()
         return cls(coder.codes(texts), list(coder))
 
     def row(self, code: int) -> int:
@@ -42,7 +42,7 @@ class Text:
         return int(np.flatnonzero(self.codes == code)[0])
 
 
-class Coder(dict[str, int]):
+class CategoryEncoder(dict[str, int]):
     """Numbers texts in order of appearance."""
 
     def __missing__(self, text: str) -> int:
@@ -61,7 +61,7 @@ class Table(Protocol):
     columns: list[str]
     aside: frozenset[str]
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], _Floats]:
         """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
 
     def fault(self, row: int, what: str) -> DataError:
@@ -79,7 +79,7 @@ def missing(text: str) -> bool:
     return text.strip().lower() in MISSING
 
 
-def refuse_large(table: Table, values: Floats, names: Sequence[str]) -> None:
+def refuse_large(table: Table, values: _Floats, names: Sequence[str]) -> None:
     """Refuse infinity, and numbers that become infinite in single precision."""
     for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
         raise table.fault(
@@ -88,7 +88,7 @@ def refuse_large(table: Table, values: Floats, names: Sequence[str]) -> None:
         )
 
 
-def number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Return the number that a text is in plain decimal notation, None if it is none.
 
     Python would also read ``1_000``, digits of other scripts, ``infinity`` and ``nan``.
@@ -101,7 +101,7 @@ def number(text: str) -> float | None:
     return float(text) if DECIMAL.fullmatch(text) else None
 
 
-def numbers(cells: Sequence[str]) -> Floats | None:
+def parse_numbers(cells: Sequence[str]) -> _Floats | None:
     """Return a column of numbers, NaN where a cell is missing; None if one of them is no number."""
     together = "".join(cells)
     if not together.isascii() or "_" in together:  # what float() reads and number() does not
@@ -113,17 +113,17 @@ def numbers(cells: Sequence[str]) -> Floats | None:
     return _one_by_one(cells) if np.isinf(found).any() else found
 
 
-def _one_by_one(cells: Sequence[str]) -> Floats | None:
+def _one_by_one(cells: Sequence[str]) -> _Floats | None:
     found = np.empty(len(cells))
     for place, cell in enumerate(cells):
-        value = np.nan if missing(cell) else number(cell)
+        value = np.nan if missing(cell) else parse_number(cell)
         if value is None:
             return None
         found[place] = value
     return found
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """Return the integer that a text is, to its last digit, however it is written; None if it is none.
 
     Examples
@@ -138,7 +138,7 @@ def whole(text: str) -> int | None:
     """
     if PLAIN.fullmatch(text):
         return int(text)
-    value = number(text)
+    value = parse_number(text)
     if value is None:
         return None
     if abs(value) >= 2 * BEYOND:  # to write the digits of 1e999999999 down would take all memory
@@ -160,7 +160,7 @@ def resembles_number(text: str) -> bool:
     >>> [resembles_number(text) for text in ("1_000", "٣", "0x10", "Infinity", "1st", "12")]
     [True, True, True, True, False, False]
     """
-    if number(text) is not None or missing(text):
+    if parse_number(text) is not None or missing(text):
         return False
     if HEXADECIMAL.fullmatch(text):
         return True

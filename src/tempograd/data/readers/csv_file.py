@@ -11,17 +11,17 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from tempograd._utils.progress import progress
+from tempograd._utils.progress import progress_bar
 from tempograd.data.files import lines, open_text, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     NO_CHANNEL,
-    Coder,
-    Floats,
+    CategoryEncoder,
     Table,
     Text,
+    _Floats,
     missing,
-    number,
-    numbers,
+    parse_number,
+    parse_numbers,
     refuse_large,
 )
 from tempograd.errors import DataError, one_line, quote, short_path
@@ -51,13 +51,13 @@ class CsvTable(Table):
         self.aside = frozenset(column for column, name in zip(self.columns, names, strict=True) if not name)
         self._check_names(names)
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
-        coders = {name: Coder() for name in texts}
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], _Floats]:
+        coders = {name: CategoryEncoder() for name in texts}
         codes: dict[str, list[np.ndarray]] = {name: [] for name in coders}
-        blocks: list[Floats] = [np.empty((0, len(numbers)))]
+        blocks: list[_Floats] = [np.empty((0, len(numbers)))]
         first, known, places = 0, UNASKED, {name: place for place, name in enumerate(self.columns)}
         wanted = [places[name] for name in numbers]
-        with progress(self.path.stat().st_size, f"read {self.path.name}") as advance:
+        with progress_bar(self.path.stat().st_size, f"read {self.path.name}") as advance:
             for rows in self._blocks():
                 self._check_widths(rows, first)
                 for name, coder in coders.items():
@@ -159,15 +159,17 @@ class CsvTable(Table):
             row = next(row for row, cells in enumerate(rows) if len(cells) != width)
             raise self.fault(first + row, f"{len(rows[row])} cells instead of {width}")
 
-    def _numbers(self, rows: Rows, places: Sequence[int], first: int) -> Floats:
+    def _numbers(self, rows: Rows, places: Sequence[int], first: int) -> _Floats:
         """Read all numbers of a block in one go, since a column of a wide table has few cells."""
         if not places:
             return np.empty((len(rows), 0))
         chosen = map(itemgetter(*places), rows)
         cells = list(chosen) if len(places) == 1 else list(chain.from_iterable(chosen))
-        found = numbers(cells)
+        found = parse_numbers(cells)
         if found is None:
-            wrong = next(place for place, cell in enumerate(cells) if not missing(cell) and number(cell) is None)
+            wrong = next(
+                place for place, cell in enumerate(cells) if not missing(cell) and parse_number(cell) is None
+            )
             row, column = divmod(wrong, len(places))
             name = one_line(self.columns[places[column]])
             raise self.fault(first + row, f"{name} is {quote(cells[wrong], 24)}, which is no number: {NO_CHANNEL}")
@@ -182,6 +184,6 @@ def _are_values(names: Sequence[str]) -> bool:
     >>> _are_values(["4.1", "3.9"]), _are_values(["0", "0.5", "1"]), _are_values(["id", "4", "3"])
     (True, False, False)
     """
-    found = [number(name) for name in names]
+    found = [parse_number(name) for name in names]
     values = [value for value in found if value is not None]
     return len(values) == len(found) and any(later <= earlier for earlier, later in pairwise(values))

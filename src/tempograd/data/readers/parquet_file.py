@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd.data.files import reading, refuse_beyond_memory
-from tempograd.data.readers.columns import NO_CHANNEL, Floats, Table, Text, refuse_large
+from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large
 from tempograd.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ BYTES, TEXT_BYTES = 17, 64  # that a number and a short text take while they are
 
 
 @contextmanager
-def connect(memory: str, spill: Path | None = None) -> "Iterator[DuckDBPyConnection]":
+def open_duckdb(memory: str, spill: Path | None = None) -> "Iterator[DuckDBPyConnection]":
     """Open a database that holds at most ``memory`` in memory and the rest in the folder ``spill``, if given."""
     try:
         import duckdb  # noqa: PLC0415  # an extra
@@ -59,7 +59,7 @@ class ParquetTable(Table):
         self.columns = list(self._kinds)
         self.aside = frozenset(name for name in self.columns if name.startswith("__index_level_"))  # by pandas
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], _Floats]:
         texts = list(texts)
         for name in numbers:
             if not NUMBER.fullmatch(self._kinds[name]):
@@ -95,10 +95,10 @@ class ParquetTable(Table):
         source = escape(str(self.path)).replace("'", "''")
         # columns that the names of folders make up are not in the file
         table = f"FROM read_parquet('{source}', hive_partitioning = false)"
-        with reading(self.path), connect(MEMORY) as connection:
+        with reading(self.path), open_duckdb(MEMORY) as connection:
             connection.execute("SET preserve_insertion_order = true")
             try:
-                return [connection.execute(f"{question} {table}").fetchnumpy() for question in questions]
+                return [connection.execute(f"{request} {table}").fetchnumpy() for request in questions]
             except Exception as error:  # on a damaged file DuckDB may raise anything, its internal errors included
                 raise _unreadable(self.path, error) from error
 

@@ -15,13 +15,13 @@ from tempograd.data.files import gibibytes, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     BEYOND,
     Codes,
-    Floats,
     Table,
     Text,
+    _Floats,
     missing,
-    number,
+    parse_number,
+    parse_whole,
     resembles_number,
-    whole,
 )
 from tempograd.errors import DataError, InputError, UnknownNameError, listed, one_line, quote, short_path, warn
 
@@ -49,7 +49,7 @@ Fault = Callable[[int, str], DataError]  # says what is wrong with a distinct la
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReadOptions:
     """What the user says about a file."""
 
     format: str | None = None
@@ -71,7 +71,7 @@ class Asked:
             ("missing", self.missing, ("error", "mask")),
         ):
             if value is not None:
-                validation.one_of(value, name, known)
+                validation.check_choice(value, name, known)
         for name in OBVIOUS:
             if not isinstance(getattr(self, name), str | None):
                 raise InputError(f"{name} must be the name of a column, got {quote(getattr(self, name))}.")
@@ -81,7 +81,7 @@ class Asked:
                 raise InputError(f"{name} must be distinct names, got {listed(names)}.")
 
 
-class Roles(NamedTuple):
+class ColumnRoles(NamedTuple):
     """The form of a table, and the columns with a part of their own; ``values`` are those that hold numbers."""
 
     format: str
@@ -97,7 +97,7 @@ class Roles(NamedTuple):
         return [name for name in (self.id, self.time, self.label, self.variable) if name is not None]
 
 
-class Steps(NamedTuple):
+class TimeSteps(NamedTuple):
     """The step of every row, the number of steps, and the steps' names where all series have the same."""
 
     places: Codes
@@ -122,7 +122,7 @@ class Arrays(NamedTuple):
     labels: Labels | None
 
 
-def from_table(table: Table, asked: Asked) -> Arrays:
+def pivot_table(table: Table, asked: ReadOptions) -> Arrays:
     """Read a table of any form."""
     roles = find_roles(table, asked)
     wanted = roles.texts if asked.labels else [name for name in roles.texts if name != roles.label]
@@ -134,7 +134,7 @@ def from_table(table: Table, asked: Asked) -> Arrays:
         return _wide(table, roles, asked, texts, values)
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
     time = texts[roles.time] if roles.time else None
-    steps = place_steps(table, series, time, asked.align, named=roles.id is not None)
+    steps = time_index(table, series, time, asked.align, named=roles.id is not None)
     variable, channels = np.zeros_like(series.codes), roles.values
     if roles.format == "melted":
         variable, channels = _variables(table, texts[str(roles.variable)], asked.channels)
@@ -166,7 +166,7 @@ def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> 
     return np.full(shape, np.nan, np.float32)
 
 
-def _wide(table: Table, roles: Roles, asked: Asked, texts: dict[str, Text], values: Floats) -> Arrays:
+def _wide(table: Table, roles: ColumnRoles, asked: ReadOptions, texts: dict[str, Text], values: _Floats) -> Arrays:
     if asked.channels is not None and len(asked.channels) != 1:
         raise DataError(
             f"{short_path(table.path)} has one row per series, and so one channel: name one in channels=, got "
@@ -183,7 +183,7 @@ def _wide(table: Table, roles: Roles, asked: Asked, texts: dict[str, Text], valu
     if roles.label and asked.labels:
         rows = np.arange(len(values))
         own = Text(rows, [str(row) for row in rows])
-        steps = Steps(np.zeros(len(values), np.int64), 1, None)
+        steps = TimeSteps(np.zeros(len(values), np.int64), 1, None)
         labels = read_labels(table, texts[roles.label], own, steps, asked.classes)
     return Arrays(values[:, :, None].astype(np.float32), asked.channels, roles.values, names, labels)
 
@@ -200,7 +200,7 @@ def _variables(table: Table, variable: Text, asked: tuple[str, ...] | None) -> t
     return ranks[variable.codes], channels
 
 
-def _refuse_twice(table: Table, series: Text, steps: Steps, variable: Codes, channels: int) -> None:
+def _refuse_twice(table: Table, series: Text, steps: TimeSteps, variable: Codes, channels: int) -> None:
     """Refuse two rows for the same cell; rows of channels that nobody asked for may be anything."""
     rows = np.flatnonzero(variable < channels)
     keys = ((series.codes * steps.total + steps.places) * channels + variable)[rows]
@@ -216,7 +216,7 @@ def _refuse_twice(table: Table, series: Text, steps: Steps, variable: Codes, cha
     )
 
 
-def find_roles(table: Table, asked: Asked) -> Roles:
+def find_roles(table: Table, asked: ReadOptions) -> ColumnRoles:
     """Decide what every column is; where names do not tell, say which columns there are and how to name them."""
     found = {role: _column(table, role, getattr(asked, role)) for role in OBVIOUS}
     form = asked.format or _form(table, found)
@@ -225,9 +225,9 @@ def find_roles(table: Table, asked: Asked) -> Roles:
         for role in ("id", "time", "variable", "value"):
             if found[role] is None and (role != "time" or asked.align != "order"):
                 raise _unclear(table, f"pass {role}= (--{role}) for the column with {MEANING[role]}")
-        return Roles(form, own, found["time"], label, found["variable"], (str(found["value"]),))
+        return ColumnRoles(form, own, found["time"], label, found["variable"], (str(found["value"]),))
     if form == "wide":
-        return Roles(form, own, None, label, None, _left(table, {own, label}, "step"))
+        return ColumnRoles(form, own, None, label, None, _left(table, {own, label}, "step"))
     time = found["time"]
     if time is None and asked.align != "order":
         raise _unclear(
@@ -237,7 +237,7 @@ def find_roles(table: Table, asked: Asked) -> Roles:
         )
     _require(table, "column", asked.channels or (), table.columns)
     values = asked.channels or _left(table, {own, time, label}, "channel")
-    return Roles("long", own, time, label, None, values)
+    return ColumnRoles("long", own, time, label, None, values)
 
 
 def _form(table: Table, found: dict[str, str | None]) -> str:
@@ -306,7 +306,7 @@ def _unclear(table: Table, what: str) -> DataError:
     return DataError(f"{short_path(table.path)} has the columns {listed(table.columns, 80)}: {what}.")
 
 
-def place_steps(table: Table, series: Text, time: Text | None, align: str | None, *, named: bool) -> Steps:
+def time_index(table: Table, series: Text, time: Text | None, align: str | None, *, named: bool) -> TimeSteps:
     """Find the step of every row.
 
     With the sorted distinct times :math:`g_0 < g_1 < …` of the whole file, a row at time :math:`g_k` is step
@@ -323,9 +323,9 @@ def place_steps(table: Table, series: Text, time: Text | None, align: str | None
     starts = np.searchsorted(owners, np.arange(len(series.texts)))
     ranks = np.arange(len(keys)) - starts[owners]
     if align == "time" or bool((ranks == filled).all()):
-        return Steps(places, len(grid), tuple(labels[code] for code in first))
+        return TimeSteps(places, len(grid), tuple(labels[code] for code in first))
     if align == "order":
-        return Steps(ranks[inverse], int(ranks.max()) + 1, None)
+        return TimeSteps(ranks[inverse], int(ranks.max()) + 1, None)
     gap = int(np.flatnonzero(ranks != filled)[0])
     whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
     raise InputError(
@@ -335,21 +335,21 @@ def place_steps(table: Table, series: Text, time: Text | None, align: str | None
     )
 
 
-def _in_order(codes: Codes) -> Steps:
+def _in_order(codes: Codes) -> TimeSteps:
     """Count the rows of each series as they come."""
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(int(codes.max()) + 1))
     places = np.empty_like(codes)
     places[order] = np.arange(len(codes)) - starts[codes[order]]
-    return Steps(places, int(places.max()) + 1, None)
+    return TimeSteps(places, int(places.max()) + 1, None)
 
 
-def _moments(table: Table, time: Text) -> tuple[Floats | Codes, list[str]]:
+def _moments(table: Table, time: Text) -> tuple[_Floats | Codes, list[str]]:
     """Return the distinct times as numbers, and as the texts that people will read."""
-    integers = [moment for moment in map(whole, time.texts) if moment is not None and moment != BEYOND]
+    integers = [moment for moment in map(parse_whole, time.texts) if moment is not None and moment != BEYOND]
     if len(integers) == len(time.texts):  # to the last digit: nanoseconds since 1970 are more than 2^53
         return np.array(integers, np.int64), list(map(str, integers))
-    found = [number(text) for text in time.texts]
+    found = [parse_number(text) for text in time.texts]
     if None in found:
         return np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
     numbers = np.array(found, np.float64)
@@ -375,8 +375,8 @@ def _date(table: Table, time: Text, code: int) -> float:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        if number(text) is not None:  # the one that is no number is at fault
-            code = next(code for code, other in enumerate(time.texts) if number(other) is None)
+        if parse_number(text) is not None:  # the one that is no number is at fault
+            code = next(code for code, other in enumerate(time.texts) if parse_number(other) is None)
         wrong, dates = time.texts[code], "all dates such as 2026-01-31 or 2026-01-31T12:00"
         what = "missing" if missing(wrong) else f"{quote(wrong)}: all must be numbers, or {dates}"
         raise table.fault(time.row(code), f"the time is {what}") from None
@@ -385,7 +385,7 @@ def _date(table: Table, time: Text, code: int) -> float:
 
 
 def read_labels(
-    table: Table, label: Text, series: Text, steps: Steps, classes: Sequence[str] | None = None
+    table: Table, label: Text, series: Text, steps: TimeSteps, classes: Sequence[str] | None = None
 ) -> Labels:
     """Read a column of labels: one per series where they never change within one, else one per step.
 
@@ -432,10 +432,10 @@ def as_numbers(
                 f"the label is {quote(text)}, which is no number in decimal digits: write it as one, or pass "
                 "classes= (--classes) if it is the name of a class",
             )
-    values = [number(text) for text in texts]
+    values = [parse_number(text) for text in texts]
     if None in values:
         return _sorted_labels(texts, sorted(set(texts)), where)
-    found = [whole(text) for text in texts]
+    found = [parse_whole(text) for text in texts]
     if None in found:
         real = np.array(values, np.float64)
         for place in np.flatnonzero(~np.isfinite(real)).tolist():

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tempograd._utils.progress import progress
+from tempograd._utils.progress import progress_bar
 from tempograd.data.files import lines, open_text
-from tempograd.data.readers.columns import LARGEST, Floats, Text, missing, number, numbers
-from tempograd.data.readers.pivot import Arrays, Asked, Labels, as_numbers, empty
+from tempograd.data.readers.columns import LARGEST, Text, _Floats, missing, parse_number, parse_numbers
+from tempograd.data.readers.pivot import Arrays, Labels, ReadOptions, as_numbers, empty
 from tempograd.errors import DataError, quote, short_path
 
 
@@ -23,12 +23,12 @@ class _Header(NamedTuple):
     dimensions: int | None = None
 
 
-def from_ts(path: Path, asked: Asked) -> Arrays:
+def from_ts(path: Path, asked: ReadOptions) -> Arrays:
     """Read a file; dimensions may differ in length, and the shorter ones end in missing values."""
-    series: list[list[Floats]] = []
+    series: list[list[_Floats]] = []
     labels: list[str] = []
     found_in: list[int] = []
-    with open_text(path) as file, progress(path.stat().st_size, f"read {path.name}") as advance:
+    with open_text(path) as file, progress_bar(path.stat().st_size, f"read {path.name}") as advance:
         text_lines = enumerate(lines(path, file), start=1)
         header = _read_header(path, text_lines)
         dimensions = header.dimensions
@@ -92,23 +92,25 @@ def _flag(path: Path, line: int, key: str, rest: list[str]) -> bool:
     return word == "true"
 
 
-def _values(path: Path, line: int, part: str) -> Floats:
+def _values(path: Path, line: int, part: str) -> _Floats:
     cells = part.replace("?", "nan").split(",")
-    values = None if "" in cells else numbers(cells)
+    values = None if "" in cells else parse_numbers(cells)
     if values is None:
-        wrong = next(cell for cell in cells if not cell.strip() or not (missing(cell) or number(cell) is not None))
+        wrong = next(
+            cell for cell in cells if not cell.strip() or not (missing(cell) or parse_number(cell) is not None)
+        )
         raise _fault(path, line, f"{quote(wrong.strip())} is no number")
     for value in values[np.abs(values) > LARGEST]:
         raise _fault(path, line, f"{value:g} is no finite number in single precision")
     return values
 
 
-def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, asked: Asked) -> Labels | None:
+def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, asked: ReadOptions) -> Labels | None:
     if not header.labelled or not asked.labels:
         return None
     classes = asked.classes
     if classes is None and header.classes:  # by value where they are numbers, else by letters
-        classes = tuple(sorted(header.classes, key=None if None in map(number, header.classes) else float))
+        classes = tuple(sorted(header.classes, key=None if None in map(parse_number, header.classes) else float))
     found = Text.of(labels)
     values, names = as_numbers(
         found.texts, classes, short_path(path), lambda code, what: _fault(path, lines[found.row(code)], what)

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from tempograd._utils import validation
-from tempograd._utils.progress import Advance, progress
-from tempograd.engine import Block, Question, accumulate, both_logits, pieces, require_path
+from tempograd._utils.progress import Advance, progress_bar
+from tempograd.engine import Block, Request, accumulate, both_logits, require_path, slices
 from tempograd.engine.model import by_lists
 from tempograd.errors import InputError
 from tempograd.explainers.base import Explainer
@@ -21,14 +21,14 @@ from tempograd.explainers.integration import Attribution
 Error = Callable[[Tensor], Tensor]
 
 
-class Piece(NamedTuple):
+class MaskBatch(NamedTuple):
     """Some series that go through the model together, and how far the answers to others are from theirs."""
 
     block: Block
     error: Error  # (series, points, time, channel) to (series, points)
 
 
-class Problem(NamedTuple):
+class LossTerm(NamedTuple):
     """A loss that depends on the epoch and on some leaves, and the series that it is about."""
 
     rows: slice
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
     loss: Callable[[int], Tensor]
 
 
-Groups = Sequence[Sequence[Problem]]
+Groups = Sequence[Sequence[LossTerm]]
 
 
 def over_steps(each: Tensor, steps: Tensor | None) -> Tensor:
@@ -74,13 +74,13 @@ class LearntMask(Explainer):
 
         return apart
 
-    def _steps(self, question: Question, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
+    def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         """Return the problems of each step of an epoch; one without any moves nothing."""
         return groups
 
-    def _optimise(
+    def _optimize(
         self,
-        question: Question,
+        request: Request,
         groups: Groups,
         masks: Sequence[Tensor],
         networks: Iterable[Tensor] = (),
@@ -94,7 +94,7 @@ class LearntMask(Explainer):
         group does not use rests during its step.
         """
         leaves = [*masks, *networks]
-        groups = self._steps(question, groups, leaves)
+        groups = self._steps(request, groups, leaves)
         optimiser = torch.optim.Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
         for epoch in range(self.epochs):
             for group in groups:
@@ -107,34 +107,34 @@ class LearntMask(Explainer):
                         mask.detach().clamp_(0, 1)
             done()
 
-    def _read(self, question: Question, rows: slice, *, empty: bool = False) -> Piece:
+    def _read(self, request: Request, rows: slice, *, empty: bool = False) -> MaskBatch:
         """Read some series in a pass of their own; ``empty`` compares with the answers to the baseline instead."""
-        block = question.block(rows)
+        block = request.block(rows)
         with torch.no_grad():
-            answer = question.raw_answers(block.x[:, None])[:, 0]
-            block = question.read(block, answer)
+            answer = request.raw_outputs(block.x[:, None])[:, 0]
+            block = request.read(block, answer)
             if empty:
-                answer = question.raw_answers(block.baseline[:, None])[:, 0]
+                answer = request.raw_outputs(block.baseline[:, None])[:, 0]
         if isinstance(block.steps, str):
             raise InputError(
                 "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
                 "pass steps=None or a list of steps."
             )
-        apart = self._distance(answer.to(question.precision), question.output, block.steps)
+        apart = self._distance(answer.to(request.precision), request.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
-            answers = question.raw_answers(z.to(question.dtype))
-            if torch.is_grad_enabled() and "differentiable" not in question.shortcuts:
+            answers = request.raw_outputs(z.to(request.dtype))
+            if torch.is_grad_enabled() and "differentiable" not in request.shortcuts:
                 require_path(answers, z)
-                question.shortcuts["differentiable"] = True
-            return apart(answers.to(question.precision))
+                request.shortcuts["differentiable"] = True
+            return apart(answers.to(request.precision))
 
-        return Piece(block, error)
+        return MaskBatch(block, error)
 
-    def _together(
+    def _fit_jointly(
         self,
-        question: Question,
-        fit: Callable[[list[list[Piece]], Advance], Iterable[Tensor]],
+        request: Request,
+        fit: Callable[[list[list[MaskBatch]], Advance], Iterable[Tensor]],
         batch: int | None = None,
         *,
         empty: bool = False,
@@ -143,24 +143,24 @@ class LearntMask(Explainer):
 
         Each batch is cut into pieces that fit the device; if they do not, all starts again with smaller ones.
         """
-        values = torch.zeros(question.x.shape, device=question.x.device)
-        total = len(question.x)
+        values = torch.zeros(request.x.shape, device=request.x.device)
+        total = len(request.x)
 
         def work(_: slice, size: int) -> None:
             groups = [
                 [
-                    self._read(question, slice(part.start + own.start, part.start + own.stop), empty=empty)
-                    for own in pieces(part.stop - part.start, size)
+                    self._read(request, slice(part.start + own.start, part.start + own.stop), empty=empty)
+                    for own in slices(part.stop - part.start, size)
                 ]
-                for part in pieces(total, batch or total)
+                for part in slices(total, batch or total)
             ]
-            question.verify_once()
-            with progress(self.epochs, f"explain with {self.name}") as advance:
+            request.verify_once()
+            with progress_bar(self.epochs, f"explain with {self.name}") as advance:
                 maps = fit(groups, advance)
             for piece, found in zip((piece for group in groups for piece in group), maps, strict=True):
                 values[piece.block.rows] = found.detach().where(piece.block.observed, 0).to(values)
 
-        question.chunks.each(slice(0, 1), 1, work, lambda _: None)
+        request.batching.each(slice(0, 1), 1, work, lambda _: None)
         return Attribution(values)
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import settings
-from tempograd._utils.progress import Advance, progress
-from tempograd.engine import Question, pieces
+from tempograd._utils.progress import Advance, progress_bar
+from tempograd.engine import Request, slices
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, Piece, Problem, perturbation
+from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, LossTerm, MaskBatch, perturbation
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 
@@ -124,57 +124,57 @@ class Dynamask(LearntMask):
     deterministic: ClassVar[bool] = True
     blends_steps: ClassVar[bool] = True
 
-    areas: tuple[float, ...] = settings.shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
+    areas: tuple[float, ...] = settings.increasing_shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
     perturbation: str = settings.choice("mean", PERTURBATIONS)
     width: float = settings.positive(2.0)
-    epochs: int = settings.whole(500)
+    epochs: int = settings.integer(500)
     lr: float = settings.positive(0.01)
-    size_weight: float = settings.number(0.1)
+    size_weight: float = settings.real(0.1)
     growth: float = settings.positive(100.0)
-    time_weight: float = settings.number(0.1)
-    deletion: bool = settings.flag(False)
+    time_weight: float = settings.real(0.1)
+    deletion: bool = settings.boolean(False)
     tolerance: float | None = settings.positive(0.05, optional=True)
 
-    def attribute(self, question: Question) -> Attribution:
-        values = torch.zeros(question.x.shape, device=question.x.device)
+    def attribute(self, request: Request) -> Attribution:
+        values = torch.zeros(request.x.shape, device=request.x.device)
 
         def keep(rows: slice, masks: Tensor, errors: Tensor) -> None:
             every = torch.arange(len(masks), device=masks.device)
             values[rows] = masks[every, self._choose(errors)].to(values)
 
-        self._learn(question, slice(0, len(values)), keep)
+        self._learn(request, slice(0, len(values)), keep)
         return Attribution(values)
 
-    def _learn(self, question: Question, series: slice, keep: Keep) -> None:
+    def _learn(self, request: Request, series: slice, keep: Keep) -> None:
         """Learn the masks of some series, and hand them over block by block."""
         areas = len(self.areas)
         total = (series.stop - series.start) * areas * self.epochs
-        with progress(total, f"explain with {self.name}") as advance:
+        with progress_bar(total, f"explain with {self.name}") as advance:
 
             def work(rows: slice, size: int) -> None:
-                keep(rows, *self._fit(question, rows, size, advance))
+                keep(rows, *self._fit(request, rows, size, advance))
 
-            question.chunks.each(series, areas, work, lambda _: None)
+            request.batching.each(series, areas, work, lambda _: None)
 
-    def _fit(self, question: Question, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
+    def _fit(self, request: Request, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""
-        piece = self._read(question, rows)
-        question.verify_once()
+        piece = self._read(request, rows)
+        request.verify_once()
         found = []
-        for part in pieces(len(self.areas), max(1, size // len(piece.block.x))):
+        for part in slices(len(self.areas), max(1, size // len(piece.block.x))):
             shape = (len(piece.block.x), part.stop - part.start, *piece.block.x.shape[1:])
-            mask = piece.block.x.new_full(shape, 0.5, dtype=question.precision, requires_grad=True)
+            mask = piece.block.x.new_full(shape, 0.5, dtype=request.precision, requires_grad=True)
             problem, error = self._problem(piece, mask, self.areas[part])
             done = partial(advance, shape[0] * shape[1])
-            self._optimise(question, [[problem]], [mask], done=done, bounded=True)
+            self._optimize(request, [[problem]], [mask], done=done, bounded=True)
             with torch.no_grad():
                 found.append((mask.where(piece.block.observed[:, None], 0), error()))
         masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
         return masks, errors
 
     def _problem(
-        self, piece: Piece, mask: Tensor, areas: tuple[float, ...]
-    ) -> tuple[Problem, Callable[[], Tensor]]:
+        self, piece: MaskBatch, mask: Tensor, areas: tuple[float, ...]
+    ) -> tuple[LossTerm, Callable[[], Tensor]]:
         perturb = perturbation(self.perturbation, piece.block, self.width, mask.dtype)
         size, rough = area_term(piece.block.observed, areas), time_term(piece.block.observed)
 
@@ -189,7 +189,7 @@ class Dynamask(LearntMask):
                 total = total + self.time_weight * rough(mask)
             return total
 
-        return Problem(piece.block.rows, [mask], loss), error
+        return LossTerm(piece.block.rows, [mask], loss), error
 
     def _aim(self, errors: Tensor) -> Tensor:
         """Return what a mask is to make small: its error, or for deletion the opposite."""

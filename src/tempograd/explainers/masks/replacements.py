@@ -14,11 +14,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tempograd._utils import settings
 from tempograd._utils.progress import Advance
-from tempograd._utils.rng import Purpose, keys, normal, split
-from tempograd.engine import Question
+from tempograd._utils.rng import Stream, keys, normal, split
+from tempograd.engine import Request
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.base import LearntMask, Piece, Problem
+from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch
 
 # A small network that learns what to put in the place of a value, shared by all series it is trained on.
 
@@ -67,11 +67,11 @@ def _uniform(inputs: int, *shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5))
 
 
-def seeded(question: Question, make: Callable[[], list[nn.Module]]) -> nn.ModuleList:
+def seeded(request: Request, make: Callable[[], list[nn.Module]]) -> nn.ModuleList:
     """Make networks whose first weights depend on the seed alone, on the model's device."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(question.seed & 0x7FFFFFFFFFFFFFFF)
-        return nn.ModuleList(make()).to(question.device, question.precision)
+        torch.default_generator.manual_seed(request.seed & 0x7FFFFFFFFFFFFFFF)
+        return nn.ModuleList(make()).to(request.device, request.precision)
 
 
 class _Part:
@@ -79,20 +79,20 @@ class _Part:
 
     settings: "ExtremalMask | ContraLSP"
 
-    def __init__(self, settings: LearntMask, question: Question, piece: Piece, networks: nn.ModuleList) -> None:
+    def __init__(self, settings: LearntMask, request: Request, piece: MaskBatch, networks: nn.ModuleList) -> None:
         self.settings = settings  # type: ignore[assignment]  # that of the subclass
         self.piece, self.networks, self.replacement = piece, networks, networks[0]
-        block, dtype = piece.block, question.precision
+        block, dtype = piece.block, request.precision
         self.x, self.observed = block.x.to(dtype), block.observed
-        lengths = question.lengths[block.rows]
-        self.lengths = None if bool((lengths == question.x.shape[1]).all()) else lengths.clamp(min=1)
+        lengths = request.lengths[block.rows]
+        self.lengths = None if bool((lengths == request.x.shape[1]).all()) else lengths.clamp(min=1)
         self.centred = self.x - block.baseline.to(dtype)
         self.cells = self.observed.flatten(1).sum(1).clamp(min=1)
         self.learnt = torch.full_like(self.x, 0.5, requires_grad=True)
 
     @property
-    def problem(self) -> Problem:
-        return Problem(self.piece.block.rows, [self.learnt, *self.networks.parameters()], self.loss)
+    def problem(self) -> LossTerm:
+        return LossTerm(self.piece.block.rows, [self.learnt, *self.networks.parameters()], self.loss)
 
     @abstractmethod
     def loss(self, epoch: int) -> Tensor:
@@ -157,22 +157,22 @@ class ExtremalMask(LearntMask):
 
     shared: ClassVar[bool] = True
 
-    mask_weight: float = settings.number(0.1)
-    replacement_weight: float = settings.number(1.0)
-    epochs: int = settings.whole(500)
+    mask_weight: float = settings.real(0.1)
+    replacement_weight: float = settings.real(1.0)
+    epochs: int = settings.integer(500)
     lr: float = settings.positive(0.01)
-    fit_batch_size: int | None = settings.whole(None)
-    deletion: bool = settings.flag(False)
+    fit_batch_size: int | None = settings.integer(None)
+    deletion: bool = settings.boolean(False)
 
-    def attribute(self, question: Question) -> Attribution:
-        return self._together(question, partial(self._fit, question), self.fit_batch_size, empty=self.deletion)
+    def attribute(self, request: Request) -> Attribution:
+        return self._fit_jointly(request, partial(self._fit, request), self.fit_batch_size, empty=self.deletion)
 
-    def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-        networks = seeded(question, lambda: [Replacement(question.x.shape[2])])
-        parts = [[_Masks(self, question, piece, networks) for piece in group] for group in groups]
+    def _fit(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+        networks = seeded(request, lambda: [Replacement(request.x.shape[2])])
+        parts = [[_Masks(self, request, piece, networks) for piece in group] for group in groups]
         masks = [part.learnt for group in parts for part in group]
         steps = [[part.problem for part in group] for group in parts]
-        self._optimise(question, steps, masks, networks.parameters(), done=advance)
+        self._optimize(request, steps, masks, networks.parameters(), done=advance)
         return (mask.clamp(0, 1) for mask in masks)
 
 
@@ -297,36 +297,36 @@ class ContraLSP(LearntMask):
 
     shared: ClassVar[bool] = True
 
-    mask_weight: float = settings.number(1.0)
-    replacement_weight: float = settings.number(1.0)
+    mask_weight: float = settings.real(1.0)
+    replacement_weight: float = settings.real(1.0)
     sigma: float = settings.positive(0.5)
-    epochs: int = settings.whole(500)
+    epochs: int = settings.integer(500)
     lr: float = settings.positive(0.01)
     contrastive: str = settings.choice("none", CONTRASTS)
 
-    def attribute(self, question: Question) -> Attribution:
-        return self._together(question, partial(self._fit, question))
+    def attribute(self, request: Request) -> Attribution:
+        return self._fit_jointly(request, partial(self._fit, request))
 
-    def _fit(self, question: Question, groups: list[list[Piece]], advance: Advance) -> Iterable[Tensor]:
-        channels, longest = question.x.shape[2], max(1, int(question.lengths.max()))
-        networks = seeded(question, lambda: [Replacement(channels), Trend(longest, channels)])
-        parts = [_Gates(self, question, piece, networks) for piece in groups[0]]
+    def _fit(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+        channels, longest = request.x.shape[2], max(1, int(request.lengths.max()))
+        networks = seeded(request, lambda: [Replacement(channels), Trend(longest, channels)])
+        parts = [_Gates(self, request, piece, networks) for piece in groups[0]]
         problems = [part.problem for part in parts]
-        if self.contrastive == "triplet" and len(question.x) > 1:
+        if self.contrastive == "triplet" and len(request.x) > 1:
             problems.append(self._contrast(parts))
         gates = [part.learnt for part in parts]
-        self._optimise(question, [problems], gates, networks.parameters(), done=advance)
+        self._optimize(request, [problems], gates, networks.parameters(), done=advance)
         with torch.no_grad():
             return [part.mask(part.learnt + 0.5, part.trend()).clamp(0, 1) for part in parts]
 
-    def _contrast(self, parts: list["_Gates"]) -> Problem:
+    def _contrast(self, parts: list["_Gates"]) -> LossTerm:
         total = sum(len(part.x) for part in parts)
 
         def loss(_: int) -> Tensor:
             moved = torch.cat([part.moved() * part.observed for part in parts])
             return self.replacement_weight * total * contrast(moved.flatten(1))
 
-        return Problem(slice(0, 0), list(parts[0].replacement.parameters()), loss)
+        return LossTerm(slice(0, 0), list(parts[0].replacement.parameters()), loss)
 
 
 class _Gates(_Part):
@@ -334,9 +334,9 @@ class _Gates(_Part):
 
     settings: ContraLSP
 
-    def __init__(self, settings: ContraLSP, question: Question, piece: Piece, networks: nn.ModuleList) -> None:
-        super().__init__(settings, question, piece, networks)
-        self.stream = keys(question.seed, piece.block.ids, Purpose.GATES)
+    def __init__(self, settings: ContraLSP, request: Request, piece: MaskBatch, networks: nn.ModuleList) -> None:
+        super().__init__(settings, request, piece, networks)
+        self.stream = keys(request.seed, piece.block.ids, Stream.GATES)
         self.places = torch.arange(self.x[0].numel(), device=self.x.device)
 
     def trend(self) -> Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
-from tempograd._utils.progress import progress
-from tempograd.engine import Model, Prefixes, Question, pieces, place, require_prefixes
+from tempograd._utils.progress import progress_bar
+from tempograd.engine import Model, Prefixes, Request, place, require_prefixes, slices
 from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explainers.base import Explainer
@@ -29,7 +29,7 @@ class PrefixExplainer(Explainer):
 
     def _training_series(self, model: Model, x: Any) -> Tensor:
         """Check series to learn from, and that the model takes prefixes of them."""
-        series = validation.series(x, name="the training series")
+        series = validation.check_series(x, name="the training series")
         if series.shape[1] < 2:
             raise InputError(
                 f"{self.name} learns how a step follows from the past: fit with series of two steps or more."
@@ -38,31 +38,31 @@ class PrefixExplainer(Explainer):
         return series
 
     def _over_prefixes(
-        self, question: Question, candidates: int, scores: Callable[[Prefixes], Tensor]
+        self, request: Request, candidates: int, scores: Callable[[Prefixes], Tensor]
     ) -> Attribution:
         """Score every series from its predictions at every step, which ``scores`` does for a block of series.
 
         For one series ``candidates`` windows per step go through the model.
         """
-        asked = question.asked_steps
+        asked = request.asked_steps
         if asked is not None and not (isinstance(asked, str) and asked == "own"):
             raise InputError(
                 f"{self.name} scores a value by the predictions from its own step on, got steps={brief(asked)}: "
                 "leave steps out, or use integrated_gradients."
             )
-        values = torch.zeros(question.x.shape, device=question.x.device)
+        values = torch.zeros(request.x.shape, device=request.x.device)
 
         @torch.no_grad()
         def work(rows: slice, size: int) -> None:
-            block = question.settled(question.block(rows))
-            question.verify_once()
-            prefixes = Prefixes(question, block, size)
+            block = request.settled(request.block(rows))
+            request.verify_once()
+            prefixes = Prefixes(request, block, size)
             self._check_outputs(prefixes.outputs)
             if rows.start == 0:
                 prefixes.require_past(self.name)
             values[rows] = scores(prefixes).where(block.observed, 0).to(values)
 
-        question.chunks.run(len(question.x), candidates, work, f"explain with {self.name}")
+        request.batching.run(len(request.x), candidates, work, f"explain with {self.name}")
         return Attribution(values)
 
     def _check_outputs(self, outputs: Tensor) -> None:
@@ -79,24 +79,24 @@ class PrefixExplainer(Explainer):
 
     def _require_probabilities(self, prefixes: Prefixes) -> None:
         """Refuse raw outputs that are no probabilities."""
-        if prefixes.question.output == "raw" and not is_probability(distributions(prefixes.outputs)):
+        if prefixes.request.output == "raw" and not is_probability(distributions(prefixes.outputs)):
             raise InputError(
                 f"{self.name} compares probabilities, but with output='raw' the model's rows are none: leave "
                 "output out if softmax belongs there, and use winit or occlusion for regression."
             )
 
-    def _require_width(self, learnt: int, question: Question) -> None:
+    def _require_width(self, learnt: int, request: Request) -> None:
         """Refuse series with other channels than those learnt from."""
-        if learnt != question.x.shape[2]:
+        if learnt != request.x.shape[2]:
             raise InputError(
-                f"{self.name} learnt from series with {learnt} channels, x has {question.x.shape[2]}: "
+                f"{self.name} learnt from series with {learnt} channels, x has {request.x.shape[2]}: "
                 "fit with series that have the same channels."
             )
 
 
 def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
     """Predict with other values, in groups of candidates that fit through the model; see Prefixes.replaced."""
-    groups = pieces(windows.shape[2], max(1, prefixes.size // len(windows)))
+    groups = slices(windows.shape[2], max(1, prefixes.size // len(windows)))
     return torch.cat([prefixes.replaced(starts, windows[:, :, group]) for group in groups], 2)
 
 
@@ -126,7 +126,7 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
 Network = TypeVar("Network", bound=nn.Module)
 
 
-class Plan(NamedTuple):
+class FitPlan(NamedTuple):
     """How to learn."""
 
     epochs: int
@@ -153,7 +153,7 @@ def learn(
     task: Callable[[Network], Task],
     model: Model,
     x: Tensor,
-    plan: Plan,
+    plan: FitPlan,
     seed: int,
     label: str,
 ) -> Network:
@@ -161,7 +161,7 @@ def learn(
 
     The same seed gives the same weights on a CPU; the global random state is neither used nor changed.
     """
-    seed, (device, dtype) = validation.seed(seed), place(model, x)
+    seed, (device, dtype) = validation.check_seed(seed), place(model, x)
     dtype = torch.promote_types(dtype, torch.float32)
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=rng)
@@ -181,14 +181,14 @@ def _train(
     task: Task,
     x: Tensor,
     rows: tuple[Tensor, Tensor],
-    plan: Plan,
+    plan: FitPlan,
     rng: torch.Generator,
     label: str,
 ) -> None:
     like = next(network.parameters())
     optimiser = torch.optim.Adam(network.parameters(), lr=plan.rate, weight_decay=plan.decay)
     best, since, seed = _Best(), 0, rng.initial_seed()
-    with progress(plan.epochs, label) as advance:
+    with progress_bar(plan.epochs, label) as advance:
         for _ in range(plan.epochs):
             network.train()
             total = torch.zeros((), device=like.device)
@@ -212,7 +212,7 @@ def _train(
         network.load_state_dict(best.weights)
 
 
-def _mean_check(network: nn.Module, task: Task, x: Tensor, rows: Tensor, plan: Plan, seed: int) -> Tensor:
+def _mean_check(network: nn.Module, task: Task, x: Tensor, rows: Tensor, plan: FitPlan, seed: int) -> Tensor:
     """Return the loss of the held-out series, with the same random numbers every time."""
     like, rng = next(network.parameters()), torch.Generator().manual_seed(seed)
     network.eval()

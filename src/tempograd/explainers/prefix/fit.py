@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import settings
-from tempograd._utils.rng import Purpose, keys, normal, per_point
-from tempograd.engine import Prefixes, Question
+from tempograd._utils.rng import Stream, fold_in, keys, normal
+from tempograd.engine import Prefixes, Request
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
-    Plan,
+    FitPlan,
     PrefixExplainer,
     Task,
     distributions,
@@ -88,10 +88,10 @@ class Generator(nn.Module):
         steps = torch.arange(at.start, at.stop, device=x.device)
         series, count, channels = len(x), len(steps), self.channels
         hidden = past[:, at, None].expand(-1, -1, samples, -1).flatten(0, 2)
-        latent = _noise(seed, ids, Purpose.LATENTS, samples, steps, self.latents).to(x).flatten(0, 2)
+        latent = _noise(seed, ids, Stream.LATENTS, samples, steps, self.latents).to(x).flatten(0, 2)
         mean, factor = self.moments(hidden, latent)
         u, v = (
-            _noise(seed, ids, Purpose.REPLACEMENTS, samples, steps, 2 * channels).to(x).flatten(0, 2).chunk(2, -1)
+            _noise(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels).to(x).flatten(0, 2).chunk(2, -1)
         )
         drawn = mean + torch.einsum("rij,rj->ri", factor, u) + self.noise**0.5 * v
         added = self.noise * torch.eye(channels, dtype=x.dtype, device=x.device)
@@ -140,7 +140,7 @@ def _tanh(width: int) -> nn.Sequential:
 
 def _noise(seed: int, ids: Tensor, purpose: int, samples: int, steps: Tensor, width: int) -> Tensor:
     """Return standard normal numbers, (series, steps, samples, width), that depend on the step itself."""
-    streams = per_point(keys(seed, ids, purpose), samples)[:, :, None, :, None]
+    streams = fold_in(keys(seed, ids, purpose), samples)[:, :, None, :, None]
     counter = steps[:, None, None] * width + torch.arange(width, device=steps.device)
     return normal(streams, counter)
 
@@ -202,11 +202,11 @@ class Fit(PrefixExplainer):
 
     needs_probabilities: ClassVar[bool] = True
 
-    n_samples: int = settings.whole(10)
-    hidden: int | None = settings.whole(None, most=WIDEST)
-    epochs: int = settings.whole(300)
-    patience: int | None = settings.whole(30, optional=True)
-    fit_batch_size: int = settings.whole(100, least=2)
+    n_samples: int = settings.integer(10)
+    hidden: int | None = settings.integer(None, most=WIDEST)
+    epochs: int = settings.integer(300)
+    patience: int | None = settings.integer(30, optional=True)
+    fit_batch_size: int = settings.integer(100, least=2)
     generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
@@ -224,8 +224,8 @@ class Fit(PrefixExplainer):
         )
         return replace(self, generator=generator)
 
-    def _plan(self) -> Plan:
-        return Plan(self.epochs, self.fit_batch_size, patience=self.patience)
+    def _plan(self) -> FitPlan:
+        return FitPlan(self.epochs, self.fit_batch_size, patience=self.patience)
 
     def _generator(self, channels: int) -> Generator:
         """Return a generator that has not learnt yet."""
@@ -235,11 +235,11 @@ class Fit(PrefixExplainer):
         """Return what the generator learns."""
         return nearest_past(generator)
 
-    def attribute(self, question: Question) -> Attribution:
-        channels = question.x.shape[2]
-        self._require_width(self.generator.channels, question)
+    def attribute(self, request: Request) -> Attribution:
+        channels = request.x.shape[2]
+        self._require_width(self.generator.channels, request)
         # draws given a value that is nearly certain magnify rounding, which depends on a series' company
-        generator = deepcopy(self.generator).to(question.device, torch.float64)
+        generator = deepcopy(self.generator).to(request.device, torch.float64)
 
         def scores(prefixes: Prefixes) -> Tensor:
             self._require_probabilities(prefixes)
@@ -249,7 +249,7 @@ class Fit(PrefixExplainer):
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
         candidates = channels * self.n_samples if channels > 1 else 1
-        return self._over_prefixes(question, candidates, scores)
+        return self._over_prefixes(request, candidates, scores)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""
@@ -257,9 +257,7 @@ class Fit(PrefixExplainer):
         x = block.x.double()
         left, past = torch.zeros_like(x), generator.past(x)
         for at in prefixes.starts(channels * self.n_samples, 1):
-            drawn = generator.candidates(x, past, at, block.ids, prefixes.question.seed, self.n_samples).to(
-                block.x
-            )
+            drawn = generator.candidates(x, past, at, block.ids, prefixes.request.seed, self.n_samples).to(block.x)
             drawn = drawn.where(block.observed[:, at, None, None], block.x[:, at, None, None]).flatten(2, 3)
             answers = distributions(replaced(prefixes, at, drawn[:, :, :, None])[..., 0, :])
             shift = divergence(p[:, at, None], answers)

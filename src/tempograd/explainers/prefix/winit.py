@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import settings, validation
-from tempograd._utils.rng import Purpose, below, keys, normal, per_point
-from tempograd.engine import Block, Prefixes, Question
+from tempograd._utils.rng import Stream, fold_in, keys, normal, randint
+from tempograd.engine import Block, Prefixes, Request
 from tempograd.errors import InputError
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
-    Plan,
+    FitPlan,
     PrefixExplainer,
     Task,
     distributions,
@@ -111,7 +111,9 @@ def next_values(generator: WindowGenerator) -> Task:
     return Task(losses, errors)
 
 
-Draw = Callable[[slice], Tensor]  # steps → values from each of them on, (series, steps, sample, channel, window)
+_Sampler = Callable[
+    [slice], Tensor
+]  # steps → values from each of them on, (series, steps, sample, channel, window)
 
 
 @EXPLAINERS.register("winit")
@@ -176,45 +178,45 @@ class WinIT(PrefixExplainer):
 
     zero_if_ignored: ClassVar[bool] = True
 
-    window: int = settings.whole(10)
-    n_samples: int = settings.whole(3)
+    window: int = settings.integer(10)
+    n_samples: int = settings.integer(3)
     distance: str = settings.choice("pd", ("pd", "kl", "js"))
     aggregation: str = settings.choice("mean", ("mean", "max", "absmax"))
     sampler: str = settings.choice("generator", ("generator", "marginal"))
-    epochs: int = settings.whole(300)
-    patience: int | None = settings.whole(30, optional=True)
-    fit_batch_size: int = settings.whole(100, least=2)
+    epochs: int = settings.integer(300)
+    patience: int | None = settings.integer(30, optional=True)
+    fit_batch_size: int = settings.integer(100, least=2)
     source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
-            return replace(self, source=validation.series(x, name="the training series"))
+            return replace(self, source=validation.check_series(x, name="the training series"))
         series = self._training_series(model, x)
         generator = learn(
             lambda: WindowGenerator(series.shape[2], self.window),
             next_values,
             model,
             series,
-            Plan(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
+            FitPlan(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
             seed,
             f"train the generators of {self.name}",
         )
         return replace(self, source=generator)
 
-    def attribute(self, question: Question) -> Attribution:
-        drawn = self._drawn(question)
+    def attribute(self, request: Request) -> Attribution:
+        drawn = self._drawn(request)
 
         def scores(prefixes: Prefixes) -> Tensor:
             if self.distance != "pd":
                 self._require_probabilities(prefixes)
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
-        return self._over_prefixes(question, question.x.shape[2] * self.n_samples, scores)
+        return self._over_prefixes(request, request.x.shape[2] * self.n_samples, scores)
 
-    def _changes(self, prefixes: Prefixes, draw: Draw) -> Tensor:
+    def _changes(self, prefixes: Prefixes, draw: _Sampler) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
-        block, raw = prefixes.block, prefixes.question.output == "raw" and self.distance == "pd"
+        block, raw = prefixes.block, prefixes.request.output == "raw" and self.distance == "pd"
         (series, time, channels), samples = block.x.shape, self.n_samples
         law = (lambda outputs: outputs) if raw else distributions
         clean = windows_of(law(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)
@@ -254,28 +256,28 @@ class WinIT(PrefixExplainer):
         started = torch.arange(time, device=lengths.device) > 0  # the first step is never replaced
         return result.where(inside.any(-1) & started[:, None], 0)
 
-    def _drawn(self, question: Question) -> Callable[[Block], Draw]:
+    def _drawn(self, request: Request) -> Callable[[Block], _Sampler]:
         """Return what makes the replacements of a block."""
-        source, seed = self.source, question.seed
+        source, seed = self.source, request.seed
         if isinstance(source, Tensor) != (self.sampler == "marginal") or (
             isinstance(source, WindowGenerator) and source.window != self.window
         ):
             raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
         if isinstance(source, Tensor):
-            self._require_width(source.shape[2], question)
+            self._require_width(source.shape[2], request)
             return lambda block: self._from_pool(block, source, seed)
-        self._require_width(source.channels, question)
-        generator = deepcopy(source).to(question.device, question.dtype)
+        self._require_width(source.channels, request)
+        generator = deepcopy(source).to(request.device, request.dtype)
         return lambda block: self._from_generator(block, generator, seed)
 
-    def _from_pool(self, block: Block, pool: Tensor, seed: int) -> Draw:
+    def _from_pool(self, block: Block, pool: Tensor, seed: int) -> _Sampler:
         streams, counter = self._streams(block, seed)
-        row = below(streams, counter, len(pool) * pool.shape[1]).to(pool.device)
+        row = randint(streams, counter, len(pool) * pool.shape[1]).to(pool.device)
         channel = torch.arange(pool.shape[2], device=pool.device)
         values = pool[row // pool.shape[1], row % pool.shape[1], channel].to(block.x)
         return lambda at: windows_of(values, self.window)[:, at]
 
-    def _from_generator(self, block: Block, generator: WindowGenerator, seed: int) -> Draw:
+    def _from_generator(self, block: Block, generator: WindowGenerator, seed: int) -> _Sampler:
         noise = windows_of(normal(*self._streams(block, seed)).to(block.x), self.window)
         mean, spread = generator.moments(generator.past(block.x))
         return lambda at: mean[:, at, None] + spread[:, at, None] * noise[:, at]
@@ -283,6 +285,6 @@ class WinIT(PrefixExplainer):
     def _streams(self, block: Block, seed: int) -> tuple[Tensor, Tensor]:
         """Return streams and counters for numbers (series, time, sample, channel), the same for every window."""
         _, time, channels = block.x.shape
-        streams = per_point(keys(seed, block.ids, Purpose.REPLACEMENTS), self.n_samples)[:, :, None, :, None]
+        streams = fold_in(keys(seed, block.ids, Stream.REPLACEMENTS), self.n_samples)[:, :, None, :, None]
         cell = torch.arange(time * channels, device=block.x.device).view(time, 1, channels)
         return streams, cell

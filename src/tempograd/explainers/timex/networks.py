@@ -18,7 +18,7 @@ CODE = 16  # numbers that tell a step's place in time
 NEVER = 1e-9  # keeps the odds of a mask finite
 
 
-def time_code(time: int) -> Tensor:
+def step_code(time: int) -> Tensor:
     r"""Sines and cosines of each step's place in [0, 1], (time, 16).
 
     With :math:`\lambda_k = T^{k/7}`, k = 0 … 7, step t is
@@ -53,7 +53,7 @@ class MaskGenerator(nn.Module):
         super().__init__()
         self.time, self.channels = time, channels
         width = channels + CODE
-        self.register_buffer("code", time_code(time))
+        self.register_buffer("code", step_code(time))
         self.encoder = nn.TransformerEncoderLayer(width, 1, 72, 0.25, batch_first=True)
         layer = nn.TransformerDecoderLayer(width, 1, 32, 0.1, batch_first=True)
         self.decoder = nn.TransformerDecoder(layer, 2)
@@ -129,7 +129,7 @@ def copied(model: Model) -> Model:
 
 
 @dataclass(frozen=True)
-class Reader:
+class EmbeddingReader:
     """Runs a model and catches its embedding on the way.
 
     The embedding is (N, F), or (N, T, F) where the model has one output and one vector per step.
@@ -144,7 +144,7 @@ class Reader:
         """Return the module behind the model."""
         return _module(self.model)
 
-    def copied(self) -> "Reader":
+    def copied(self) -> "EmbeddingReader":
         """Return a reader of a copy of the model."""
         return replace(self, model=copied(self.model))
 
@@ -170,16 +170,16 @@ def one_vector(embedding: Tensor) -> Tensor:
     return embedding.mean(1) if embedding.ndim == 3 else embedding
 
 
-def find_embedding(model: Model, x: Tensor, layer: str | None) -> Reader:
+def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReader:
     """Choose the output of a named layer or, without a name, the input of the last linear layer that runs."""
     module = _module(model)
     if layer is None:
-        return Reader(model, _last_linear(model, module, x), inward=True)
+        return EmbeddingReader(model, _last_linear(model, module, x), inward=True)
     known = [name for name, _ in module.named_modules() if name]
     if layer not in known:
         some = ", ".join(known[:SOME]) + (", …" if len(known) > SOME else "")
         raise InputError(f"The model has no layer {layer!r}: embedding must be one of {some}.")
-    return Reader(model, layer, inward=False)
+    return EmbeddingReader(model, layer, inward=False)
 
 
 def _module(model: Model) -> nn.Module:

@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd._utils import settings, validation
-from tempograd.engine import Block, Chunks, Question, mutable_if_needed, place, predict, quiet
+from tempograd.engine import Batching, Block, Request, frozen, mutable_if_needed, place, predict
 from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.timex.networks import (
     Conditioner,
+    EmbeddingReader,
     Gaussian,
     MaskGenerator,
-    Reader,
     find_embedding,
     one_vector,
 )
@@ -57,13 +57,13 @@ class MaskNetwork(Explainer):
     amortised: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
 
-    epochs: int = settings.whole(50)
-    fit_batch_size: int = settings.whole(32, least=2)
+    epochs: int = settings.integer(50)
+    fit_batch_size: int = settings.integer(32, least=2)
     learning_rate: float = settings.positive(1e-4)
-    weight_decay: float = settings.number(1e-3)
-    prior: float = settings.number(0.5, high=1.0, closed=(False, False))
-    sparsity: float = settings.number(2.0)
-    connection: float = settings.number(4.0)
+    weight_decay: float = settings.real(1e-3)
+    prior: float = settings.real(0.5, high=1.0, closed=(False, False))
+    sparsity: float = settings.real(2.0)
+    connection: float = settings.real(4.0)
     network: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True)
 
     def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
@@ -79,14 +79,14 @@ class MaskNetwork(Explainer):
         seed : int, default=0
             Decides initial weights, order, gates and dropout. On a CPU the same seed gives the same fit.
         """
-        x = validation.series(x, name="the training series")
-        seed = validation.seed(seed) % 2**63
+        x = validation.check_series(x, name="the training series")
+        seed = validation.check_seed(seed) % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
         return mutable_if_needed(lambda: self._learnt_from(model, x, seed))
 
     def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
-        with quiet(model):
+        with frozen(model):
             return self._taught_by(model, x, seed)
 
     def _taught_by(self, model: Model, x: Tensor, seed: int) -> Self:
@@ -118,23 +118,23 @@ class MaskNetwork(Explainer):
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
         """Return what is learnt and how a mask is judged."""
 
-    def attribute(self, question: Question) -> Attribution:
+    def attribute(self, request: Request) -> Attribution:
         learnt: Learnt = self.network
-        _check(question, self.name)
-        generator = _at_home(learnt.generator, question)
-        values = torch.zeros(question.x.shape, device=question.x.device)
+        _check(request, self.name)
+        generator = _at_home(learnt.generator, request)
+        values = torch.zeros(request.x.shape, device=request.x.device)
 
         @torch.no_grad()
         def work(rows: slice, _: int) -> None:
-            block = question.settled(question.block(rows))
+            block = request.settled(request.block(rows))
             values[rows] = self._masks(generator, block).where(block.observed, 0).to(values)
 
-        self._chunks(question).run(len(values), 1, work, f"explain with {self.name}")
+        self._batching(request).run(len(values), 1, work, f"explain with {self.name}")
         return Attribution(values)
 
-    def _chunks(self, question: Question) -> Chunks:
+    def _batching(self, request: Request) -> Batching:
         """Return how many series get their masks at once."""
-        return question.chunks
+        return request.batching
 
     def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
         """Return the soft masks of some series."""
@@ -142,15 +142,15 @@ class MaskNetwork(Explainer):
         return masks
 
 
-def _check(question: Question, method: str) -> None:
+def _check(request: Request, method: str) -> None:
     """Refuse questions about other answers than the ones the generator was learnt for."""
-    if question.asked_steps is not None:
+    if request.asked_steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={brief(question.asked_steps)}: leave steps out."
+            f"{method} explains all steps together, got steps={brief(request.asked_steps)}: leave steps out."
         )
-    if question.output == "raw":
+    if request.output == "raw":
         with torch.no_grad():
-            answer = question.answers(question.block(slice(0, 2)).x[:, None])
+            answer = request.answers(request.block(slice(0, 2)).x[:, None])
         if not is_probability(answer):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
@@ -158,12 +158,12 @@ def _check(question: Question, method: str) -> None:
             )
 
 
-def _at_home(generator: MaskGenerator, question: Question) -> MaskGenerator:
+def _at_home(generator: MaskGenerator, request: Request) -> MaskGenerator:
     """Return the generator on the model's device, after a check that it knows such series."""
-    check_training((generator.time, generator.channels), question)
-    if generator.code.device == question.device:
+    check_training((generator.time, generator.channels), request)
+    if generator.code.device == request.device:
         return generator
-    return copy.deepcopy(generator).to(question.device)
+    return copy.deepcopy(generator).to(request.device)
 
 
 def _padding(lengths: Tensor, time: int) -> Tensor | None:
@@ -233,15 +233,15 @@ class TimeX(MaskNetwork):
 
     needs_module: ClassVar[bool] = True
 
-    label_weight: float = settings.number(1.0)
-    scaled: bool = settings.flag(True)
+    label_weight: float = settings.real(1.0)
+    scaled: bool = settings.boolean(True)
     embedding: str | None = settings.text(None, "the name of a layer")
 
-    def _reader(self, model: Model, x: Tensor) -> Reader:
+    def _reader(self, model: Model, x: Tensor) -> EmbeddingReader:
         return find_embedding(model, x, self.embedding)
 
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
-        surrogate = cast("Reader", data.read).copied()
+        surrogate = cast("EmbeddingReader", data.read).copied()
         surrogate.module.to(data.dtype)
         for weight in surrogate.module.parameters():
             weight.requires_grad_(weight.is_floating_point())
@@ -334,9 +334,9 @@ class TimeXPP(MaskNetwork):
     """
 
     learning_rate: float = settings.positive(5e-4)
-    label_weight: float = settings.number(1.0)
-    gaussian_weight: float = settings.number(0.1)
-    reference_weight: float = settings.number(1.0)
+    label_weight: float = settings.real(1.0)
+    gaussian_weight: float = settings.real(0.1)
+    reference_weight: float = settings.real(1.0)
 
     def _reader(self, model: Model, x: Tensor) -> Read:
         return lambda z: (predict(model, z, "raw"), None)

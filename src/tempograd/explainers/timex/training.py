@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd._utils.progress import progress
-from tempograd.engine import Chunks, Model, asked, both_logits, differentiate, require_path
+from tempograd._utils.progress import progress_bar
+from tempograd.engine import Batching, Model, both_logits, call_model, differentiate, require_path
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import by_lists
 from tempograd.errors import ModelError
@@ -38,7 +38,7 @@ def gsat(p: Tensor, prior: float) -> Tensor:
     return (p * (p / prior + small).log() + (1 - p) * ((1 - p) / (1 - prior + small) + small).log()).mean()
 
 
-def connect(p: Tensor) -> Tensor:
+def connection_loss(p: Tensor) -> Tensor:
     r"""Jumps of the mask between neighbouring steps, :math:`\lVert p_{t+1} - p_t \rVert_F / \text{their number}`.
 
     One norm of the whole batch; 0 for a single step.
@@ -169,7 +169,7 @@ class TrainingSet:
     @torch.no_grad()
     def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
         parts: list[tuple[Tensor, Tensor | None]] = []
-        Chunks(self.device, self.x[0].numel()).run(
+        Batching(self.device, self.x[0].numel()).run(
             len(self.x), 1, lambda rows, _: parts.append(self.ask(self.x[rows])), label
         )
         embeddings = [embedding for _, embedding in parts if embedding is not None]
@@ -188,7 +188,7 @@ class TrainingSet:
 def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input."""
     z = x.clone().requires_grad_()
-    answer = asked(model, z, shape=z.shape)
+    answer = call_model(model, z, shape=z.shape)
     require_path(answer, z)
     differentiate(answer.sum(), z)
 
@@ -216,7 +216,7 @@ class Training:
         )
         generator, losses = self.objective.generator, list[float]()
         best: dict[str, Tensor] = {}
-        with progress(self.settings.epochs, label) as advance:
+        with progress_bar(self.settings.epochs, label) as advance:
             for epoch in range(self.settings.epochs):
                 self._mode(training=True)
                 order = self.learning[torch.randperm(len(self.learning), generator=self.random)]
@@ -261,7 +261,7 @@ class Training:
         whole = (
             fidelity
             + self.settings.sparsity * gsat(p, self.settings.prior)
-            + self.settings.connection * connect(p)
+            + self.settings.connection * connection_loss(p)
         )
         return fidelity, whole
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils.rng import FAR, per_point, scale, words
+from tempograd._utils.rng import FAR, bits, fold_in, scale
 from tempograd.errors import SettingError, warn
 
 # How often a cell is free of random segments, in closed form, and settings that follow from it.
@@ -21,11 +21,11 @@ from tempograd.errors import SettingError, warn
 #     h(t) = \operatorname{mean}_l \frac{\#\{\text{starts that cover } t\}}{T - l + 1}.
 
 RAREST = 1e-6  # a cell less often free than this cannot be estimated
-Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+_Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class Segments:
+class SegmentSettings:
     """How masks are drawn for series of one length: completed and checked."""
 
     time: int
@@ -35,7 +35,7 @@ class Segments:
     high: int
     anchored: float = 0.0  # share of the points whose mask is drawn around a chosen cell
 
-    def free(self) -> Array:
+    def free(self) -> _Array:
         """Return p(t), how likely a cell at step t is free.
 
         Examples
@@ -52,7 +52,7 @@ class Segments:
 @lru_cache(maxsize=4096)
 def complete(
     time: int, channels: int, count: int | None, low: int | None, high: int | None, longest: int
-) -> Segments:
+) -> SegmentSettings:
     """Fill in what was left open, so that about half of the cells are free, and fit it to the length.
 
     ``longest`` is the length of the batch; a series that ends sooner gets its segments cut to its own.
@@ -67,11 +67,11 @@ def complete(
     low, high = min(low, time), min(high, time)
     if count is None:
         count = _half(_hit(time, low, high) / channels)
-    return Segments(time, channels, count, low, high)
+    return SegmentSettings(time, channels, count, low, high)
 
 
 @lru_cache(maxsize=4096)
-def _hit(time: int, low: int, high: int) -> Array:
+def _hit(time: int, low: int, high: int) -> _Array:
     """Return h(t): how likely a segment in the cell's channel covers step t."""
     total = np.zeros(time)
     clock = np.arange(time)
@@ -82,7 +82,7 @@ def _hit(time: int, low: int, high: int) -> Array:
     return total / (high - low + 1)
 
 
-def _half(cover: Array) -> int:
+def _half(cover: _Array) -> int:
     """Find the number of segments for which the mean free share is closest to one half."""
     if cover.max() >= 1:
         return 0  # a single segment already holds everything, as for one step and one channel
@@ -92,14 +92,15 @@ def _half(cover: Array) -> int:
     return int(candidates[np.abs(share - 0.5).argmin()])
 
 
-def warn_of_rare_cells(laws: list[Segments], points: int) -> None:
+def warn_of_rare_cells(settings: list[SegmentSettings], points: int) -> None:
     """Warn, before anything runs, if some cell will be free in fewer than two points on average."""
-    law = min(laws, key=lambda each: float(each.free().min()))
-    rarest = max(float(law.free().min()), RAREST)  # what is held always was found to be unobserved
+    setting = min(settings, key=lambda each: float(each.free().min()))
+    rarest = max(float(setting.free().min()), RAREST)  # what is held always was found to be unobserved
     if rarest * points < 2:
         warn(
-            f"With {law} step {law.free().argmin()} is free in only {rarest * points:.2g} of {points} points on "
-            f"average: expect large errors there; use n_samples={int(2 / rarest) + 1} or shorter segments."
+            f"With {setting} step {setting.free().argmin()} is free in only {rarest * points:.2g} of {points} "
+            f"samples on average: expect large errors there; use n_samples={int(2 / rarest) + 1} or shorter "
+            "segments."
         )
 
 
@@ -110,8 +111,8 @@ BITS = 30  # of the shares that lengths are chosen by
 
 
 @dataclass(frozen=True)
-class Law:
-    """The segment law of each series of a block, on its device."""
+class SegmentSampler:
+    """The segments of each series of a block, on its device."""
 
     lengths: Tensor  # of the table's rows, ascending
     time: Tensor  # (series,)
@@ -126,28 +127,33 @@ class Law:
     share: float  # of the points that are anchored, where any are
 
     @classmethod
-    def table(cls, laws: dict[int, Segments], x: Tensor, device: torch.device, dtype: torch.dtype) -> Self:
-        """Put the laws of all lengths on the device, one row each, in ascending order of length."""
+    def table(
+        cls, settings: dict[int, SegmentSettings], x: Tensor, device: torch.device, dtype: torch.dtype
+    ) -> Self:
+        """Put the settings of all lengths on the device, one row each, in ascending order of length."""
         _, steps, channels = x.shape
-        rows = [[law.time, law.count, law.low, law.high, law.anchored > 0] for law in laws.values()]
-        free = torch.zeros(len(laws), steps, dtype=dtype)
-        for row, law in zip(free, laws.values(), strict=True):
-            row[: law.time] = torch.from_numpy(law.free())
+        rows = [
+            [setting.time, setting.count, setting.low, setting.high, setting.anchored > 0]
+            for setting in settings.values()
+        ]
+        free = torch.zeros(len(settings), steps, dtype=dtype)
+        for row, setting in zip(free, settings.values(), strict=True):
+            row[: setting.time] = torch.from_numpy(setting.free())
         time, count, low, high, anchored = torch.tensor(rows).T.contiguous().to(device)
-        most = max(law.count for law in laws.values())
-        span = max(law.high - law.low + 1 for law in laws.values())
-        share = max(law.anchored for law in laws.values())
-        lengths = torch.tensor(list(laws), device=device)
+        most = max(setting.count for setting in settings.values())
+        span = max(setting.high - setting.low + 1 for setting in settings.values())
+        share = max(setting.anchored for setting in settings.values())
+        lengths = torch.tensor(list(settings), device=device)
         return cls(lengths, time, count, low, high, anchored, free.to(device), channels, most, span, share)
 
     def of(self, lengths: Tensor) -> Self:
-        """Look up the law of each series by its length, in a table."""
+        """Look up the settings of each series by its length, in a table."""
         if len(self.time) == 1:
             return self.rows(torch.zeros_like(lengths))
         return self.rows(torch.searchsorted(self.lengths, lengths))
 
     def rows(self, rows: Tensor) -> Self:
-        """Return the law of some of the series."""
+        """Return the sampler of some of the series."""
         names = ("time", "count", "low", "high", "anchored", "free")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
@@ -160,75 +166,79 @@ class Drawn(NamedTuple):
     start: Tensor
 
 
-def moving(stream: Tensor, law: Law, anchor: Tensor | None = None, *, base: Tensor | None = None) -> Tensor:
+def sample_masks(
+    stream: Tensor, sampler: SegmentSampler, anchor: Tensor | None = None, *, base: Tensor | None = None
+) -> Tensor:
     """Draw masks, True where a cell moves, (series, points, time, channel), from a stream (2, series, points).
 
     ``anchor``, (series, points), is a flat cell (time · channels + channel) that must be free, or -1: segments are
-    then independent and follow their law given that they miss it. ``base``, (series, points, 2, segments), are the
-    32-bit words that place the segments, by default independent ones of the stream: the first of each pair says
-    how long and in which channel, the second where.
+    then independent and follow their distribution given that they miss it. ``base``, (series, points, 2,
+    segments), are the 32-bit words that place the segments, by default independent ones of the stream: the first
+    of each pair says how long and in which channel, the second where.
     """
-    return paint(sample_segments(placing_words(stream, law) if base is None else base, law, stream, anchor), law)
+    return paint(
+        sample_segments(placing_words(stream, sampler) if base is None else base, sampler, stream, anchor), sampler
+    )
 
 
-def placing_words(stream: Tensor, law: Law) -> Tensor:
+def placing_words(stream: Tensor, sampler: SegmentSampler) -> Tensor:
     """Return the random words that place segments, (series, points, 2, segments)."""
-    return _words(stream, law, 0, 2)
+    return _words(stream, sampler, 0, 2)
 
 
-def _words(stream: Tensor, law: Law, first: int, last: int) -> Tensor:
-    index = torch.arange(law.most, device=stream.device)
+def _words(stream: Tensor, sampler: SegmentSampler, first: int, last: int) -> Tensor:
+    index = torch.arange(sampler.most, device=stream.device)
     fields = torch.arange(first, last, device=stream.device)
-    return words(stream[..., None, None], index * FIELDS + fields[:, None])
+    return bits(stream[..., None, None], index * FIELDS + fields[:, None])
 
 
-def sample_segments(base: Tensor, law: Law, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
+def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
     """Place segments by random words; see :func:`moving` for the arguments."""
     shape, place = base.unbind(2)
-    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
-    both = scale(shape, (high - low + 1) * law.channels)  # length and channel in one number
-    length, channel = low + both // law.channels, both % law.channels
+    time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
+    both = scale(shape, (high - low + 1) * sampler.channels)  # length and channel in one number
+    length, channel = low + both // sampler.channels, both % sampler.channels
     drawn = Drawn(length, channel, scale(place, time - length + 1))
     if anchor is not None:
-        drawn = _missing(anchor, stream, law, drawn)
-    index = torch.arange(law.most, device=stream.device)
-    return drawn._replace(length=torch.where(index < law.count[:, None, None], drawn.length, 0))
+        drawn = _missing(anchor, stream, sampler, drawn)
+    index = torch.arange(sampler.most, device=stream.device)
+    return drawn._replace(length=torch.where(index < sampler.count[:, None, None], drawn.length, 0))
 
 
-def paint(segments: Drawn, law: Law) -> Tensor:
+def paint(segments: Drawn, sampler: SegmentSampler) -> Tensor:
     """Mark what no segment covers: +1 where one starts, -1 where it ends, and a running sum over time."""
     length, channel, start = segments
     series, points = start.shape[:2]
-    rows, steps = series * points, law.free.shape[1]
+    rows, steps = series * points, sampler.free.shape[1]
     kind = torch.int8 if start.shape[2] < 128 else torch.int32
-    edges = torch.zeros(rows, (steps + 1) * law.channels, dtype=kind, device=start.device)
+    edges = torch.zeros(rows, (steps + 1) * sampler.channels, dtype=kind, device=start.device)
     one = torch.ones((), dtype=kind, device=start.device).expand(rows, start.shape[2])
-    first = (start * law.channels + channel).view(rows, -1)
+    first = (start * sampler.channels + channel).view(rows, -1)
     edges.scatter_add_(1, first, one)
-    edges.scatter_add_(1, first + (length * law.channels).view(rows, -1), -one)
-    covered = edges.view(rows, steps + 1, law.channels)[:, :steps].cumsum(1, dtype=kind)
-    return (covered == 0).view(series, points, steps, law.channels)
+    edges.scatter_add_(1, first + (length * sampler.channels).view(rows, -1), -one)
+    covered = edges.view(rows, steps + 1, sampler.channels)[:, :steps].cumsum(1, dtype=kind)
+    return (covered == 0).view(series, points, steps, sampler.channels)
 
 
-def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
-    """Redraw each segment that covers its anchor from the law of those that miss it."""
+def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Drawn) -> Drawn:
+    """Redraw each segment that covers its anchor from the distribution of those that miss it."""
     held = anchor.clamp(min=0)[..., None]
-    when, where = held // law.channels, held % law.channels
+    when, where = held // sampler.channels, held % sampler.channels
     length, channel, start = drawn
     covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
 
-    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
-    cumulative = _missing_weights(when, law)
+    time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
+    cumulative = _missing_weights(when, sampler)
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
-    first, second, place = _words(stream, law, 2, 5).unbind(2)
+    first, second, place = _words(stream, sampler, 2, 5).unbind(2)
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
-    total = inside + (law.channels - 1) * everywhere
+    total = inside + (sampler.channels - 1) * everywhere
     ticket = ((first << 31) | (second >> 1)) % total.clamp(min=1)
     same = ticket < inside
     rest = (ticket - inside).clamp(min=0)
     other = rest // everywhere
-    short = torch.searchsorted(cumulative, torch.where(same, ticket, 0), right=True).clamp(max=law.span - 1)
+    short = torch.searchsorted(cumulative, torch.where(same, ticket, 0), right=True).clamp(max=sampler.span - 1)
     new_length = low + torch.where(same, short, (rest % everywhere) >> BITS)
     left = (when - new_length + 1).clamp(min=0)
     right = (time - new_length - when).clamp(min=0)
@@ -241,13 +251,13 @@ def _missing(anchor: Tensor, stream: Tensor, law: Law, drawn: Drawn) -> Drawn:
     )
 
 
-def _missing_weights(when: Tensor, law: Law) -> Tensor:
+def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
     """Sum up, over lengths, the share of starts that miss step ``when``, in units of 2^-30.
 
     Integers, so that the choice of a length is the same on every device.
     """
-    time, low, high = (value[:, None, None] for value in (law.time, law.low, law.high))
-    length = low + torch.arange(law.span, device=when.device)
+    time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
+    length = low + torch.arange(sampler.span, device=when.device)
     covering = torch.minimum(when, time - length) - (when - length + 1).clamp(min=0) + 1
     starts = (time - length + 1).clamp(min=1)
     weight = ((starts - covering).clamp(min=0) << BITS) // starts
@@ -264,7 +274,7 @@ def _missing_weights(when: Tensor, law: Law) -> Tensor:
 # so each mask is weighted by :math:`w(M) = p(M) / q(M)`.
 
 
-class Draw(NamedTuple):
+class MaskSample(NamedTuple):
     """The masks of a block of series, True where a cell moves, and their weights."""
 
     masks: Tensor  # (series, points, time, channel)
@@ -275,26 +285,26 @@ class Draw(NamedTuple):
     unseen: Tensor  # (): whether some observed cell never moves
 
 
-def draw(stream: Tensor, law: Law, observed: Tensor, points: int) -> Draw:
+def draw_masks(stream: Tensor, sampler: SegmentSampler, observed: Tensor, points: int) -> MaskSample:
     """Draw all masks of a block from a stream (2, series).
 
-    The law says which share of the points is anchored, and for which series: on cells spread evenly over the
+    The sampler says which share of the points is anchored, and for which series: on cells spread evenly over the
     observed ones, (series, time, channel).
     """
-    streams = per_point(stream, points)
-    lottery = words(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))
+    streams = fold_in(stream, points)
+    lottery = bits(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))
     order = lottery[:, :points].argsort(dim=1, stable=True)
-    if law.share:
-        anchors = _spread(lottery[:, points:], observed, order, law)
-        masks = moving(streams, law, anchors)
-        weights = _weights(masks, anchors, law.free)
+    if sampler.share:
+        anchors = _spread(lottery[:, points:], observed, order, sampler)
+        masks = sample_masks(streams, sampler, anchors)
+        weights = _weights(masks, anchors, sampler.free)
     else:
-        anchors, masks = torch.full_like(order, -1), moving(streams, law)
+        anchors, masks = torch.full_like(order, -1), sample_masks(streams, sampler)
         weights = None
-    return Draw(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
+    return MaskSample(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
 
 
-def repaired(drawn: Draw, law: Law, observed: Tensor) -> Draw:
+def cover_all_cells(drawn: MaskSample, sampler: SegmentSampler, observed: Tensor) -> MaskSample:
     """Redraw masks until every observed cell moves at least once, as far as the points allow."""
     masks, anchors, order = drawn.masks, drawn.anchors, drawn.order
     points = order.shape[1]
@@ -302,9 +312,9 @@ def repaired(drawn: Draw, law: Law, observed: Tensor) -> Draw:
         rows = _unseen(observed, masks).nonzero()[:, 0]
         if len(rows) == 0:
             break
-        part = _Part(drawn.streams[:, rows], law.rows(rows), observed[rows], order[rows])
+        part = _Part(drawn.streams[:, rows], sampler.rows(rows), observed[rows], order[rows])
         masks[rows], anchors[rows] = _redrawn(part, masks[rows], anchors[rows], last)
-    return drawn._replace(weights=_weights(masks, anchors, law.free))
+    return drawn._replace(weights=_weights(masks, anchors, sampler.free))
 
 
 def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
@@ -312,21 +322,21 @@ def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
     return (observed & ~masks.any(1)).flatten(1).any(1)
 
 
-def _spread(word: Tensor, observed: Tensor, order: Tensor, law: Law) -> Tensor:
+def _spread(word: Tensor, observed: Tensor, order: Tensor, sampler: SegmentSampler) -> Tensor:
     """Anchor the last points of ``order`` on observed cells at even distances; -1 elsewhere.
 
     Cells are counted channel by channel: step by step, a distance that is a multiple of the number of channels
     would put every anchor of a series into one channel.
     """
     points, (_, time, channels) = order.shape[1], observed.shape
-    count = int(law.share * points)  # rounded down: some mask must come from the law itself
+    count = int(sampler.share * points)  # rounded down: some mask must come from the family itself
     running = observed.transpose(1, 2).flatten(1).cumsum(1)
     available = running[:, -1:]
     index = torch.arange(count, device=order.device) << 16
     position = (index + scale(word, 1 << 16)) * available // (count << 16)  # which observed cell
     cell = torch.searchsorted(running, position + 1).clamp(max=running.shape[1] - 1)
     cell = cell % time * channels + cell // time
-    wanted = (available > 0) & (law.anchored[:, None] > 0)
+    wanted = (available > 0) & (sampler.anchored[:, None] > 0)
     return torch.full_like(order, -1).scatter_(1, order[:, points - count :], torch.where(wanted, cell, -1))
 
 
@@ -334,7 +344,7 @@ class _Part(NamedTuple):
     """The series of a block that still have unseen cells."""
 
     streams: Tensor  # (2, series, points)
-    law: Law
+    sampler: SegmentSampler
     observed: Tensor
     order: Tensor
 
@@ -353,9 +363,9 @@ def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Te
     for point in part.order[:, points - last :].unbind(1):
         unseen = (part.observed & ~seen).flatten(1)
         stream = part.streams[:, row, point, None]
-        lottery = torch.where(unseen, words(stream, cells), -1).argmax(1)
+        lottery = torch.where(unseen, bits(stream, cells), -1).argmax(1)
         anchor = torch.where(unseen.any(1), lottery, anchors[row, point])
-        mask = moving(stream, part.law, anchor[:, None])[:, 0]  # the same anchor gives the same mask
+        mask = sample_masks(stream, part.sampler, anchor[:, None])[:, 0]  # the same anchor gives the same mask
         masks[row, point], anchors[row, point] = mask, anchor
         seen |= mask
     return masks, anchors

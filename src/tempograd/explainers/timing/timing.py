@@ -11,20 +11,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import settings
-from tempograd._utils.rng import FAR, Purpose, keys, per_point, split
-from tempograd.engine import Block, Later, Question
+from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
+from tempograd.engine import Block, HostCopy, Request
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution, Path, Plan, Points, doubling, integrate, midpoints
+from tempograd.explainers.integration import (
+    Attribution,
+    GradientPath,
+    Points,
+    Schedule,
+    geometric,
+    integrate,
+    midpoints,
+)
 from tempograd.explainers.timing.segments import (
     RAREST,
-    Draw,
-    Law,
-    Segments,
+    MaskSample,
+    SegmentSampler,
+    SegmentSettings,
     complete,
-    draw,
-    moving,
-    repaired,
+    cover_all_cells,
+    draw_masks,
+    sample_masks,
     warn_of_rare_cells,
 )
 from tempograd.explanation import Facts
@@ -97,15 +105,15 @@ class Timing(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
 
-    n_samples: int = settings.whole(50)
-    segments: int | None = settings.whole(None, least=0)
-    min_length: int | None = settings.whole(None)
-    max_length: int | None = settings.whole(None)
-    tolerance: float | None = settings.number(None, high=1.0, closed=(False, False))
-    max_samples: int | None = settings.whole(None)
+    n_samples: int = settings.integer(50)
+    segments: int | None = settings.integer(None, least=0)
+    min_length: int | None = settings.integer(None)
+    max_length: int | None = settings.integer(None)
+    tolerance: float | None = settings.real(None, high=1.0, closed=(False, False))
+    max_samples: int | None = settings.integer(None)
     stop_when: Literal["error", "top"] | None = settings.choice(None, ("error", "top"))
-    control_variates: bool = settings.flag(True)
-    anchored: float | None = settings.number(None, high=0.95)
+    control_variates: bool = settings.boolean(True)
+    anchored: float | None = settings.real(None, high=0.95)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,101 +151,103 @@ class Timing(Explainer):
         return replace(super().facts, adaptive=self.controlled and self._examined)
 
     @property
-    def plan(self) -> Plan:
+    def schedule(self) -> Schedule:
         """Return the points in their stages; without controls they are one grid over the path."""
         if not self.controlled:
-            return Plan((self.n_samples,))
+            return Schedule((self.n_samples,))
         if self.tolerance is None:
-            return Plan(doubling(min(self.n_samples, FIRST), self.n_samples))
-        return Plan(
-            doubling(self.n_samples, self._most), tolerance=self.tolerance, stop_when=self.stop_when or "error"
+            return Schedule(geometric(min(self.n_samples, FIRST), self.n_samples))
+        return Schedule(
+            geometric(self.n_samples, self._most), tolerance=self.tolerance, stop_when=self.stop_when or "error"
         )
 
-    def attribute(self, question: Question) -> Attribution:
-        return integrate(question, self.plan, self.paths(question), label=f"explain with {self.name}")
+    def attribute(self, request: Request) -> Attribution:
+        return integrate(request, self.schedule, self.paths(request), label=f"explain with {self.name}")
 
-    def paths(self, question: Question) -> Callable[[Block, int], Path]:
+    def paths(self, request: Request) -> Callable[[Block, int], GradientPath]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
-        laws = self.laws(question)
+        by_length = self.settings_by_length(request)
         if self._examined:
-            warn_of_rare_cells(list(laws.values()), self.plan.points)
-        table = Law.table(laws, question.x, question.device, question.dtype)
-        large = partial(self._large_path, table, question.seed)
-        if question.mask is not None or len(question.x) * self.plan.stages[0] * question.x[0].numel() > SMALL:
+            warn_of_rare_cells(list(by_length.values()), self.schedule.points)
+        table = SegmentSampler.table(by_length, request.x, request.device, request.dtype)
+        large = partial(self._large_path, table, request.seed)
+        if request.mask is not None or len(request.x) * self.schedule.stages[0] * request.x[0].numel() > SMALL:
             return large
-        (law,) = laws.values()
-        ids = tuple(question.ids.tolist())
+        (setting,) = by_length.values()
+        ids = tuple(request.ids.tolist())
 
-        def small(block: Block, stage: int) -> Path:
+        def small(block: Block, stage: int) -> GradientPath:
             if stage > 0:
                 return large(block, stage)
-            drawn = _small_draw(self, law, ids, question.seed, question.device, question.dtype)
+            drawn = _small_draw(self, setting, ids, request.seed, request.device, request.dtype)
             weights = None if drawn.weights is None else drawn.weights[block.rows]
             return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
         return small
 
-    def laws(self, question: Question) -> dict[int, Segments]:
+    def settings_by_length(self, request: Request) -> dict[int, SegmentSettings]:
         """Complete the setting for every length of the series in question."""
-        _, longest, channels = question.x.shape
-        laws = {}
-        for length in sorted(set(question.lengths.tolist())):
+        _, longest, channels = request.x.shape
+        by_length = {}
+        for length in sorted(set(request.lengths.tolist())):
             watched = None
-            if question.mask is not None:  # what was never observed need not be estimated
-                here = question.mask[question.lengths == length]
+            if request.mask is not None:  # what was never observed need not be estimated
+                here = request.mask[request.lengths == length]
                 watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
-            laws[length] = self.law(length, channels, longest, watched)
-        return laws
+            by_length[length] = self.segment_settings(length, channels, longest, watched)
+        return by_length
 
-    def law(self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None) -> Segments:
+    def segment_settings(
+        self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
+    ) -> SegmentSettings:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
 
         ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
         """
         cut = 0 if length == 0 else self.segments
-        law = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
+        setting = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
         share = self.anchored
         if share is None:
-            share = SHARE if law.free().min() * self.plan.stages[0] < ENOUGH else 0.0
-        law = replace(law, anchored=share)
-        rare = law.free() < RAREST
+            share = SHARE if setting.free().min() * self.schedule.stages[0] < ENOUGH else 0.0
+        setting = replace(setting, anchored=share)
+        rare = setting.free() < RAREST
         if watched is not None:
             rare &= watched
         if rare.any() and self._examined:
-            good = complete(law.time, channels, None, None, None, longest)
+            good = complete(setting.time, channels, None, None, None, longest)
             raise SettingError(
-                f"{law} hold step {rare.argmax()} of series of {law.time} steps and {channels} channels (almost) "
-                f"always, so nothing can be said of it: try {good}."
+                f"{setting} hold step {rare.argmax()} of series of {setting.time} steps and {channels} channels "
+                f"(almost) always, so nothing can be said of it: try {good}."
             )
-        return law
+        return setting
 
-    def _large_path(self, table: Law, seed: int, block: Block, stage: int) -> Path:
-        law, stream = table.of(block.lengths), keys(seed, block.ids, Purpose.SEGMENTS)
-        drawn = self.draw(stream, law, block.observed, stage)
+    def _large_path(self, table: SegmentSampler, seed: int, block: Block, stage: int) -> GradientPath:
+        sampler, stream = table.of(block.lengths), keys(seed, block.ids, Stream.SEGMENTS)
+        drawn = self.draw(stream, sampler, block.observed, stage)
         if stage > 0:  # what could be seen was seen in the first
             return self._path(block, drawn)
-        unseen = Later(drawn.unseen)
+        unseen = HostCopy(drawn.unseen)
 
-        def mend() -> Path | None:
-            return self._path(block, repaired(drawn, law, block.observed)) if unseen else None
+        def resample() -> GradientPath | None:
+            return self._path(block, cover_all_cells(drawn, sampler, block.observed)) if unseen else None
 
-        return self._path(block, drawn)._replace(mend=mend)
+        return self._path(block, drawn)._replace(resample=resample)
 
-    def draw(self, stream: Tensor, law: Law, observed: Tensor, stage: int = 0) -> Draw:
+    def draw(self, stream: Tensor, sampler: SegmentSampler, observed: Tensor, stage: int = 0) -> MaskSample:
         """Draw the masks of a block of series in a stage."""
-        points = self.plan.stages[stage]
+        points = self.schedule.stages[stage]
         if stage > 0:
             stream = split(stream, FAR - stage)  # no point has that number
-        if self.anchored != 0 and law.most:
-            return draw(stream, law, observed, points)
-        streams = per_point(stream, points)
+        if self.anchored != 0 and sampler.most:
+            return draw_masks(stream, sampler, observed, points)
+        streams = fold_in(stream, points)
         anchors = torch.full_like(streams[0], -1)
-        masks = self._sample_masks(streams, law)
-        return Draw(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
+        masks = self._sample_masks(streams, sampler)
+        return MaskSample(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
 
-    def _sample_masks(self, streams: Tensor, law: Law) -> Tensor:
+    def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
         """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
-        return moving(streams, law)
+        return sample_masks(streams, sampler)
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return how far points are on their way from the baseline, 0, to the series, 1."""
@@ -247,7 +257,7 @@ class Timing(Explainer):
         """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
         return difference
 
-    def _path(self, block: Block, drawn: Draw) -> Path:
+    def _path(self, block: Block, drawn: MaskSample) -> GradientPath:
         alpha = self._positions(drawn.masks.shape[1], block.x)
         difference = block.x - block.baseline
 
@@ -259,26 +269,35 @@ class Timing(Explainer):
             return Points(z, weight, free, position=alpha[piece])
 
         scale, straight = self._scale(difference, drawn.masks), self.segments == 0
-        return Path(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
+        return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
 
 
 @lru_cache(maxsize=8)
 def _small_draw(
-    explainer: Timing, law: Segments, ids: tuple[int, ...], seed: int, device: torch.device, dtype: torch.dtype
-) -> Draw:
+    explainer: Timing,
+    setting: SegmentSettings,
+    ids: tuple[int, ...],
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> MaskSample:
     """Draw the masks of a few series and keep them.
 
     Draws depend on the ids and not on the values, and most who explain one series at a time use the same id.
     """
-    return draw_whole(explainer, law, torch.tensor(ids, device=device), seed, dtype)
+    return draw_whole(explainer, setting, torch.tensor(ids, device=device), seed, dtype)
 
 
 def draw_whole(
-    explainer: Timing, law: Segments, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
-) -> Draw:
+    explainer: Timing, setting: SegmentSettings, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
+) -> MaskSample:
     """Draw the masks of series that are observed in every cell; in the first stage each moves at least once."""
-    x = torch.empty(1, law.time, law.channels, device=ids.device)
-    table = Law.table({law.time: law}, x, ids.device, dtype).of(torch.full_like(ids, law.time))
-    everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(len(ids), law.time, law.channels)
-    drawn = explainer.draw(keys(seed, ids, Purpose.SEGMENTS), table, everything, stage)
-    return repaired(drawn, table, everything) if stage == 0 and drawn.unseen else drawn
+    x = torch.empty(1, setting.time, setting.channels, device=ids.device)
+    table = SegmentSampler.table({setting.time: setting}, x, ids.device, dtype).of(
+        torch.full_like(ids, setting.time)
+    )
+    everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(
+        len(ids), setting.time, setting.channels
+    )
+    drawn = explainer.draw(keys(seed, ids, Stream.SEGMENTS), table, everything, stage)
+    return cover_all_cells(drawn, table, everything) if stage == 0 and drawn.unseen else drawn

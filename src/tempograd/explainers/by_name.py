@@ -146,9 +146,9 @@ def explain(
     torch.Size([4, 8, 3])
     """
     explainer = _explainer(method, settings)
-    validation.model(model)
+    validation.check_model(model)
     if background is not None:
-        pool = validation.series(background, layout, "background")
+        pool = validation.check_series(background, layout, "background")
         _check_width(pool, x, layout)
         explainer = explainer.fit(model, pool, seed=seed)
     return explainer(

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from tempograd_paper.runner.plan import Plan, Row
 from tempograd_paper.runner.record import Record
-from tempograd_paper.tables.entries import Entry, Grid, Quality, fill, outlier_folds, quality
+from tempograd_paper.tables.entries import Grid, Quality, TableEntry, fill, outlier_folds, quality
 
 REFERENCES = ("TIMING", "TIMING (50, 10, 48)")  # the rows that others are compared with, by label
 
@@ -42,7 +42,7 @@ class Panel:
     ranked: bool
     series: tuple[int, int]
     quality: Quality
-    entries: tuple[tuple[Entry, ...], ...]
+    entries: tuple[tuple[TableEntry, ...], ...]
     seconds: tuple[float | None, ...]
 
     @property

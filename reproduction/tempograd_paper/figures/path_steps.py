@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.settings import rules
-from tempograd.engine import Model, Question, WeightedMean, gradients, pieces, quiet
+from tempograd.engine import Model, Request, WeightedMean, compute_gradients, frozen, slices
 from tempograd.errors import InputError, brief
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
@@ -19,7 +19,7 @@ from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import channel_names, time_names
 from tempograd.views.prediction import completed
-from tempograd.views.series import Flags, Floats, plain, position, whole_series
+from tempograd.views.series import Flags, Floats, position, to_numpy, whole_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,45 +129,45 @@ def timing_steps_record(
     """Compute what :func:`timing_steps` draws; the arguments are the same."""
     i, names = position(explanation, i), channel_names(explanation)
     timing = _explainer(explanation)
-    effect = np.abs(plain(explanation.values[i])).sum(0)
+    effect = np.abs(to_numpy(explanation.values[i])).sum(0)
     (d,) = chosen_channels(1 if channel is None else [channel], names, effect, 1, ordered=True)
-    first = timing.plan.stages[0]  # later stages begin at the start of the path again
-    count = min(validation.whole(shown, "shown", 1), first)
+    first = timing.schedule.stages[0]  # later stages begin at the start of the path again
+    count = min(validation.check_int(shown, "shown", 1), first)
     chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
     whole = whole_series(explanation, x)
     explanation = completed(explanation, model, whole)
-    with quiet(model):
-        question = _question(model, explanation, i, whole)
-        block = question.block(slice(0, 1))
-        paths, mean, drawn, done = timing.paths(question), WeightedMean(errors=False), [], 0
-        used = timing.plan.points if explanation.n_evals is None else int(explanation.n_evals[i])
-        for stage, points in enumerate(timing.plan.stages):
+    with frozen(model):
+        request = _question(model, explanation, i, whole)
+        block = request.block(slice(0, 1))
+        paths, mean, drawn, done = timing.paths(request), WeightedMean(errors=False), [], 0
+        used = timing.schedule.points if explanation.n_evals is None else int(explanation.n_evals[i])
+        for stage, points in enumerate(timing.schedule.stages):
             if done == used:  # good enough before the last stage
                 break
             path = paths(block, stage)
-            path = path.mend() or path
-            for piece in pieces(points, PIECE):
+            path = path.resample() or path
+            for piece in slices(points, PIECE):
                 at = path.at(piece)
-                gradient, _, _, block = gradients(question, at.z, block)
+                gradient, _, _, block = compute_gradients(request, at.z, block)
                 mean.add(gradient, at.weight, at.free)
                 moving = torch.ones_like(at.z) if at.free is None else at.free
                 drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], moving[0, ..., d]]))
             done += points
-    z, slope, moved = (plain(part) for part in torch.cat(drawn, 1)[:, chosen])
+    z, slope, moved = (to_numpy(part) for part in torch.cat(drawn, 1)[:, chosen])
     return TimingStepsRecord(
         id=explanation.label(i),
         points=done,
         channel=names[d],
         times=time_names(explanation),
-        x=plain(block.x[0, :, d]),
-        baseline=plain(block.baseline[0, :, d]),
+        x=to_numpy(block.x[0, :, d]),
+        baseline=to_numpy(block.baseline[0, :, d]),
         observed=block.observed[0, :, d].cpu().numpy(),
         alpha=(chosen + 0.5) / first,
         held=moved == 0,
         z=z,
         gradient=slope,
-        mean_gradient=plain(mean.result().mean[0, :, d]),
-        values=plain(explanation.values[i, :, d]),
+        mean_gradient=to_numpy(mean.result().mean[0, :, d]),
+        values=to_numpy(explanation.values[i, :, d]),
     )
 
 
@@ -180,10 +180,10 @@ def _explainer(explanation: Explanation) -> Timing:
     return Timing(**{name: value for name, value in explanation.parameters.items() if name in rules(Timing)})
 
 
-def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Question:
+def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Request:
     """Ask about one series what the explanation asked about it."""
     steps, target = explanation.steps, explanation.target
-    return Question.ask(
+    return Request.ask(
         model,
         x[i : i + 1],
         target=None if target is None else target[i : i + 1],

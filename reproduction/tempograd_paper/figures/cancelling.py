@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd._utils.formatting import number
+from tempograd._utils.formatting import short_number
 from tempograd.engine import Model
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients
@@ -18,7 +18,7 @@ from tempograd.metrics.removal import rankings
 from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
 from tempograd.views import labels, palette
-from tempograd.views.labels import Explanations, labelled
+from tempograd.views.labels import Explanations, as_mapping
 from tempograd.views.series import Floats, position
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def cancel_out_record(
     model: Model, explanations: Explanations, i: int | str = 0, *, k: int | float = TOP
 ) -> CancelOutRecord:
     """Compute what :func:`cancel_out` draws; the arguments are the same."""
-    named = labelled(explanations)
+    named = as_mapping(explanations)
     first = next(iter(named.values()))
     i = position(first, i)
     methods = tuple(_removed(model, label, each[i : i + 1], k) for label, each in named.items())
@@ -168,7 +168,7 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
                 curve = each.cumulative if place else each.difference
                 axes.plot(curve, label=labels.method(each.method), linewidth=1.5, **style.method_style(index))
                 end = (len(curve) - 1, curve[-1])
-                axes.annotate(number(curve[-1]), end, (3, 0), textcoords="offset points", va="center")
+                axes.annotate(short_number(curve[-1]), end, (3, 0), textcoords="offset points", va="center")
             axes.set_title(text)
             axes.set_xlabel("k, cells removed")
             axes.set_ylim(bottom=0)

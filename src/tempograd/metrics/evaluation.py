@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.engine import place, quiet
+from tempograd.engine import frozen, place
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.second_look import FEW, asked_twice, generators_kept, random_state
 from tempograd.errors import InputError, SettingError, brief, warn
@@ -17,7 +17,14 @@ from tempograd.explanation.core import Explanation, require, warn_of_another_mod
 from tempograd.metrics.base import METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
-from tempograd.metrics.removal import Reading, Route, Subject, amounts, given_series, walk
+from tempograd.metrics.removal import (
+    EvalTarget,
+    RemovalOutputs,
+    RemovalSchedule,
+    given_series,
+    n_removed,
+    run_removals,
+)
 from tempograd.typing import ArrayLike, Baseline, Model, Rank
 
 
@@ -76,7 +83,7 @@ def evaluate(
     chosen = _metrics(metrics)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:  # the others never ask the model
-        validation.model(model)
+        validation.check_model(model)
         warn_of_another_model(model, {explanation.method: explanation})
     with generators_kept(model) if removing else nullcontext():
         seen = Seen()
@@ -119,7 +126,7 @@ def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     series = given_series(explanation, x)
     if series is None:
         return False
-    with quiet(model):
+    with frozen(model):
         found = asked_twice(model, series[:FEW].to(*place(model, series)))
     return found is not None and found[1]
 
@@ -144,24 +151,24 @@ def measure(
         scores |= locate(explanation, truth, local)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:
-        scores |= _remove(Subject.of(model, explanation, x, baseline, batch_size), k, removing, seen or Seen())
+        scores |= _remove(EvalTarget.of(model, explanation, x, baseline, batch_size), k, removing, seen or Seen())
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
-def _remove(subject: Subject, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
+def _remove(subject: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
     cells, device = subject.x[0].numel(), subject.explanation.values.device
     routes = [metric.route(k, subject.observed, cells) for metric in metrics]
     scores = {metric.name: torch.empty(len(subject.x), device=device) for metric in metrics}
 
-    def read(rows: slice, readings: list[Reading]) -> None:
+    def read(rows: slice, readings: list[RemovalOutputs]) -> None:
         if seen.clean is None:
             seen.clean = readings[0].predictions[:, 0]
         for metric, reading in zip(metrics, readings, strict=True):
             scores[metric.name][rows] = metric.read(reading).float().to(device)
 
-    with quiet(subject.model):
+    with frozen(subject.model):
         state = random_state(subject.model)
-        walk(subject, routes, read, "evaluate")
+        run_removals(subject, routes, read, "evaluate")
         seen.drew = random_state(subject.model) != state
     return scores
 
@@ -250,17 +257,17 @@ def removal_curve(
     >>> curve.score, curve.delta
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
-    validation.model(model)
+    validation.check_model(model)
     require(explanation)
-    validation.one_of(rank, "rank", RANKS, SettingError)
-    descending = validation.flag(descending, "descending")
+    validation.check_choice(rank, "rank", RANKS, SettingError)
+    descending = validation.check_flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
-    subject = Subject.of(model, explanation, x, baseline, batch_size)
-    limit = amounts(k, subject.observed, subject.x[0].numel())
+    subject = EvalTarget.of(model, explanation, x, baseline, batch_size)
+    limit = n_removed(k, subject.observed, subject.x[0].numel())
     parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}
     device = explanation.values.device
 
-    def read(rows: slice, readings: list[Reading]) -> None:
+    def read(rows: slice, readings: list[RemovalOutputs]) -> None:
         (reading,) = readings
         parts[rows.start] = (
             None if reading.target is None else reading.over_steps(reading.score).float().to(device),
@@ -268,9 +275,9 @@ def removal_curve(
             None if reading.steps is not None else reading.predictions.float().to(device),
         )
 
-    route = Route(rank, descending, limit, every=True)
-    with quiet(model):
-        walk(subject, [route], read, "remove cells")
+    route = RemovalSchedule(rank, descending, limit, every=True)
+    with frozen(model):
+        run_removals(subject, [route], read, "remove cells")
     score, delta, predictions = zip(*parts.values(), strict=True)
     return RemovalCurve(torch.arange(route.width), limit, _joined(score), torch.cat(delta), _joined(predictions))
 
