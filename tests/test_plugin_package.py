@@ -37,6 +37,8 @@ def install(folder: Path) -> None:
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Install the package for one test, in a folder of its own that is the current one."""
+    for registry in REGISTRIES.values():
+        registry.working()  # what others register when they are imported, which is once
     install(tmp_path)
     for folder in (PACKAGE, tmp_path):
         monkeypatch.syspath_prepend(folder)
