@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("tests.helpers", "tests.fuzz", "reproduction.test
 from tests.helpers import other_draws  # noqa: E402
 from tests.helpers.models import Recurrent  # noqa: E402
 
-collect_ignore = ["tests/plugin_package"]  # a package of somebody else's, which a test installs
+collect_ignore_glob = ["tests/plugin_package/*"]  # a package of somebody else's, which a test installs
 
 # the same examples on every machine and every day; make test-slow asks for many more of them
 for name, count in (("few", 10), ("many", 100)):

@@ -37,6 +37,8 @@ def install(folder: Path) -> None:
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Install the package for one test, in a folder of its own that is the current one."""
+    for registry in REGISTRIES.values():
+        registry.working()  # what others register when they are imported, which is once
     install(tmp_path)
     for folder in (PACKAGE, tmp_path):
         monkeypatch.syspath_prepend(folder)
@@ -111,7 +113,8 @@ def test_its_numbers_are_right(installed):
 def test_a_program_finds_it_by_the_path_alone(tmp_path, monkeypatch):
     """A process of its own, as a user starts it: listed in the help without its code, and then run."""
     install(tmp_path)
-    code = "import sys; from tempograd.__main__ import main\ntry: main()\nfinally: print('slopes' in sys.modules)"
+    start = "import sys; from tempograd.__main__ import run_from_shell"
+    code = f"{start}\ntry: run_from_shell()\nfinally: print('slopes' in sys.modules)"
     monkeypatch.setenv("PYTHONPATH", ":".join(map(str, [tmp_path, PACKAGE, *sys.path])))
     said = [
         subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout

@@ -217,4 +217,4 @@ def test_the_readme_says_how_large_errors_are_at_50_points():
         assert min(errors) >= low
         assert max(errors) <= high
     ratios = [mean("error", name, "paper", "default") / mean("error", name, "paper", "released") for name in ORDER]
-    assert f"{min(ratios):.2f}–{max(ratios):.2f} of the error of the released sampler at 50 points" in README
+    assert f"{min(ratios):.2f}–{max(ratios):.2f} of the error of the released sampler at 50 samples" in README

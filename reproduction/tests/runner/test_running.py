@@ -38,7 +38,7 @@ def lines(monkeypatch):
         seen.append((label, total, amounts))
         yield lambda amount=1, note="": amounts.append(amount)
 
-    monkeypatch.setattr(running, "progress", line)
+    monkeypatch.setattr(running, "progress_bar", line)
     return seen
 
 

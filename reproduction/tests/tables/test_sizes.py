@@ -40,7 +40,7 @@ def stand_ins(monkeypatch):
     put("pam", gone, ("default",))
     put("mimic3", extra, ("default", "published"))
     monkeypatch.delitem(DATASETS._entries, "boiler", raising=False)
-    monkeypatch.setattr(DATASETS, "_points", {})
+    monkeypatch.setattr(DATASETS, "_offers", {})
     return asked
 
 

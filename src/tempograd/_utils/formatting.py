@@ -12,8 +12,8 @@ def short_number(value: float) -> str:
 
     Examples
     --------
-    >>> number(-0.012345), number(0.24), number(1171.3), number(2.5e-5), number(math.inf)
-    ('−0.0123', '0.24', '1171', '2.5 × 10⁻⁵', '∞')
+    >>> [short_number(value) for value in (-0.012345, 0.24, 1171.3, 2.5e-5, math.inf)]
+    ['−0.0123', '0.24', '1171', '2.5 × 10⁻⁵', '∞']
     """
     if not math.isfinite(value) or value == 0:
         return f"{value:g}".replace("-", "−").replace("inf", "∞")

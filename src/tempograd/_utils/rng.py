@@ -41,7 +41,7 @@ def keys(seed: int, ids: Tensor, purpose: int) -> Tensor:
 
     Examples
     --------
-    >>> alone, crowd = (below(keys(7, torch.tensor(ids), 0), 0, 1000) for ids in ([5], [3, 5, 9]))
+    >>> alone, crowd = (randint(keys(7, torch.tensor(ids), 0), 0, 1000) for ids in ([5], [3, 5, 9]))
     >>> bool(alone[0] == crowd[1])
     True
     """

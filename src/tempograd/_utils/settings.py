@@ -39,7 +39,7 @@ def rules(kind: Any) -> dict[str, Rule]:
     --------
     >>> @dataclass(frozen=True)
     ... class Method:
-    ...     n_samples: int = whole(50)
+    ...     n_samples: int = integer(50)
     ...     rule: str = choice("midpoint", ("midpoint", "simpson"))
     >>> for name, rule in rules(Method).items():
     ...     print(f"{name}: {rule}")

@@ -17,7 +17,7 @@ def t_quantile(level: float, freedom: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> [round(t, 3) for t in quantile(0.95, torch.tensor([1.0, 4.0, 49.0, 0.0])).tolist()]
+    >>> [round(t, 3) for t in t_quantile(0.95, torch.tensor([1.0, 4.0, 49.0, 0.0])).tolist()]
     [12.706, 2.776, 2.01, inf]
     """
     near = np.interp(1 / freedom.double().clamp(_GRID[-1], _LARGE).cpu().numpy(), *_table(level))

@@ -1,6 +1,6 @@
 """Input checks at the door, one function each: what came, what was expected, what to do.
 
-:func:`as_tensor` is the one door for arrays, and :func:`numbers` the same for numbers and lists too: everything
+:func:`as_tensor` is the one door for arrays, and :func:`check_numbers` the same for numbers and lists too: all
 that has cells passes through one of them, and what comes out is an ordinary tensor of real numbers. Settings have
 their door in :mod:`tempograd._utils.settings`.
 """
@@ -139,7 +139,7 @@ def check_numbers(value: Any, name: str) -> Tensor:
 
     Examples
     --------
-    >>> numbers([1, 2], "ids"), numbers(0.5, "baseline")
+    >>> check_numbers([1, 2], "ids"), check_numbers(0.5, "baseline")
     (tensor([1, 2]), tensor(0.5000, dtype=torch.float64))
     """
     if isinstance(value, Tensor) or hasattr(value, "__array__") or hasattr(value, "to_numpy"):
@@ -457,7 +457,7 @@ def check_positions(value: Any, name: str, count: int) -> Tensor:
 
     Examples
     --------
-    >>> positions([0, -1], "rows", 3), positions([True, False, True], "rows", 3)
+    >>> check_positions([0, -1], "rows", 3), check_positions([True, False, True], "rows", 3)
     (tensor([0, 2]), tensor([0, 2]))
     """
     tensor = check_numbers(value, name).cpu()

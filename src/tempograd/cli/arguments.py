@@ -59,8 +59,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
     Examples
     --------
-    >>> setting("n_samples=100"), setting("rule=midpoint"), setting("areas=0.1,0.2"), setting("segments=None")
-    (('n_samples', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None))
+    >>> [parse_setting(text) for text in ("n_samples=100", "rule=midpoint", "areas=0.1,0.2", "segments=None")]
+    [('n_samples', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None)]
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
@@ -121,7 +121,7 @@ def parse_names(text: str) -> list[str]:
 
     Examples
     --------
-    >>> names("cpd, cpp")
+    >>> parse_names("cpd, cpp")
     ['cpd', 'cpp']
     """
     return [part.strip() for part in text.split(",") if part.strip()]

@@ -35,7 +35,7 @@ class Batching:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
 
         ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
-        splits them itself (see :func:`pieces`).
+        splits them itself (see :func:`slices`).
         """
         with progress_bar(series, label) as advance:
             self.each(slice(0, series), per_series, work, advance)
@@ -88,7 +88,7 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
     Examples
     --------
-    >>> [(piece.start, piece.stop) for piece in pieces(5, 2)]
+    >>> [(piece.start, piece.stop) for piece in slices(5, 2)]
     [(0, 2), (2, 4), (4, 5)]
     """
     for start in range(0, total, size):

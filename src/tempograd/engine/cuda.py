@@ -249,7 +249,7 @@ class HostCopy:
 
     Examples
     --------
-    >>> bool(Later(torch.tensor(True)))
+    >>> bool(HostCopy(torch.tensor(True)))
     True
     """
 

@@ -248,7 +248,7 @@ def is_probability(answer: Tensor) -> bool:
 def findings(answer: Tensor) -> Tensor:
     """Look at clean answers: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
 
-    Few operations, since a single series has to wait for each; :func:`judge` reads the result on the host.
+    Few operations, since a single series has to wait for each; :func:`judge_outputs` reads the result on the host.
     """
     total = answer.sum(-1, dtype=torch.float64)
     return torch.stack(
@@ -261,7 +261,7 @@ def judge_outputs(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
 
     Examples
     --------
-    >>> judge([findings(torch.tensor([[0.2, 0.8], [1.0, 0.0]])).tolist()])
+    >>> judge_outputs([findings(torch.tensor([[0.2, 0.8], [1.0, 0.0]])).tolist()])
     (True, True)
     """
     finite = all(math.isfinite(total) for total, *_ in found)

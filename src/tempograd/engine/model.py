@@ -77,7 +77,7 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Mark the block as a run of the model: what runs there comes to rest in the :func:`quiet` around it."""
+    """Mark the block as a run of the model: what runs there comes to rest in the :func:`frozen` around it."""
     before = getattr(_here, "running", False)
     _here.running = True
     try:

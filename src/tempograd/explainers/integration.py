@@ -74,7 +74,7 @@ def geometric(first: int, points: int) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> doubling(50, 50), doubling(50, 200), doubling(50, 240)
+    >>> geometric(50, 50), geometric(50, 200), geometric(50, 240)
     ((50,), (50, 50, 100), (50, 50, 140))
     """
     stages: list[int] = []

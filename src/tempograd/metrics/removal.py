@@ -281,7 +281,7 @@ def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
     Examples
     --------
     >>> observed = torch.tensor([100, 4, 0])
-    >>> amounts(0.29, observed, 100), amounts(7, observed, 100)
+    >>> n_removed(0.29, observed, 100), n_removed(7, observed, 100)
     (tensor([29,  1,  0]), tensor([7, 4, 0]))
     """
     k = check_amount(k, "k")

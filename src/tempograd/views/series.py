@@ -38,7 +38,7 @@ def color_limit(values: Floats, observed: Flags) -> float:
     Examples
     --------
     >>> values = np.array([0.0, 1.0, -2.0, 50.0], dtype=np.float32)
-    >>> limit(values, np.array([True, True, True, False]))
+    >>> color_limit(values, np.array([True, True, True, False]))
     2.0
     """
     size = np.abs(values[observed])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import tempograd as tg
-from tempograd.engine import Block, Question
+from tempograd.engine import Block, Request
 from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate
 
 
@@ -23,9 +23,9 @@ class GradientTimesInput(tg.Explainer):
 
     factor: float = 1.0
 
-    def attribute(self, question: Question) -> Attribution:
-        plan = Schedule((1,), random=False)  # one point, and no draw
-        return integrate(question, plan, self._path, label=f"explain with {self.name}")
+    def attribute(self, request: Request) -> Attribution:
+        schedule = Schedule((1,), random=False)  # one point, and no draw
+        return integrate(request, schedule, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> GradientPath:
         return GradientPath(self.factor * (block.x - block.baseline), lambda piece: Points(block.x[:, None]))

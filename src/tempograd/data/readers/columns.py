@@ -95,7 +95,7 @@ def parse_number(text: str) -> float | None:
 
     Examples
     --------
-    >>> [number(text) for text in ("-1.5", " 2e3", ".5", "1_000", "٣", "0x10", "inf", "nan", "²")]
+    >>> [parse_number(text) for text in ("-1.5", " 2e3", ".5", "1_000", "٣", "0x10", "inf", "nan", "²")]
     [-1.5, 2000.0, 0.5, None, None, None, None, None, None]
     """
     return float(text) if DECIMAL.fullmatch(text) else None
@@ -128,13 +128,15 @@ def parse_whole(text: str) -> int | None:
 
     Examples
     --------
-    >>> whole("9007199254740993"), whole("2.0"), whole("1e3"), whole("2.5"), whole("one")
-    (9007199254740993, 2, 1000, None, None)
+    >>> [parse_whole(text) for text in ("9007199254740993", "2.0", "1e3", "2.5", "one")]
+    [9007199254740993, 2, 1000, None, None]
 
     Integers that do not fit into 64 bits are all alike:
 
-    >>> whole("1e300") == BEYOND == whole("9223372036854775808"), whole("-9223372036854775808") == -BEYOND
-    (True, True)
+    >>> [parse_whole(text) == BEYOND for text in ("1e300", "9223372036854775808")]
+    [True, True]
+    >>> parse_whole("-9223372036854775808") == -BEYOND
+    True
     """
     if PLAIN.fullmatch(text):
         return int(text)

@@ -45,7 +45,7 @@ def connection_loss(p: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> connect(torch.tensor([[[0.0], [3.0], [-1.0]]]))
+    >>> connection_loss(torch.tensor([[[0.0], [3.0], [-1.0]]]))
     tensor(2.5000)
     """
     jumps = p[:, 1:] - p[:, :-1]

@@ -40,7 +40,7 @@ class SegmentSettings:
 
         Examples
         --------
-        >>> Segments(time=3, channels=1, count=1, low=2, high=2).free()
+        >>> SegmentSettings(time=3, channels=1, count=1, low=2, high=2).free()
         array([0.5, 0. , 0.5])
         """
         return np.asarray((1 - _hit(self.time, self.low, self.high) / self.channels) ** self.count)
@@ -193,7 +193,7 @@ def _words(stream: Tensor, sampler: SegmentSampler, first: int, last: int) -> Te
 
 
 def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
-    """Place segments by random words; see :func:`moving` for the arguments."""
+    """Place segments by random words; see :func:`sample_masks` for the arguments."""
     shape, place = base.unbind(2)
     time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
     both = scale(shape, (high - low + 1) * sampler.channels)  # length and channel in one number
