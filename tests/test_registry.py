@@ -121,8 +121,9 @@ def lines_of_help(capsys):
     """Return what ``tempograd --help`` says about each command."""
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
-    assert stop.value.code == 0
-    listed = capsys.readouterr().out.split("  command\n")[1].split("\n\n")[0]
+    printed = capsys.readouterr()
+    assert (stop.value.code, printed.err) == (0, "")
+    listed = printed.out.split("  command\n")[1].split("\n\n")[0]
     return {words.split()[0]: " ".join(words.split()[1:]) for words in re.split(r"\n    (?=\w)", listed)}
 
 

@@ -1,4 +1,4 @@
-"""What a recorded pass depends on; that playing it back is right needs a GPU (tests/gpu)."""
+"""What a captured pass depends on; that running the graph is right needs a GPU (tests/gpu)."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_every_change_is_seen(delta):
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_what_cannot_be_compared_is_not_recorded(secret):
+def test_what_cannot_be_compared_is_not_captured(secret):
     net = Net().eval()
     secret(net)
     with pytest.raises(NotCapturableError):
@@ -86,7 +86,7 @@ TARGETS = (None, 0, 1, [1, 0, 1])
         *((2, output, target) for target in TARGETS for output in ("probability", "raw")),
     ],
 )
-def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, output, target):
+def test_the_pass_that_is_captured_picks_the_class_of_the_plain_one(columns, output, target):
     """Where there is no GPU nothing is recorded, but the pass itself runs anywhere."""
     model, x = smooth(4, 2, columns), series(3, 4, 2, dtype=torch.float64)
     z = torch.stack([0.3 * x, 0.9 * x], 1)
@@ -100,7 +100,7 @@ def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, out
     torch.testing.assert_close(gradient.view_as(z), expected.gradient)
 
 
-def test_the_pass_that_is_recorded_cuts_targets_at_the_last_class():
+def test_the_pass_that_is_captured_cuts_targets_at_the_last_class():
     """The caller refuses what is out of range, but only once the answer is there."""
     model, x = smooth(4, 2, 1), series(3, 4, 2, dtype=torch.float64)
     work = _gradient_pass(model, "probability", 1, clean=True)

@@ -64,7 +64,7 @@ def literal(effect, weight, active, position, gap, displacement):
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
-def test_equals_the_literal_formula_in_pieces_of_any_size(size):
+def test_equals_the_literal_formula_in_batches_of_any_size(size):
     gradient, weight, active, position, gap = parts()
     displacement = torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     effect = gradient * displacement[:, None]
@@ -224,7 +224,7 @@ def weighted_by_hand(y: list[float], v: list[float]) -> tuple[float, float, floa
 
 @pytest.mark.parametrize("points", [20, 21])
 @pytest.mark.parametrize("size", [1, 3, 4, 30])
-def test_a_weighted_mean_equals_the_literal_formula_in_pieces_of_any_size(size, points):
+def test_a_weighted_mean_equals_the_literal_formula_in_batches_of_any_size(size, points):
     generator = torch.Generator().manual_seed(0)
     y = 5 + torch.randn(2, points, 3, 2, generator=generator, dtype=torch.float64)
     weight = torch.rand(y.shape[:2], generator=generator, dtype=torch.float64)

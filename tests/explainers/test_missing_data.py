@@ -1,4 +1,4 @@
-"""Unobserved cells and padding."""
+"""Unobserved cells and padding; what holds for every method is in tests/properties and tempograd.testing."""
 
 import pytest
 import torch
@@ -6,46 +6,26 @@ from torch import nn
 
 from tempograd._utils import validation
 from tempograd.errors import InputError
-from tempograd.explainers import EXPLAINERS, GradientShap, IntegratedGradients, Timing
-from tests.helpers.methods import Filled, explained, filled, fitted, quick, run
+from tempograd.explainers import GradientShap, IntegratedGradients, Timing
+from tests.helpers.methods import explained, filled
 from tests.helpers.models import linear, series, smooth
 
 
 class First(nn.Module):
-    """Looks at the first twelve steps only, so that padding means nothing to it; at a step, at those up to it."""
+    """Looks at the first twelve steps only, so that padding means nothing to it."""
 
-    def __init__(self, *, per_step: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.inner, self.per_step = smooth(12, 2), per_step
+        self.inner = smooth(12, 2)
 
     def forward(self, x):
-        if not self.per_step:
-            return self.inner(filled(x, 12)[:, :12])
-        prefixes = torch.stack([filled(x[:, : t + 1], 12)[:, :12] for t in range(x.shape[1])], 1)
-        return self.inner(prefixes.flatten(0, 1)).view(*x.shape[:2], -1)
+        return self.inner(filled(x, 12)[:, :12])
 
 
 def observed(batch: int, time: int, channels: int) -> torch.Tensor:
     mask = torch.rand(batch, time, channels, generator=torch.Generator().manual_seed(5)) < 0.7
     mask[:, -1, 0] = True
     return mask
-
-
-@pytest.mark.parametrize("name", sorted(EXPLAINERS))
-@pytest.mark.parametrize("per_step", [False, True])
-def test_appended_padding_changes_nothing(name, per_step):
-    model, x, mask = First(per_step=per_step), series(5, 12, 2, dtype=torch.float64), observed(5, 12, 2)
-    padded = torch.cat([x, torch.randn(5, 9, 2)], 1)
-    padding = torch.cat([mask, torch.zeros(5, 9, 2, dtype=torch.bool)], 1)
-    if EXPLAINERS[name].amortised:  # bound to one length: padding cannot go away, but what it holds can change
-        explainer = fitted(quick(name), model, padded)
-        long = explained(explainer, model, padded, mask=padding).values
-        short = explained(explainer, model, torch.cat([x, torch.zeros(5, 9, 2)], 1), mask=padding).values[:, :12]
-    else:
-        long = run(quick(name), model, padded, mask=padding).values
-        short = run(quick(name), model, x, mask=mask).values
-    torch.testing.assert_close(long[:, :12], short, rtol=1e-5, atol=1e-9)
-    assert (long[:, 12:] == 0).all()
 
 
 def test_series_of_different_lengths_are_explained_as_if_alone():
@@ -56,31 +36,6 @@ def test_series_of_different_lengths_are_explained_as_if_alone():
     for i, length in ((1, 15), (2, 12)):
         alone = Timing()(model, x[i : i + 1, :length], ids=[i]).values
         torch.testing.assert_close(together[i : i + 1, :length], alone, rtol=1e-5, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", sorted(EXPLAINERS))
-def test_unobserved_cells_hold_zero_and_stay_where_they_are(name):
-    x, mask = series(5, 12, 2, dtype=torch.float64), observed(5, 12, 2)
-    seen = []
-
-    class Watched(Filled):
-        def forward(self, z):
-            seen.append(z.detach())
-            return super().forward(z)
-
-    model = Watched(smooth(12, 2), 12)
-    explainer = fitted(quick(name), model, x)
-    seen.clear()  # a fit sees other series
-    found = explained(explainer, model, x, mask=mask, baseline=7.0)
-    for part in (found.values, found.standard_error, found.n_draws, found.ess):
-        assert part is None or (part[~mask] == 0).all()
-    if EXPLAINERS[name].zero_if_ignored:
-        first = 1 if EXPLAINERS[name].needs_prefixes else 0
-        assert (found.values[:, first:][mask[:, first:]] != 0).all()
-    for batch in seen:  # every sequence agrees with one of the series wherever that was not observed
-        steps = batch.shape[1]
-        matches = ((batch[:, None] == x[:, :steps]) | mask[:, :steps]).flatten(2).all(2).any(1)
-        assert matches.all()
 
 
 def test_a_series_without_any_observation_scores_zero():
@@ -142,7 +97,7 @@ def test_given_segments_do_not_matter_to_a_series_without_any_observation():
     assert (found.values[0] != 0).all()
 
 
-def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_law():
+def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_segments():
     x, mask = series(2, 4, 3, dtype=torch.float64), torch.zeros(2, 4, 3)
     mask[1, 0] = 1
     together = Timing()(smooth(4, 3), x, mask=mask)
@@ -167,11 +122,9 @@ def test_a_mask_becomes_boolean_and_lies_beside_the_series(kind):
     assert validation.check_mask(None, x) is None
 
 
-def test_a_mask_with_one_wrong_number_or_another_shape_is_refused():
+def test_a_mask_with_one_wrong_number_or_another_shape_is_refused(said):
     x = series(2, 3, 2)
     mask = torch.ones_like(x)
     mask[1, 2, 0] = 0.5
-    with pytest.raises(InputError, match=r"^mask must hold 1 \(observed\) and 0 \(missing\) only\.$"):
-        validation.check_mask(mask, x)
-    with pytest.raises(InputError, match=r"^mask must have the shape of x, \(2, 3, 2\), got \(1, 3, 2\)\.$"):
-        validation.check_mask(torch.ones(1, 3, 2), x)
+    said.refused(InputError, Timing(), linear(3, 2), x, mask=mask)
+    said.refused(InputError, Timing(), linear(3, 2), x, mask=torch.ones(1, 3, 2))

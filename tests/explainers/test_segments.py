@@ -64,7 +64,7 @@ def test_one_segment_is_one_unbroken_run_in_one_channel():
         (SegmentSettings(10, 2, 3, 4, 4), 19),
     ],
 )
-def test_anchored_masks_follow_the_law_given_that_the_anchor_is_free(segments, cell):
+def test_anchored_masks_follow_the_distribution_given_that_the_anchor_is_active(segments, cell):
     anchored = draw(segments, 8000, anchor=cell).flatten(1)
     assert anchored[:, cell].all()
     independent = draw(segments, 60000, seed=1).flatten(1)
@@ -102,7 +102,7 @@ def test_defaults_leave_about_half_of_the_cells_free(time, channels):
     assert segments.p_active().min() > 0.2
 
 
-def test_defaults_complete_what_was_given_and_hold_nothing_where_nothing_can_be_held():
+def test_defaults_complete_what_was_given_and_fix_nothing_where_nothing_can_be_fixed():
     assert complete(48, 32, 7, None, None, 48).count == 7
     assert complete(48, 32, None, 30, None, 48).high == 30
     assert complete(48, 32, None, None, 2, 48).low <= 2

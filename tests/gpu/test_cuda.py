@@ -222,7 +222,7 @@ def test_a_hidden_module_on_another_device_gets_a_sentence():
         Timing()(Hidden(), series(5, 12, 3))
 
 
-def test_threads_that_play_one_recording_do_not_mix_it_up():
+def test_threads_that_run_one_graph_do_not_mix_it_up():
     model, several = Recurrent().double().cuda(), [series(2, 12, 3, seed=s, dtype=torch.float64) for s in range(4)]
     expected = [Timing(20)(model, x).values for x in several]
     found = [None] * len(several)

@@ -8,7 +8,7 @@ from scipy import stats
 import tempograd as tg
 from tests.helpers.literal_metrics import by_hand
 from tests.helpers.models import smooth
-from tests.helpers.strategies import IDS, batches
+from tests.helpers.strategies import IDS, batches, examples
 
 REMOVING = ("cpd", "cpp", "prediction_difference", "cross_entropy", "log_odds", "sufficiency", "comprehensiveness")
 LOCATING = ("aup", "aur", "auroc", "auprc", "information", "entropy")
@@ -140,11 +140,12 @@ def test_observed_cells_go_once_each_the_largest_scores_first(found, rank, desce
         assert scores.tolist() == sorted(scores.tolist(), reverse=descending)
 
 
+@examples(0.3)
 @given(IDS)
 def test_equal_scores_go_in_an_order_without_a_preference(first):
-    """Which of six cells goes first, over 3,000 ids in a row: chance exceeds the bound in one case of 10¹²."""
-    ids = torch.arange(3000) + min(first, 2**62)
-    orders = removed(torch.zeros(3000, 3, 2), None, ids)
+    """Which of six cells goes first, over 1,200 ids in a row: chance exceeds the bound in one case of 10¹²."""
+    ids = torch.arange(1200) + min(first, 2**62)
+    orders = removed(torch.zeros(1200, 3, 2), None, ids)
     counts = torch.bincount(torch.tensor([order[0] for order in orders]), minlength=6)
-    assert ((counts - 500.0) ** 2 / 500).sum() < stats.chi2.isf(1e-12, 5)
+    assert ((counts - 200.0) ** 2 / 200).sum() < stats.chi2.isf(1e-12, 5)
     assert orders[:20] == removed(torch.zeros(20, 3, 2), None, ids[:20])

@@ -16,4 +16,4 @@ class Drop(Faithfulness):
     higher_is_better: ClassVar[bool] = True
 
     def score(self, outputs: RemovalOutputs) -> Tensor:
-        return outputs.over_steps(outputs.score[:, 0] - outputs.score[:, -1])
+        return outputs.over_steps(outputs.score[:, :1] - outputs.score[:, -1:])[:, 0]
