@@ -27,8 +27,8 @@ class Flat(Explainer):
 
     height: float = 2.0
 
-    def attribute(self, question):
-        return Attribution(torch.full_like(question.x, self.height))
+    def attribute(self, request):
+        return Attribution(torch.full_like(request.x, self.height))
 
 def add_dance(commands):
     commands.add_parser("dance", help="dance").set_defaults(run=lambda args: print("danced"))
