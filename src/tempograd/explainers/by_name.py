@@ -17,6 +17,7 @@ from tempograd.typing import (
     Baseline,
     ExplainOptions,
     Layout,
+    MethodOptions,
     Missing,
     Model,
     Output,
@@ -39,30 +40,7 @@ def explain(model: Model, x: ArrayLike, method: Explainer, **options: Unpack[Exp
 
 
 @overload
-def explain(
-    model: Model,
-    x: ArrayLike,
-    method: str,
-    *,
-    background: ArrayLike | None = None,
-    target: Target | None = None,
-    baseline: Baseline | None = None,
-    mask: ArrayLike | None = None,
-    steps: Steps | None = None,
-    output: Output = ...,
-    seed: int = 0,
-    ids: ArrayLike | None = None,
-    channels: Sequence[str] | None = None,
-    times: Sequence[object] | None = None,
-    names: Sequence[object] | None = None,
-    layout: Layout = "BTD",
-    missing: Missing = "error",
-    draws: int = 1,
-    batch_size: int | None = None,
-    precision: Precision = "full",
-    gradient_check: bool = True,
-    **settings: Setting,
-) -> Explanation: ...
+def explain(model: Model, x: ArrayLike, method: str, **options: Unpack[MethodOptions]) -> Explanation: ...
 
 
 def explain(
