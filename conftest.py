@@ -35,7 +35,7 @@ if other_draws.OFFSET:
 
 
 if sys.platform == "win32":  # no signals between processes, no pseudo terminals, other permissions and links
-    collect_ignore += [
+    collect_ignore = [
         "reproduction/tests/runner/test_runner.py",
         "reproduction/tests/test_outputs.py",
         "reproduction/tests/test_write_faults.py",

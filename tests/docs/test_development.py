@@ -142,7 +142,7 @@ def test_files_left_out_on_windows_exist():
     (ignored,) = (
         ast.literal_eval(node.value)
         for node in ast.walk(tree)
-        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == "collect_ignore"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "collect_ignore"
     )
     assert [path for path in ignored if not (ROOT / path).exists()] == []
 

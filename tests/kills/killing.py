@@ -66,7 +66,7 @@ class Command:
             os.dup2(log, 2)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             sys.argv = ["tempograd", *self.argv(draw)]
-            code = (paper if self.name == "run" else __main__).main()
+            code = (paper if self.name == "run" else __main__).run_from_shell()
             sys.stdout.flush()
         os._exit(code)
 
