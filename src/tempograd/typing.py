@@ -13,10 +13,11 @@ class SupportsArray(Protocol):
     def __array__(self) -> NDArray[Any]: ...
 
 
-ArrayLike = (
-    Tensor | SupportsArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
-)
-"""Numbers of any library, or lists of them; never text."""
+Array = Tensor | SupportsArray
+"""Numbers of any library, with a shape of their own: series, masks."""
+
+ArrayLike = Array | Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+"""Those, or lists of numbers; never text."""
 
 Model = Callable[[Tensor], Tensor]
 """What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs."""
@@ -33,7 +34,7 @@ Baseline = Literal["zero", "average"] | float | ArrayLike
 Steps = Literal["own"] | int | ArrayLike
 """Which outputs are explained, of a model that answers every step."""
 
-Channels = int | Sequence[str | int] | Tensor | SupportsArray
+Channels = int | Sequence[str | int] | Array
 """Which channels a picture shows: so many of the strongest, or these, by name or position."""
 
 Setting = bool | int | float | str | Sequence[float] | None
@@ -65,7 +66,7 @@ Contrast = Literal["none", "triplet"]
 class SeriesOptions(TypedDict, total=False):
     """What a file of series tells beside their values."""
 
-    mask: ArrayLike | None
+    mask: Array | None
     ids: ArrayLike | None
     channels: Sequence[str] | None
     times: Sequence[object] | None
@@ -91,7 +92,7 @@ class CallOptions(SeriesOptions, total=False):
 class ExplainOptions(CallOptions, total=False):
     """The arguments of :func:`tempograd.explain` beside model, series and method."""
 
-    background: ArrayLike | None
+    background: Array | None
 
 
 class SegmentOptions(ExplainOptions, total=False):
@@ -177,9 +178,9 @@ class SeriesPlotOptions(TypedDict, total=False):
     """The options of :func:`tempograd.plots.series`."""
 
     model: Model | None
-    x: ArrayLike | None
+    x: Array | None
     y: ArrayLike | None
-    truth: ArrayLike | None
+    truth: Array | None
     channels: Channels | None
     classes: Sequence[str] | None
     title: str | None

@@ -1,4 +1,4 @@
-"""Right uses of the public face: mypy finds nothing here, and every function runs (``tests/test_typed_face.py``)."""
+"""Right uses of the public face: mypy finds nothing here, and each function runs (``test_typed_face.py``)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from tempograd.models import Recipe
 from tempograd.plots import SeriesRecord
 from tempograd.testing import check_explainer, check_metric
 from tempograd.typing import (
-    ArrayLike,
+    Array,
     Baseline,
     Channels,
     Layout,
@@ -89,20 +89,19 @@ def the_second_block_of_the_readme(folder: Path) -> None:
 
 def series_of_any_library() -> None:
     array = X.numpy()
-    series: list[ArrayLike] = [X, array, array.astype(np.float64), X.tolist()]
+    series: list[Array] = [X, array, array.astype(np.float64)]
     for x in series:
         tg.explain(MODEL, x, n_samples=4)
     frame = pd.DataFrame(array[0])
     tg.explain(MODEL, frame.to_numpy()[None], n_samples=4)
-    tg.explain(MODEL, [[[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]], n_samples=4)
-    tg.explain(MODEL, X, mask=np.ones((4, 6, 3), bool), ids=[7, 8, 9, 10], baseline=array.mean(0), n_samples=4)
+    tg.explain(MODEL, X, mask=np.ones((4, 6, 3), bool), ids=[7, 8, 9, 10], baseline=[0.1, 0.2, 0.3], n_samples=4)
 
 
 def models_of_any_kind() -> None:
     models: list[Model] = [MODEL, by_function, lambda z: z.sum(1), nn.Sequential(nn.Flatten(), nn.Linear(18, 2))]
     for model in models:
         tg.explain(model, X, n_samples=4, output="raw")
-    assert_type(tg.wrap(MODEL, lambda z: MODEL(z)), nn.Module)
+    assert_type(tg.wrap(MODEL, by_function), nn.Module)
     assert_type(tg.wrap(MODEL, lambda net, z: net(z)), nn.Module)
 
     def call(net: Net, z: Tensor) -> Tensor:
@@ -221,7 +220,9 @@ def explanations() -> None:
     assert_type(exp.top(3).values, Tensor)
     assert_type(exp.verdict(0), str)
     assert_type(exp.to_dataframe(), pd.DataFrame)
-    assert_type(exp.plot("one" if exp.names else 0, channels=["0", 2], classes=["no", "yes"], model=MODEL), Figure)
+    assert_type(
+        exp.plot("one" if exp.names else 0, channels=["channel 0", 2], classes=["no", "yes"], model=MODEL), Figure
+    )
     n_samples = exp.parameters["n_samples"]
     assert n_samples == 4
 
@@ -237,10 +238,10 @@ def evaluation() -> None:
 
 
 def pictures() -> None:
-    exp, ig = TIMING(MODEL, X), tg.IntegratedGradients(n_steps=4)(MODEL, X)
+    exp, ig = tg.Timing(n_samples=16, tolerance=0.5)(MODEL, X), tg.IntegratedGradients(n_steps=4)(MODEL, X)
     assert_type(tg.plots.series_record(exp, 0, x=X.numpy(), y=[0, 1, 0, 1]), SeriesRecord)
     several: Mapping[str, tg.Explanation] = {"TIMING": exp, "IG": ig}
-    wanted: list[Channels] = [2, ["0", 1], [0, 2], np.array([1]), torch.tensor([0, 1])]
+    wanted: list[Channels] = [2, ["channel 0", 1], [0, 2], np.array([1]), torch.tensor([0, 1])]
     figures: list[Figure] = [tg.plots.series(exp, 1, channels=channels, title="a") for channels in wanted]
     figures += [
         tg.plots.heatmap(exp, [0, 1], order="given"),

@@ -1,6 +1,6 @@
 """Wrong uses of the public face: mypy reports every marked line, with this code, and the call is refused.
 
-Each has one fault; ``right_uses.py`` has the same calls without. ``mypy --strict`` reports a mark that hides nothing.
+Each has one fault; ``right_uses.py`` has the calls without. ``mypy --strict`` reports a mark that hides nothing.
 """
 
 from pathlib import Path
@@ -64,7 +64,11 @@ def no_model() -> None:
 
 
 def no_series() -> None:
-    tg.explain(MODEL, "series.csv")  # type: ignore[arg-type]
+    tg.explain(MODEL, "series.csv")  # type: ignore[call-overload]
+
+
+def series_as_lists() -> None:
+    tg.explain(MODEL, [[[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]])  # type: ignore[call-overload]
 
 
 def a_class_for_an_explainer() -> None:

@@ -36,7 +36,19 @@ from tempograd.engine.second_look import (
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
-from tempograd.typing import ArrayLike, Baseline, Layout, Missing, Model, Output, Precision, Setting, Steps, Target
+from tempograd.typing import (
+    Array,
+    ArrayLike,
+    Baseline,
+    Layout,
+    Missing,
+    Model,
+    Output,
+    Precision,
+    Setting,
+    Steps,
+    Target,
+)
 
 # What speaks against an explanation that was just made, said in a sentence each.
 
@@ -241,7 +253,7 @@ class Explainer(ABC):
     def __post_init__(self) -> None:
         settings.check(self)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
@@ -278,11 +290,11 @@ class Explainer(ABC):
     def __call__(
         self,
         model: Model,
-        x: ArrayLike,
+        x: Array,
         *,
         target: Target | None = None,
         baseline: Baseline | None = None,
-        mask: ArrayLike | None = None,
+        mask: Array | None = None,
         steps: Steps | None = None,
         output: Output = PROBABILITY,
         seed: int = 0,

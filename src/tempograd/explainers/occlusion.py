@@ -15,7 +15,7 @@ from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
-from tempograd.typing import ArrayLike, Marginal, Model, OcclusionScore
+from tempograd.typing import Array, Marginal, Model, OcclusionScore
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
@@ -192,7 +192,7 @@ class Occlusion(CellReplacement):
     absolute: bool = settings.boolean(False)
     means: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
         return replace(
             self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
@@ -267,7 +267,7 @@ class AugmentedOcclusion(CellReplacement):
     over: OcclusionScore = settings.choice("target", OcclusionScore)
     rows: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
 

@@ -15,7 +15,7 @@ from tempograd.engine import Block, Request
 from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate, midpoints
-from tempograd.typing import ArrayLike, Model, QuadratureRule
+from tempograd.typing import Array, ArrayLike, Model, QuadratureRule
 
 # Integrated gradients: the mean gradient on straight paths to the series, of all cells or of those of a mask.
 
@@ -275,7 +275,7 @@ class GradientShap(Explainer):
     noise: float = settings.real(0.0)
     pool: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer with these series as the pool of baselines."""
         return replace(self, pool=validation.check_series(x, name="the pool of baselines"))
 

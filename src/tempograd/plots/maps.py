@@ -11,7 +11,7 @@ from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import cells, draw_dashes, heading, map_note, scale_bar, score_ticks, time_axis
-from tempograd.typing import ArrayLike, ChannelOrder, Channels, Model
+from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
 from tempograd.views import labels
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import Explanations, as_mapping, channel_names, time_names
@@ -67,7 +67,7 @@ def heatmap_record(
     i: int | str | Sequence[int | str] = 0,
     *,
     model: Model | None = None,
-    x: ArrayLike | None = None,
+    x: Array | None = None,
     y: ArrayLike | None = None,
     channels: Channels | None = None,
     order: ChannelOrder = "effect",
@@ -227,7 +227,7 @@ def compare_record(
     i: int | str = 0,
     *,
     model: Model | None = None,
-    x: ArrayLike | None = None,
+    x: Array | None = None,
     y: ArrayLike | None = None,
     channels: Channels | None = None,
     classes: Sequence[str] | None = None,

@@ -14,7 +14,7 @@ from tempograd.data import Split
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
-from tempograd.typing import ArrayLike
+from tempograd.typing import Array
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
@@ -188,7 +188,7 @@ def kept(explanations: Iterable[Explanation]) -> Tensor | None:
     return next((each.x for each in explanations if each.x is not None), None)
 
 
-def whole_series(explanation: Explanation, x: ArrayLike | None) -> Tensor:
+def whole_series(explanation: Explanation, x: Array | None) -> Tensor:
     """Return the explained series: those given, or those kept with the explanation."""
     series = explanation.x if x is None else x
     if series is None:
@@ -196,7 +196,7 @@ def whole_series(explanation: Explanation, x: ArrayLike | None) -> Tensor:
     return cells_like(series, explanation, "x")
 
 
-def cells_like(given: ArrayLike, explanation: Explanation, what: str) -> Tensor:
+def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
     """Check that there is one number per cell."""
     tensor = validation.as_tensor(given, what)
     if tensor.shape != explanation.values.shape:
