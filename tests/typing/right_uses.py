@@ -238,7 +238,10 @@ def evaluation() -> None:
 
 
 def pictures() -> None:
-    exp, ig = tg.Timing(n_samples=16, tolerance=0.5)(MODEL, X), tg.IntegratedGradients(n_steps=4)(MODEL, X)
+    exp, ig = (
+        tg.Timing(n_samples=16, tolerance=0.01, max_samples=64)(MODEL, X),
+        tg.IntegratedGradients(n_steps=4)(MODEL, X),
+    )
     assert_type(tg.plots.series_record(exp, 0, x=X.numpy(), y=[0, 1, 0, 1]), SeriesRecord)
     several: Mapping[str, tg.Explanation] = {"TIMING": exp, "IG": ig}
     wanted: list[Channels] = [2, ["channel 0", 1], [0, 2], np.array([1]), torch.tensor([0, 1])]
