@@ -1,6 +1,7 @@
 """A package of somebody else's is as good as ours: listed, used, reported, and held by the same contract."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -113,13 +114,15 @@ def test_its_numbers_are_right(installed):
 def test_a_program_finds_it_by_the_path_alone(tmp_path, monkeypatch):
     """A process of its own, as a user starts it: listed in the help without its code, and then run."""
     install(tmp_path)
-    start = "import sys; from tempograd.__main__ import run_from_shell"
-    code = f"{start}\ntry: run_from_shell()\nfinally: print('slopes' in sys.modules)"
-    monkeypatch.setenv("PYTHONPATH", ":".join(map(str, [tmp_path, PACKAGE, *sys.path])))
-    said = [
-        subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout
-        for words in (["--help"], ["steepest"])
-    ]
+    code = "import sys; from tempograd.__main__ import run_from_shell as run"
+    code += "\ntry: run()\nfinally: print('slopes' in sys.modules)"
+    folders = [tmp_path, PACKAGE, *(path for path in sys.path if path)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
+    said = []
+    for words in (["--help"], ["steepest"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        said.append(done.stdout)
     assert re.search(r"^    steepest +say at which step the ramps are steepest$", said[0], re.MULTILINE)
     assert said[0].endswith("\nFalse\n")
     assert re.fullmatch(r"step [0-4]\nTrue\n", said[1])

@@ -406,7 +406,15 @@ class Drop(Faithfulness):
     higher_is_better: ClassVar[bool] = True
 
     def score(self, reading):
-        return reading.over_steps(reading.score[:, 0] - reading.score[:, -1])
+        return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstStep(Drop):
+    """Forgets that there may be one output per step."""
+
+    def score(self, reading):
+        return reading.score[:, 0] - reading.score[:, -1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -487,6 +495,7 @@ class UpsideDown(Drop):
 BROKEN_METRICS = {
     "settings": [NoDirection, TensorMetric],
     "numbers": [Undefined],
+    "steps": [FirstStep],
     "company": [Relative, RelativeHits],
     "position": [PrecisionAtFive],
     "mask": [MeanScore, ShareOfAll],

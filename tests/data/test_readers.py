@@ -153,7 +153,7 @@ def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
             connection.execute("SET threads = 8")
             yield connection
 
-    monkeypatch.setattr(parquet_file, "connect", many_threads)
+    monkeypatch.setattr(parquet_file, "open_duckdb", many_threads)
     path, rows = tmp_path / "large.parquet", 300_000
     columns = f"SELECT i AS id, i % 1000 AS t0, i % 7 AS t1 FROM range({rows}) AS rows(i)"
     duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 20000)")

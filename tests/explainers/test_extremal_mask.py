@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 from tempograd.engine import Request
 from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
-from tempograd.explainers.masks.replacements import Replacement, _Masks, seeded
+from tempograd.explainers.masks.replacements import Replacement, seeded
 from tests.helpers.literal_methods import blind, first_network, literal_extremal_mask
 from tests.helpers.models import Recurrent, series, smooth
 
@@ -18,21 +18,6 @@ def test_without_a_model_masks_fall_by_one_step_of_adam():
     for epochs in (1, 7, 40):
         found = ExtremalMask(epochs=epochs, lr=0.01)(blind, series(3, 5, 2), output="raw").values
         torch.testing.assert_close(found, torch.full_like(found, 0.5 - 0.01 * epochs), rtol=0, atol=1e-5)
-
-
-def test_the_first_gradient_of_a_mask():
-    """lambda_1 sign(m) / (T D) plus the slope of the error times (x - r)."""
-    model, x = smooth(6, 3), series(4, 6, 3, dtype=DOUBLE)
-    question = Request.ask(model, x, seed=2)
-    networks = seeded(question, lambda: [Replacement(3)])
-    explainer = ExtremalMask(0.7, 0.3)
-    part = _Masks(explainer, question, explainer._read(question, slice(0, 4)), networks)
-    part.loss(0).backward()
-    gru, head = first_network(2, 3)
-    moved = head(normalize(gru(x)[0], dim=-1)).detach()
-    z = (0.5 * x + 0.5 * moved).requires_grad_()
-    (-(model(x).softmax(-1).detach() * model(z).log_softmax(-1)).sum()).backward()
-    torch.testing.assert_close(part.learnt.grad, 0.7 / 18 + z.grad * (x - moved))
 
 
 ALL, THREES = [slice(0, 7)], [slice(0, 3), slice(3, 6), slice(6, 7)]

@@ -21,7 +21,7 @@ from tempograd_paper.datasets.prepared import load_prepared
 from tempograd_paper.datasets.restricted_pickle import read_npy
 from tempograd_paper.runner import load_plan
 from tempograd_paper.runner.record import Record
-from tempograd_paper.tables.archive import _read_archive
+from tempograd_paper.tables.archive import load_records
 from tests.helpers.payloads import (
     SAMPLE_INPUTS,
     Touches,
@@ -239,7 +239,7 @@ def test_text_that_is_python_stays_text(marker, tmp_path):
     (tmp_path / "plan.toml").write_text("\n".join([f'title = "{evil}"', *lines]))
     _opened(lambda: load_plan(tmp_path / "plan.toml"))
     (tmp_path / "cells.json").write_text(json.dumps([{"key": evil, "cell": {"dataset": evil}, "facts": evil}]))
-    _opened(lambda: _read_archive(tmp_path))
+    _opened(lambda: load_records(tmp_path, load_plan("smoke")))
     assert not marker.exists()
 
 

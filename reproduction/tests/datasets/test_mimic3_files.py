@@ -338,7 +338,7 @@ def test_progress_counts_the_bytes_that_are_read(root, monkeypatch):
             said.append("end")
 
     rounds = iter([True, True, False])
-    monkeypatch.setattr(queries, "progress", Line)
+    monkeypatch.setattr(queries, "progress_bar", Line)
     monkeypatch.setattr(queries, "_bytes_read", lambda: next(counts))
     monkeypatch.setattr(queries, "wait", lambda jobs, timeout: type("Done", (), {"not_done": next(rounds)}))
     with queries.connect("1GB") as connection:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd.errors import InputError
+from tempograd.errors import InputError, TempogradError
 from tempograd.explainers import Occlusion
 from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, evaluate
@@ -85,6 +85,20 @@ def _numbers(metric: Metric) -> None:
     demand(shape_of(found) == wanted, f"seven series get scores of shape {shape_of(found)}, not {wanted}")
     demand(found.dtype == torch.float32, f"the scores are {found.dtype}")
     demand(found.isfinite().all(), f"{int((~found.isfinite()).sum())} of them are not finite")
+
+
+@contract_rule(METRIC_RULES, "one output per step gives one score per series, or is refused in one sentence")
+def _steps(metric: Metric) -> None:
+    model, x = Smooth(per_step=True), small_series(5)
+    found = _explanation(model, x, _maps(5))
+    for steps in (None, [1, 5]):
+        explained = found if steps is None else replace(Occlusion()(model, x, steps=steps), values=_maps(5))
+        try:
+            scores = _measure(metric, model, explained, _truth(5))
+        except TempogradError:
+            continue
+        wanted: tuple[int, ...] = () if _pools(metric) else (5,)
+        demand(shape_of(scores) == wanted and bool(scores.isfinite().all()), f"five series get {scores.tolist()}")
 
 
 @contract_rule(METRIC_RULES, "a series' score does not depend on its company, only on its id")

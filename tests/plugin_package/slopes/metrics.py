@@ -16,4 +16,4 @@ class Drop(Faithfulness):
     higher_is_better: ClassVar[bool] = True
 
     def score(self, reading: RemovalOutputs) -> Tensor:
-        return reading.over_steps(reading.score[:, 0] - reading.score[:, -1])
+        return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
