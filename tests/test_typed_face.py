@@ -19,6 +19,7 @@ import pytest
 import tempograd as tg
 import tempograd.typing as words
 from tempograd import captum, plots, testing
+from tempograd.cli import make_parser
 from tempograd.models import Recipe
 from tempograd.plots.picture import Picture
 from tests.typing import right_uses, wrong_uses
@@ -209,6 +210,25 @@ def test_settings_by_the_name_of_a_method_are_those_of_the_methods():
                 known.setdefault(setting, set()).update(members(hint))
     offered = typing.get_type_hints(words.MethodOptions)
     assert known == {name: members(offered[name]) for name in offered.keys() - keyword_only(tg.explain).keys()}
+
+
+def test_the_command_line_has_the_same_words():
+    """Said once more there, since help loads no torch."""
+    commands = make_parser()._subparsers._group_actions[0].choices
+    choices = {
+        (action.dest, tuple(action.choices))
+        for name in ("explain", "evaluate")
+        for action in commands[name]._actions
+        if action.choices and action.dest != "split"
+    }
+    there = {
+        "align": words.Align,
+        "baseline": typing.get_args(words.Baseline)[0],
+        "format": words.TableFormat,
+        "missing": words.Missing,
+        "output": words.Output,
+    }
+    assert choices == {(name, typing.get_args(hint)) for name, hint in there.items()}
 
 
 def test_a_picture_and_its_numbers_take_the_same_call():

@@ -1,8 +1,9 @@
 """Right uses of the public face: mypy finds nothing here, and each function runs (``test_typed_face.py``)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,7 @@ def the_first_block_of_the_readme(folder: Path) -> None:
 
 def the_second_block_of_the_readme(folder: Path) -> None:
     data = tg.load_dataset("state")
+    data = replace(data, train=data.train.take(range(40)))
     model = tg.train("gru", data, seed=0, epochs=1, options={"hidden": 4})
     assert_type(model, nn.Module)
     test = data.test.take(slice(2))
@@ -192,6 +194,8 @@ def settings_of_other_methods() -> None:
     tg.explain(MODEL, X, "lime", n_samples=None, distance="series")
     tg.explain(MODEL, X, "occlusion", absolute=True, target=1)
     tg.explain(MODEL, X, "augmented_occlusion", background=X, marginal="pooled", over="all", n_samples=2)
+    read_from_a_file: dict[str, Any] = {"n_samples": 4, "p": 0.3}
+    tg.explain(MODEL, X, "rand_ig", seed=1, **read_from_a_file)
 
 
 def explainers() -> None:
