@@ -72,8 +72,8 @@ def compare(setting: Setting, rounds: int) -> Figures:
     batch, internal = best_bare(model, x, points), best_internal(model, x, points)
     ways = sides(model, x, points, batch)
     ways["captum_best"] = in_calls(peers.integrated_gradients, model, x, points, internal)
-    law = (SEGMENTS, SHORTEST, setting.steps)
-    ways["released"] = lambda: [released.timing(model, rows, *law, points) for rows in x.split(BATCH)]
+    segments = (SEGMENTS, SHORTEST, setting.steps)
+    ways["released"] = lambda: [released.timing(model, rows, *segments, points) for rows in x.split(BATCH)]
     if len(x) == 1:  # draws are remembered for an id that was seen before, so both cases are measured
         ids = iter(range(10**6, 10**7))
         ways["timing_new_id"] = lambda: tg.Timing(n_samples=points)(model, x, ids=[next(ids)]).values

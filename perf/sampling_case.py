@@ -30,9 +30,9 @@ class Points(NamedTuple):
 class Case:
     """Every series once per seed, on the model's device, its target known."""
 
-    question: Request
+    request: Request
     block: Block
-    law: SegmentSampler
+    sampler: SegmentSampler
     stream: Tensor  # (2, rows)
     clean: Tensor  # (rows,): score of the series
     limit: int  # sequences per pass
@@ -44,18 +44,18 @@ class Case:
     @property
     def free(self) -> Tensor:
         """Probability that a cell moves, (rows, time, 1)."""
-        return self.law.free[..., None]
+        return self.sampler.p_active[..., None]
 
-    def ask(
+    def differentiate(
         self, masks: Tensor, alpha: Tensor, weight: Tensor | None = None, anchors: Tensor | None = None
     ) -> Points:
         """One pass with gradient for every point."""
         x, difference = self.block.x, self.block.x - self.block.baseline
         effects, scores = [], []
-        for piece in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
-            back = masks[:, piece] * (alpha[:, piece, None, None] - 1)
+        for batch in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
+            back = masks[:, batch] * (alpha[:, batch, None, None] - 1)
             z = torch.addcmul(x[:, None], back, difference[:, None])
-            gradient, score, _, _ = compute_gradients(self.question, z, self.block)
+            gradient, score, _, _ = compute_gradients(self.request, z, self.block)
             effects.append(gradient * difference[:, None])
             scores.append(score)
         weight = torch.ones_like(alpha) if weight is None else weight
@@ -66,7 +66,7 @@ class Case:
         x, difference = self.block.x, self.block.x - self.block.baseline
         parts = masks.split(max(1, self.limit // self.rows), 1)
         return torch.cat(
-            [self.question.scores(x[:, None] - part * difference[:, None], self.block) for part in parts], 1
+            [self.request.scores(x[:, None] - part * difference[:, None], self.block) for part in parts], 1
         )
 
 
@@ -83,12 +83,12 @@ def case(
     """Prepare a case; ``setting`` is segments, min_length and max_length."""
     repeats = len(seeds)
     with frozen(model):
-        question = Request.ask(model, x, mask=mask, **call)
-        block = question.settled(question.block(slice(0, len(x))))
-        clean = question.scores(block.x[:, None], block)[:, 0]
+        request = Request.create(model, x, mask=mask, **call)
+        block = request.with_target(request.block(slice(0, len(x))))
+        clean = request.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        law = SegmentSampler.table(
-            explainer.settings_by_length(question), question.x, question.device, torch.float32
+        sampler = SegmentSampler.table(
+            explainer.settings_by_length(request), request.x, request.device, torch.float32
         ).of(block.lengths.repeat(repeats))
         stream = torch.cat([keys(seed, block.ids, Stream.SEGMENTS) for seed in seeds], 1)
         wide = {
@@ -96,4 +96,4 @@ def case(
             for name, part in block._asdict().items()
             if isinstance(part, Tensor)
         }
-        yield Case(question, block._replace(**wide), law, stream, clean.repeat(repeats), limit)
+        yield Case(request, block._replace(**wide), sampler, stream, clean.repeat(repeats), limit)

@@ -26,15 +26,17 @@ def positions(case: Case, points: int, kind: str, use: int = 0) -> Tensor:
 def latin(case: Case, points: int, use: int = 0) -> Tensor:
     """Words for the segments, each spread evenly over the points: one in every stratum, in random order."""
     streams = fold_in(split(case.stream, FAR + 77 + use), points)
-    drawn = bits(streams[..., None, None], torch.arange(2 * case.law.most, device=streams.device).view(2, -1))
-    rank = bits(streams[..., None, None], FAR + torch.arange(2 * case.law.most, device=streams.device).view(2, -1))
+    drawn = bits(streams[..., None, None], torch.arange(2 * case.sampler.most, device=streams.device).view(2, -1))
+    rank = bits(
+        streams[..., None, None], FAR + torch.arange(2 * case.sampler.most, device=streams.device).view(2, -1)
+    )
     rank = rank.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
     return ((rank << 32) + drawn) // points
 
 
 def sobol(case: Case, points: int) -> tuple[Tensor, Tensor]:
     """Sobol' points with a digital shift of their own for each series: words for the segments, and positions."""
-    size = 2 * case.law.most + 1
+    size = 2 * case.sampler.most + 1
     net = (
         (torch.quasirandom.SobolEngine(size).draw(points, dtype=torch.float64) * FULL)
         .long()
@@ -46,17 +48,21 @@ def sobol(case: Case, points: int) -> tuple[Tensor, Tensor]:
 
 
 def independent(case: Case, points: int, kind: str) -> Points:
-    return case.ask(sample_masks(fold_in(case.stream, points), case.law), positions(case, points, kind))
+    return case.differentiate(
+        sample_masks(fold_in(case.stream, points), case.sampler), positions(case, points, kind)
+    )
 
 
 def stratified(case: Case, points: int, kind: str) -> Points:
     streams = fold_in(case.stream, points)
-    return case.ask(sample_masks(streams, case.law, base=latin(case, points)), positions(case, points, kind))
+    return case.differentiate(
+        sample_masks(streams, case.sampler, base=latin(case, points)), positions(case, points, kind)
+    )
 
 
 def quasi(case: Case, points: int) -> Points:
     base, alpha = sobol(case, points)
-    return case.ask(sample_masks(fold_in(case.stream, points), case.law, base=base), alpha)
+    return case.differentiate(sample_masks(fold_in(case.stream, points), case.sampler, base=base), alpha)
 
 
 def antithetic(case: Case, points: int) -> Points:
@@ -65,18 +71,18 @@ def antithetic(case: Case, points: int) -> Points:
     base = latin(case, half)
     alpha = positions(case, half, "jitter")
     both = torch.cat([base, FULL - 1 - base], 1)
-    return case.ask(
-        sample_masks(fold_in(case.stream, 2 * half), case.law, base=both), torch.cat([alpha, 1 - alpha], 1)
+    return case.differentiate(
+        sample_masks(fold_in(case.stream, 2 * half), case.sampler, base=both), torch.cat([alpha, 1 - alpha], 1)
     )
 
 
 def shared(case: Case, points: int, per_mask: int) -> Points:
     """Fewer masks, each at several positions, evenly apart."""
     count = points // per_mask
-    masks = sample_masks(fold_in(case.stream, count), case.law, base=latin(case, count))
+    masks = sample_masks(fold_in(case.stream, count), case.sampler, base=latin(case, count))
     alpha = positions(case, count, "jitter") / per_mask
     alpha = torch.cat([alpha + k / per_mask for k in range(per_mask)], 1)
-    return case.ask(masks.repeat(1, per_mask, 1, 1), alpha)
+    return case.differentiate(masks.repeat(1, per_mask, 1, 1), alpha)
 
 
 def far_ends(case: Case, points: int) -> Points:
@@ -104,7 +110,7 @@ def spread(case: Case, wanted: Tensor, count: int, points: int, use: int) -> Ten
 def boost(case: Case, masks: Tensor, anchors: Tensor) -> Tensor:
     """Sum over the anchors of M_a / p_a, for each mask, (rows, points)."""
     channels, cell = masks.shape[3], anchors.clamp(min=0)
-    share = (anchors >= 0) / case.law.free.gather(1, cell // channels).clamp(min=1e-30)
+    share = (anchors >= 0) / case.sampler.p_active.gather(1, cell // channels).clamp(min=1e-30)
     sizes = torch.zeros_like(masks[:, 0].flatten(1), dtype=share.dtype).scatter_add_(1, cell, share)
     return torch.einsum("rsc,rc->rs", masks.flatten(2).to(share.dtype), sizes)
 
@@ -116,10 +122,10 @@ def anchored(case: Case, points: int, share: float, kind: str, by: str = "cells"
         way = (case.block.x - case.block.baseline).abs()
         wanted = wanted / wanted.flatten(1).sum(1)[:, None, None] + way / way.flatten(1).sum(1)[:, None, None]
     anchors = spread(case, wanted, round(share * points), points, 5)
-    masks = sample_masks(fold_in(case.stream, points), case.law, anchors)
+    masks = sample_masks(fold_in(case.stream, points), case.sampler, anchors)
     without = (anchors < 0).sum(1, keepdim=True)
     weight = points / (without + boost(case, masks, anchors))
-    return case.ask(masks, positions(case, points, kind), weight, anchors)
+    return case.differentiate(masks, positions(case, points, kind), weight, anchors)
 
 
 def piloted(
@@ -139,21 +145,21 @@ def piloted(
     second = points - first
     even = spread(case, case.block.observed, round(shares[0] * first), first, 5)
     streams = fold_in(case.stream, points)
-    early = sample_masks(streams[:, :, :first], case.law, even, base=latin(case, first))
+    early = sample_masks(streams[:, :, :first], case.sampler, even, base=latin(case, first))
     weight = first / ((even < 0).sum(1, keepdim=True) + boost(case, early, even))
-    scout = case.ask(early, positions(case, first, "jitter"), weight)
+    scout = case.differentiate(early, positions(case, first, "jitter"), weight)
 
     wanted = _wanted(case, scout, power)
     anchors = spread(case, wanted, round(shares[1] * second), second, 6)
     count = second // per_mask
     anchors = anchors if per_mask == 1 else spread(case, wanted, round(shares[1] * count), count, 6)
     base = latin(case, count, 1) if strata else None
-    late = sample_masks(streams[:, :, first : first + count], case.law, anchors, base=base)
+    late = sample_masks(streams[:, :, first : first + count], case.sampler, anchors, base=base)
     density = _density(scout, tilt)
     alpha = positions(case, count, "jitter", 2) / per_mask
     alpha = _inverse(density, torch.cat([alpha + k / per_mask for k in range(per_mask)], 1))
     late = late.repeat(1, per_mask, 1, 1)
-    rest = case.ask(late, alpha)
+    rest = case.differentiate(late, alpha)
 
     masks, alpha = torch.cat([early, late], 1), torch.cat([scout.alpha, alpha], 1)
     bins = density.shape[1]
@@ -163,7 +169,7 @@ def piloted(
         share = (
             wanted
             / wanted.sum(1, keepdim=True)
-            / case.law.free.repeat_interleave(masks.shape[3], 1).clamp(min=1e-30)
+            / case.sampler.p_active.repeat_interleave(masks.shape[3], 1).clamp(min=1e-30)
         )
         aft = second * (1 - shares[1] + shares[1] * torch.einsum("rsc,rc->rs", masks.flatten(2).float(), share))
     else:

@@ -116,7 +116,7 @@ def test_other_lengths_have_masks_of_their_own_and_static_inputs_always_move(anc
 
 
 def free(x):
-    return torch.from_numpy(complete(*x.shape[1:], 3, 2, 3, x.shape[1]).free())
+    return torch.from_numpy(complete(*x.shape[1:], 3, 2, 3, x.shape[1]).p_active())
 
 
 def test_arguments_travel_with_their_rows_and_others_as_they_are():
@@ -280,12 +280,12 @@ def test_models_and_settings_that_cannot_be_explained():
         Timing(lambda z: z.detach().sum((1, 2))).attribute(X)
     with pytest.raises(ModelError, match="NaN or infinite"):
         Timing(lambda z: z.sum((1, 2)).sqrt()).attribute(X)
-    with pytest.raises(SettingError, match="hold step 0"):
+    with pytest.raises(SettingError, match="fix step 0"):
         Timing(lambda z: z.sum((1, 2)), segments=200, min_length=3, max_length=5).attribute(X[..., :1])
 
 
 def test_a_setting_that_starves_cells_warns():
-    with pytest.warns(tg.TempogradWarning, match="free in only"):
+    with pytest.warns(tg.TempogradWarning, match="active in only"):
         Timing(lambda z: z.sum((1, 2)), segments=9, min_length=3, max_length=3).attribute(X, n_steps=3)
 
 

@@ -1,10 +1,21 @@
 """Whatever a message shows, it is a few words on one line."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 
-from tempograd.errors import brief
+from tempograd.errors import (
+    DataError,
+    InputError,
+    MissingExtraError,
+    ModelError,
+    OutputError,
+    SettingError,
+    UnknownNameError,
+    brief,
+)
 
 
 class Loud:
@@ -47,3 +58,31 @@ def test_it_says_what_counts():
     assert brief(np.float32(0.5)) == "0.5"
     assert brief(object()) == "an object of class object"
     assert brief("a\nb") == r"'a\nb'"
+
+
+ERRORS = {
+    "unknown": UnknownNameError("explainer", "timming", ["timing", "fit"]),
+    "unknown, for short": UnknownNameError("metric", "Acc", ["accuracy", "cpd"], short={"acc": "accuracy"}),
+    "extra": MissingExtraError("matplotlib", "plots"),
+    **{
+        kind.__name__: kind("Two\nlines.")
+        for kind in (InputError, SettingError, ModelError, DataError, OutputError)
+    },
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_it_reaches_another_process_as_it_was(name):
+    error = ERRORS[name]
+    error.row = 7
+    error.add_note("in the second file")
+    found = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert type(found) is type(error)
+    assert str(found) == str(error) != ""
+    assert found.args == error.args
+    assert (found.row, found.__notes__) == (7, ["in the second file"])
+
+
+def test_only_who_gives_short_names_hints_at_them():
+    assert "Did you mean 'accuracy'?" in str(ERRORS["unknown, for short"])
+    assert "Did you mean" not in str(UnknownNameError("metric", "Acc", ["accuracy", "cpd"]))

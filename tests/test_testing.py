@@ -136,7 +136,7 @@ class AnyTarget(tg.Occlusion):
 
 
 def replace_target(request, target):
-    return replace(request, asked_target=target)
+    return replace(request, requested_target=target)
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class NaN(Method):
 @dataclass(frozen=True)
 class Steps(Method):
     def attribute(self, request):
-        if request.asked_steps is not None:
+        if request.requested_steps is not None:
             raise RuntimeError("no steps")
         return super().attribute(request)
 
@@ -405,16 +405,16 @@ class Drop(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading):
-        return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
+    def score(self, outputs):
+        return outputs.over_steps(outputs.score[:, :1] - outputs.score[:, -1:])[:, 0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstStep(Drop):
     """Forgets that there may be one output per step."""
 
-    def score(self, reading):
-        return reading.score[:, 0] - reading.score[:, -1]
+    def score(self, outputs):
+        return outputs.score[:, 0] - outputs.score[:, -1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,14 +439,14 @@ class TensorMetric(Drop):
 
 @dataclass(frozen=True, kw_only=True)
 class Undefined(Drop):
-    def score(self, reading):
-        return super().score(reading).log()
+    def score(self, outputs):
+        return super().score(outputs).log()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Relative(Drop):
-    def score(self, reading):
-        found = super().score(reading)
+    def score(self, outputs):
+        found = super().score(outputs)
         return found - found.mean()
 
 
@@ -476,15 +476,15 @@ class MeanScore(Hits):
 class ShareOfAll(Drop):
     """Takes a share of all cells for one of the observed ones."""
 
-    def route(self, k, observed, cells):
-        return super().route(max(1, int(k * cells)) if self.k is None else self.k, observed, cells)
+    def schedule(self, k, observed, cells):
+        return super().schedule(max(1, int(k * cells)) if self.k is None else self.k, observed, cells)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyCount(Drop):
-    def route(self, k, observed, cells):
+    def schedule(self, k, observed, cells):
         mine = min(self.k, cells) if isinstance(self.k, int) else self.k
-        return super(AnyCount, replace(self, k=mine)).route(k, observed, cells)
+        return super(AnyCount, replace(self, k=mine)).schedule(k, observed, cells)
 
 
 @dataclass(frozen=True, kw_only=True)

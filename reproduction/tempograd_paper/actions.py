@@ -8,6 +8,7 @@ from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.inputs import claim, device, input_files
 from tempograd.errors import DataError, TempogradError, UnknownNameError
+from tempograd.explainers import EXPLAINERS
 from tempograd_paper.labels import PROGRAM
 from tempograd_paper.runner import Cell, Plan, load_plan, prepare, run_cells
 from tempograd_paper.runner.reading import where
@@ -50,7 +51,7 @@ def _check_filters(plan: Plan, args: argparse.Namespace) -> None:
     for kind, (only, there) in known.items():
         for name in only or []:
             if name not in there:
-                raise UnknownNameError(f"{kind} of {plan.name}", name, set(there))
+                raise UnknownNameError(f"{kind} of {plan.name}", name, set(there), short=EXPLAINERS.short)
 
 
 def _wanted(cell: Cell, args: argparse.Namespace) -> bool:

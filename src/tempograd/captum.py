@@ -77,8 +77,8 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         Called with the inputs and the additional arguments. A module in training mode is run in evaluation mode
         and put back, also inside a function; recurrent layers on a GPU need no flag.
     segments, min_length, max_length : int, optional
-        Segments held per mask and the bounds of their length, by default chosen so that about half of the cells
-        are free. ``segments=0`` holds nothing: captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
+        Segments fixed per mask and the bounds of their length, by default chosen so that about half of the cells
+        are active. ``segments=0`` fixes none: captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
     anchored : float, optional
         Share of the masks that are drawn around a chosen cell, by default chosen as in :class:`tempograd.Timing`.
     seed : int, default=0
@@ -212,7 +212,7 @@ class _Job:
     size: int | None
 
     def run(self) -> tuple[Tensor, ...]:
-        """Return the scores of all inputs; the model must be quiet."""
+        """Return the scores of all inputs; the model must be frozen."""
         groups = self._groups()
         warn_of_rare_cells([group.setting for group in groups], self.method.schedule.points)
         scores = tuple(torch.zeros_like(x) for x in self.inputs)
@@ -246,28 +246,28 @@ class _Job:
         """Explain some rows, at most ``size`` sequences at a time; the cells of all inputs are as one row."""
         x = [whole[rows] for whole in self.inputs]
         delta = [each - base[rows] for each, base in zip(x, self.baselines, strict=True)]
-        way = _joined(delta, 1)
-        mean = ControlVariateMean(way) if self.method.controlled else WeightedMean(errors=False)
+        displacement = _joined(delta, 1)
+        mean = ControlVariateMean(displacement) if self.method.controlled else WeightedMean(errors=False)
         with torch.no_grad():
             clean = self._score([part[:, None] for part in x], rows) if self.method.controlled else None
         for stage, points in enumerate(self.method.schedule.stages):
             masks, weights = self._draw(rows, groups, stage)
-            for piece in slices(points, max(1, size // len(x[0]))):
-                position = (torch.arange(piece.start, piece.stop, device=way.device) + 0.5) / points
-                free = [None if mask is None else mask[:, piece] for mask in masks]
-                z = [_moved(*parts, position) for parts in zip(x, delta, free, strict=True)]
+            for chosen in slices(points, max(1, size // len(x[0]))):
+                position = (torch.arange(chosen.start, chosen.stop, device=displacement.device) + 0.5) / points
+                active = [None if mask is None else mask[:, chosen] for mask in masks]
+                z = [_moved(*parts, position) for parts in zip(x, delta, active, strict=True)]
                 score = self._score(z, rows)
                 gradient = _joined(differentiate_each(score.sum(), z), 2)
                 every = [
-                    torch.ones_like(part) if each is None else each for part, each in zip(z, free, strict=True)
+                    torch.ones_like(part) if each is None else each for part, each in zip(z, active, strict=True)
                 ]
-                weight = None if weights is None else weights[:, piece]
+                weight = None if weights is None else weights[:, chosen]
                 if isinstance(mean, WeightedMean):
                     mean.add(gradient, weight, _joined(every, 2).to(gradient))
                     continue
                 gap = None if clean is None else (clean - score.detach()).to(gradient)
                 mean.add(gradient, weight, _joined(every, 2).to(gradient), position, gap)
-        found = mean.result().mean * (1 if self.method.controlled else way)
+        found = mean.result().mean * (1 if self.method.controlled else displacement)
         cells = [part[0].numel() for part in x]
         for score, part in zip(scores, torch.split(found[..., 0], cells, 1), strict=True):
             score[rows] = part.reshape(score[rows].shape).to(score)
@@ -302,20 +302,20 @@ class _Job:
             for part in self.extra
         ]
         others = [part.clone() for part in flat[1:]]  # which the model may work on in place
-        answer = predict(lambda first: self.forward(first, *others, *extra), flat[0], "raw")
+        outputs = predict(lambda first: self.forward(first, *others, *extra), flat[0], "raw")
         target = self.target
         if target is not None and len(target) == batch:
             target = target[rows].repeat_interleave(points, 0)
-        score = _select(answer, target)
+        score = _select(outputs, target)
         if torch.is_grad_enabled():
             require_graph(score)
         return score.view(-1, points)
 
 
-def _moved(x: Tensor, delta: Tensor, free: Tensor | None, position: Tensor) -> Tensor:
+def _moved(x: Tensor, delta: Tensor, active: Tensor | None, position: Tensor) -> Tensor:
     """Points on the paths, (rows, points, …): back towards the baseline where a cell moves."""
     back = (position.to(x.dtype) - 1).view(-1, *[1] * (x.ndim - 1))
-    z = torch.addcmul(x[:, None], back if free is None else back * free.to(x.dtype), delta[:, None])
+    z = torch.addcmul(x[:, None], back if active is None else back * active.to(x.dtype), delta[:, None])
     return z.requires_grad_()
 
 
@@ -384,13 +384,13 @@ def _extra_of(arguments: Any) -> tuple[Any, ...]:
     return arguments if isinstance(arguments, tuple) else (arguments,)
 
 
-def _select(answer: Tensor, target: Tensor | None) -> Tensor:
+def _select(outputs: Tensor, target: Tensor | None) -> Tensor:
     """Return the selected output of each row, (rows,)."""
-    shape = tuple(answer.shape[1:])
+    shape = tuple(outputs.shape[1:])
     if target is None:
-        if answer[0].numel() != 1:
+        if outputs[0].numel() != 1:
             raise InputError(f"The model returns {shape} numbers for each row: pass target= to select one.")
-        return answer.flatten()
+        return outputs.flatten()
     if target.shape[1] != len(shape):
         raise InputError(
             f"The model returns {shape} numbers for each row, but target has {target.shape[1]} indices: pass "
@@ -401,5 +401,5 @@ def _select(answer: Tensor, target: Tensor | None) -> Tensor:
     if bool(outside.any()):
         first = target[outside.any(1)][0].tolist()
         raise InputError(f"target {first} is out of range: the model returns {shape} numbers for each row.")
-    rows = torch.arange(len(answer), device=answer.device)
-    return answer[(rows, *target.to(answer.device).unbind(1))]
+    rows = torch.arange(len(outputs), device=outputs.device)
+    return outputs[(rows, *target.to(outputs.device).unbind(1))]

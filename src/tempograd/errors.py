@@ -2,27 +2,14 @@
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from reprlib import Repr
+from types import MappingProxyType
 from typing import Any
 
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
-SHORT = {  # what people call things, for hints only
-    "ig": "integrated_gradients",
-    "intgrad": "integrated_gradients",
-    "gs": "gradient_shap",
-    "shap": "gradient_shap",
-    "gradshap": "gradient_shap",
-    "fo": "occlusion",
-    "afo": "augmented_occlusion",
-    "timex++": "timexpp",
-    "acc": "accuracy",
-    "ce": "cross_entropy",
-    "comp": "comprehensiveness",
-    "suff": "sufficiency",
-}
 
 
 class TempogradError(Exception):
@@ -37,6 +24,16 @@ class TempogradError(Exception):
     def __init__(self, message: object = "") -> None:
         text = str(message)
         super().__init__(one_line(text, 6 * len(text)))  # an escaped letter is longer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep what was said, for other processes: subclasses make their message from other arguments."""
+        return _restored, (type(self), self.args), self.__dict__ or None
+
+
+def _restored(kind: type[TempogradError], args: tuple[object, ...]) -> TempogradError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class InputError(TempogradError, ValueError):
@@ -67,11 +64,18 @@ class MissingExtraError(TempogradError, ImportError):
 
 
 class UnknownNameError(TempogradError, KeyError):
-    """A name is in no registry."""
+    """A name is in no registry; ``short`` tells what people call known names for short, for the hint."""
 
-    def __init__(self, kind: str, name: object, known: Iterable[str], longest: int = LONGEST) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: object,
+        known: Iterable[str],
+        longest: int = LONGEST,
+        short: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         known = sorted(known)
-        meant = _meant(name, known) if isinstance(name, str) else None
+        meant = _meant(name, known, short) if isinstance(name, str) else None
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
         start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
         names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
@@ -93,11 +97,11 @@ def warn(message: str) -> None:
     warnings.warn(message, TempogradWarning, stacklevel=level)
 
 
-def _meant(name: str, known: list[str]) -> str | None:
+def _meant(name: str, known: list[str], short: Mapping[str, str]) -> str | None:
     """Return the known name that is closest, whatever its case, or that people call so for short."""
     plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
-    if SHORT.get(plain) in known:
-        return SHORT[plain]
+    if short.get(plain) in known:
+        return short[plain]
     from difflib import get_close_matches  # noqa: PLC0415  # a third of what this module takes to import
 
     lowered = {entry.lower(): entry for entry in known}

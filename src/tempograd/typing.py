@@ -32,7 +32,7 @@ Baseline = Literal["zero", "average"] | float | ArrayLike
 """What "absent" means, per series."""
 
 Steps = Literal["own"] | int | ArrayLike
-"""Which outputs are explained, of a model that answers every step."""
+"""Which outputs are explained, of a model that has one output per step."""
 
 Channels = int | Sequence[str | int] | Array
 """Which channels a picture shows: so many of the strongest, or these, by name or position."""

@@ -1,6 +1,6 @@
-"""The synthetic sets follow their law: frequencies and moments against closed forms.
+"""The synthetic sets follow their distribution: frequencies and moments against closed forms.
 
-Bounds are multiples of the Monte-Carlo error: a true law passes |z| < 4.5 in all but 7 of a million checks,
+Bounds are multiples of the Monte-Carlo error: a true one passes |z| < 4.5 in all but 7 of a million checks,
 and the seeds are fixed, so a pass stays a pass.
 """
 

@@ -80,13 +80,13 @@ def test_covers_every_series_once_without_a_small_last_block():
 
 
 @pytest.mark.parametrize(("memory", "size"), [(2**40, 65536), (2**37, 65536), (2**35, 16384)])
-def test_smaller_devices_begin_with_smaller_chunks(monkeypatch, memory, size):
+def test_smaller_devices_begin_with_smaller_batches(monkeypatch, memory, size):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
     assert Batching(torch.device("cuda"), cells=1).size == size
 
 
-def test_long_series_come_in_small_chunks():
+def test_long_series_come_in_small_batches():
     assert Batching(torch.device("cuda"), cells=2**20).size == 64
 
 

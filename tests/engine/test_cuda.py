@@ -1,12 +1,12 @@
-"""What a recorded pass depends on; that playing it back is right needs a GPU (tests/gpu)."""
+"""What a captured pass depends on; that running the graph is right needs a GPU (tests/gpu)."""
 
 import pytest
 import torch
 from torch import nn
 
 from tempograd.engine import Request
-from tempograd.engine.cuda import HostWriter, Prefetcher, UnrecordableError, plain_state
-from tempograd.engine.gradients import _pass, compute_gradients
+from tempograd.engine.cuda import HostWriter, NotCapturableError, Prefetcher, plain_state
+from tempograd.engine.gradients import _gradient_pass, compute_gradients
 from tempograd.models import build
 from tests.helpers.models import Recurrent, series, smooth
 
@@ -57,10 +57,10 @@ def test_every_change_is_seen(delta):
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_what_cannot_be_compared_is_not_recorded(secret):
+def test_what_cannot_be_compared_is_not_captured(secret):
     net = Net().eval()
     secret(net)
-    with pytest.raises(UnrecordableError):
+    with pytest.raises(NotCapturableError):
         plain_state(net)
 
 
@@ -86,24 +86,24 @@ TARGETS = (None, 0, 1, [1, 0, 1])
         *((2, output, target) for target in TARGETS for output in ("probability", "raw")),
     ],
 )
-def test_the_pass_that_is_recorded_picks_the_class_of_the_plain_one(columns, output, target):
+def test_the_pass_that_is_captured_picks_the_class_of_the_plain_one(columns, output, target):
     """Where there is no GPU nothing is recorded, but the pass itself runs anywhere."""
     model, x = smooth(4, 2, columns), series(3, 4, 2, dtype=torch.float64)
     z = torch.stack([0.3 * x, 0.9 * x], 1)
     target = torch.tensor(target) if isinstance(target, list) else target
-    question = Request.ask(model, x, target=target, output=output)
-    expected = compute_gradients(question, z.clone(), question.block(slice(0, 3)))
+    request = Request.create(model, x, target=target, output=output)
+    expected = compute_gradients(request, z.clone(), request.block(slice(0, 3)))
     asked = () if target is None else (torch.as_tensor(target).expand(3),)
-    first, score, gradient = _pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
+    first, score, gradient = _gradient_pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
     torch.testing.assert_close(first, model(x).detach())
     torch.testing.assert_close(score.view(3, 2), expected.score)
     torch.testing.assert_close(gradient.view_as(z), expected.gradient)
 
 
-def test_the_pass_that_is_recorded_cuts_targets_at_the_last_class():
+def test_the_pass_that_is_captured_cuts_targets_at_the_last_class():
     """The caller refuses what is out of range, but only once the answer is there."""
     model, x = smooth(4, 2, 1), series(3, 4, 2, dtype=torch.float64)
-    work = _pass(model, "probability", 1, clean=True)
+    work = _gradient_pass(model, "probability", 1, clean=True)
     cut, last = (work(x, x, torch.full((3,), target)) for target in (7, 1))
     assert torch.equal(cut[1], last[1])
 
@@ -125,7 +125,7 @@ def test_what_was_prepared_is_used_once_and_only_for_its_own_key():
 
 
 def test_results_are_written_as_the_kind_they_are_kept_in():
-    whole, landing = torch.full((4, 2), -1, dtype=torch.int32), HostWriter()
-    landing.put(whole, slice(1, 3), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
-    landing.land()
+    whole, writer = torch.full((4, 2), -1, dtype=torch.int32), HostWriter()
+    writer.write(whole, slice(1, 3), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
+    writer.flush()
     assert whole.tolist() == [[-1, -1], [3, 4], [5, 6], [-1, -1]]

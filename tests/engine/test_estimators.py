@@ -17,16 +17,16 @@ SHAPE = (2, 12, 3, 2)  # series, points, time, channel
 def parts():
     generator = torch.Generator().manual_seed(0)
     effect = torch.randn(SHAPE, generator=generator, dtype=torch.float64)
-    free = (torch.rand(SHAPE, generator=generator) < 0.7).double()
+    active = (torch.rand(SHAPE, generator=generator) < 0.7).double()
     weight = torch.rand(SHAPE[:2], generator=generator, dtype=torch.float64) + 0.5
     position = (torch.arange(12) + 0.5).double() / 12
     gap = torch.rand(SHAPE[:2], generator=generator, dtype=torch.float64)
-    return effect, weight, free, position, gap
+    return effect, weight, active, position, gap
 
 
-def literal(effect, weight, free, position, gap, way):
+def literal(effect, weight, active, position, gap, displacement):
     """One series, cell by cell, with a general solver."""
-    slope = (effect * free).sum((1, 2))
+    slope = (effect * active).sum((1, 2))
     controls = np.stack([position - 0.5, position * slope - gap, position**2 * slope - 2 * position * gap])
     controls /= np.sqrt((weight**2 * controls**2).sum(1, keepdims=True) / (weight**2).sum())
 
@@ -53,69 +53,69 @@ def literal(effect, weight, free, position, gap, way):
         noise = np.sqrt((weight**2 * (control - mean) ** 2).sum()) / weight.sum()
         missing = max(missing, factor * max(0.0, abs(mean) - NOISE * noise))
 
-    share = way * free / (way * free).sum((1, 2), keepdims=True)
-    share = (weight[:, None, None] * share).sum(0) / (weight[:, None, None] * free).sum(0)
+    share = displacement * active / (displacement * active).sum((1, 2), keepdims=True)
+    share = (weight[:, None, None] * share).sum(0) / (weight[:, None, None] * active).sum(0)
     found = np.empty((3, *effect.shape[1:]))
     for cell in np.ndindex(effect.shape[1:]):
-        value, variance, n = fitted(effect[(slice(None), *cell)], free[(slice(None), *cell)])
+        value, variance, n = fitted(effect[(slice(None), *cell)], active[(slice(None), *cell)])
         wide = WIDER * missing * share[cell]
         found[(slice(None), *cell)] = value, np.sqrt(variance / (1 - leverage) ** 2 + wide**2), n
     return found
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
-def test_equals_the_literal_formula_in_pieces_of_any_size(size):
-    gradient, weight, free, position, gap = parts()
-    way = torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    effect = gradient * way[:, None]
-    mean = ControlVariateMean(way)
+def test_equals_the_literal_formula_in_batches_of_any_size(size):
+    gradient, weight, active, position, gap = parts()
+    displacement = torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    effect = gradient * displacement[:, None]
+    mean = ControlVariateMean(displacement)
     for start in range(0, 12, size):
-        piece = slice(start, start + size)
-        mean.add(gradient[:, piece], weight[:, piece], free[:, piece], position[piece], gap[:, piece])
+        batch = slice(start, start + size)
+        mean.add(gradient[:, batch], weight[:, batch], active[:, batch], position[batch], gap[:, batch])
     found = mean.result()
     for i in range(2):
         expected = literal(
-            *(part[i].numpy() for part in (effect, weight, free)),
+            *(part[i].numpy() for part in (effect, weight, active)),
             position.numpy(),
             gap[i].numpy(),
-            way[i].abs().numpy(),
+            displacement[i].abs().numpy(),
         )
         for part, right in zip((found.mean, found.error, found.effective), expected, strict=True):
             np.testing.assert_allclose(part[i].numpy(), right, rtol=1e-5)
 
 
 def test_some_series_can_go_on_without_the_others():
-    gradient, weight, free, position, gap = parts()
-    way = torch.ones(2, 3, 2, dtype=torch.float64)
-    both, second = ControlVariateMean(way), ControlVariateMean(way[1:])
+    gradient, weight, active, position, gap = parts()
+    displacement = torch.ones(2, 3, 2, dtype=torch.float64)
+    both, second = ControlVariateMean(displacement), ControlVariateMean(displacement[1:])
     for mean, rows in ((both, slice(0, 2)), (second, slice(1, 2))):
-        mean.add(gradient[rows, :6], weight[rows, :6], free[rows, :6], position[:6], gap[rows, :6])
+        mean.add(gradient[rows, :6], weight[rows, :6], active[rows, :6], position[:6], gap[rows, :6])
     both.take(torch.tensor([1]))
     for mean in (both, second):
-        mean.add(gradient[1:, 6:], weight[1:, 6:], free[1:, 6:], position[6:], gap[1:, 6:])
+        mean.add(gradient[1:, 6:], weight[1:, 6:], active[1:, 6:], position[6:], gap[1:, 6:])
     for part, right in zip(both.result(), second.result(), strict=True):
         torch.testing.assert_close(part, right)
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e8])
 def test_very_small_and_large_effects_scale_the_result(size):
-    gradient, weight, free, position, gap = (part.float() for part in parts())
+    gradient, weight, active, position, gap = (part.float() for part in parts())
     found = []
     for scale in (1, size):
         mean = ControlVariateMean(torch.ones(2, 3, 2))
-        mean.add(scale * gradient, weight, free, position, scale * gap)
+        mean.add(scale * gradient, weight, active, position, scale * gap)
         found.append(mean.result())
     torch.testing.assert_close(found[1].mean / size, found[0].mean)
     torch.testing.assert_close(found[1].error / size, found[0].error)
 
 
 def test_cells_with_one_draw_have_no_error_and_those_with_none_no_value():
-    gradient, weight, free, position, gap = parts()
-    free[:, :, 0, 0] = 0
-    free[:, 1:, 1, 1] = 0
-    free[:, 0, 1, 1] = 1
+    gradient, weight, active, position, gap = parts()
+    active[:, :, 0, 0] = 0
+    active[:, 1:, 1, 1] = 0
+    active[:, 0, 1, 1] = 1
     mean = ControlVariateMean(torch.ones(2, 3, 2, dtype=torch.float64))
-    mean.add(gradient, weight, free, position, gap)
+    mean.add(gradient, weight, active, position, gap)
     found = mean.result()
     assert (found.mean[:, 0, 0] == 0).all()
     torch.testing.assert_close(found.mean[:, 1, 1], gradient[:, 0, 1, 1])
@@ -125,9 +125,9 @@ def test_cells_with_one_draw_have_no_error_and_those_with_none_no_value():
 
 
 def test_gradients_that_vanish_beside_a_large_change_of_the_score_stay_finite():
-    gradient, weight, free, position, gap = (part.float() for part in parts())
+    gradient, weight, active, position, gap = (part.float() for part in parts())
     mean = ControlVariateMean(torch.ones(2, 3, 2))
-    mean.add(1e-35 * gradient, weight, free, position, gap)
+    mean.add(1e-35 * gradient, weight, active, position, gap)
     found = mean.result()
     assert found.mean.isfinite().all()
     assert (found.error > 0.01).all()  # the score changed, and no gradient told where
@@ -135,17 +135,17 @@ def test_gradients_that_vanish_beside_a_large_change_of_the_score_stay_finite():
 
 def test_points_that_are_larger_by_far_than_the_first_count_as_in_double_precision():
     """A first stage that sees a flat model, and a later one that meets its steep part."""
-    gradient, weight, free, position, gap = parts()
+    gradient, weight, active, position, gap = parts()
     scale = torch.where(torch.arange(12) < 6, 1e-20, 1.0).double()
     gradient, gap = scale[:, None, None] * gradient, scale * gap
     found = []
     for kind in (torch.float64, torch.float32):
         mean = ControlVariateMean(torch.ones(2, 3, 2, dtype=kind))
-        for piece in (slice(0, 6), slice(6, 12)):
+        for batch in (slice(0, 6), slice(6, 12)):
             mean.add(
-                *(part[:, piece].to(kind) for part in (gradient, weight, free)),
-                position[piece],
-                gap[:, piece].to(kind),
+                *(part[:, batch].to(kind) for part in (gradient, weight, active)),
+                position[batch],
+                gap[:, batch].to(kind),
             )
         found.append(mean.result())
     for exact, single in zip(*found, strict=True):
@@ -168,9 +168,9 @@ def runs(steepness, seeds, model=0, **options):
     generator = torch.Generator().manual_seed(model)
     weights = torch.randn(20, 2, generator=generator)
     x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
-    model, law = Sum(weights, steepness), (3, 2, 7)
-    converged = tg.Timing(40_000, *law)(model, x, batch_size=20_000, output="probability").values
-    return tg.Timing(50, *law, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
+    model, segments = Sum(weights, steepness), (3, 2, 7)
+    converged = tg.Timing(40_000, *segments)(model, x, batch_size=20_000, output="probability").values
+    return tg.Timing(50, *segments, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
 
 
 def test_the_error_is_well_below_that_of_the_plain_mean_and_the_answer_the_same():
@@ -224,16 +224,16 @@ def weighted_by_hand(y: list[float], v: list[float]) -> tuple[float, float, floa
 
 @pytest.mark.parametrize("points", [20, 21])
 @pytest.mark.parametrize("size", [1, 3, 4, 30])
-def test_a_weighted_mean_equals_the_literal_formula_in_pieces_of_any_size(size, points):
+def test_a_weighted_mean_equals_the_literal_formula_in_batches_of_any_size(size, points):
     generator = torch.Generator().manual_seed(0)
     y = 5 + torch.randn(2, points, 3, 2, generator=generator, dtype=torch.float64)
     weight = torch.rand(y.shape[:2], generator=generator, dtype=torch.float64)
-    free = (torch.rand(y.shape, generator=generator) < 0.6).double()
-    v = weight[..., None, None] * free
+    active = (torch.rand(y.shape, generator=generator) < 0.6).double()
+    v = weight[..., None, None] * active
     mean = WeightedMean()
     for start in range(0, points, size):
-        piece = slice(start, start + size)
-        mean.add(y[:, piece].clone(), weight[:, piece], free[:, piece])
+        batch = slice(start, start + size)
+        mean.add(y[:, batch].clone(), weight[:, batch], active[:, batch])
     result = mean.result()
     for cell in torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(2)).tolist():
         i, t, d = cell
@@ -244,11 +244,11 @@ def test_a_weighted_mean_equals_the_literal_formula_in_pieces_of_any_size(size, 
 
 
 def test_cells_without_draws_are_zero_and_unknown():
-    y, free = torch.ones(1, 4, 1, 3), torch.zeros(1, 4, 1, 3)
-    free[0, 1, 0, 1] = 1
-    free[0, :2, 0, 2] = 1
+    y, active = torch.ones(1, 4, 1, 3), torch.zeros(1, 4, 1, 3)
+    active[0, 1, 0, 1] = 1
+    active[0, :2, 0, 2] = 1
     mean = WeightedMean()
-    mean.add(y, torch.ones(1, 4), free)
+    mean.add(y, torch.ones(1, 4), active)
     result = mean.result()
     assert result.mean[0, 0].tolist() == [0, 1, 1]
     assert result.error[0, 0].isinf().tolist() == [True, True, False]
@@ -268,11 +268,11 @@ def test_a_small_spread_around_a_large_value_is_not_lost_in_single_precision():
     """Masks change between neighbours, so squares around 0 would be those of the value itself."""
     generator = torch.Generator().manual_seed(0)
     y = 1000 + 1e-2 * torch.randn(1, 50, 4, 2, generator=generator, dtype=torch.float64)
-    free = (torch.rand(y.shape, generator=generator) < 0.5).double()
+    active = (torch.rand(y.shape, generator=generator) < 0.5).double()
     results = []
     for dtype in (torch.float32, torch.float64):
         mean = WeightedMean()
-        mean.add(y.to(dtype), torch.ones(1, 50, dtype=dtype), free.to(dtype))
+        mean.add(y.to(dtype), torch.ones(1, 50, dtype=dtype), active.to(dtype))
         results.append(mean.result().error.double())
     torch.testing.assert_close(results[0], results[1], rtol=0.1, atol=0)
 
@@ -281,9 +281,9 @@ def test_a_constant_gradient_has_no_error_and_never_a_square_root_of_less_than_n
     generator = torch.Generator().manual_seed(0)
     for size in (1e-3, 1.0, 1e4):
         y = (size * torch.randn(20, 1, 8, 8, generator=generator)).expand(20, 51, 8, 8).clone()
-        scale, free = y[:, 0].abs(), (torch.rand(y.shape, generator=generator) < 0.5).float()
+        scale, active = y[:, 0].abs(), (torch.rand(y.shape, generator=generator) < 0.5).float()
         mean = WeightedMean()
-        mean.add(y, torch.rand(20, 51, generator=generator), free)
+        mean.add(y, torch.rand(20, 51, generator=generator), active)
         assert (mean.result().error < 1e-5 * scale).all()
 
 

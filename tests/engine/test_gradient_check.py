@@ -294,7 +294,7 @@ def test_nothing_was_explained_where_nothing_was_asked():
         assert masked.verdict().endswith("; nothing was explained in 2 series")
 
 
-def test_steepness_is_told_from_a_jump_and_points_are_advised():
+def test_steepness_is_told_from_a_jump_and_samples_are_advised():
     """A sigmoid 20 times as steep as the path is long: slopes of 5 were met where a step of 1 has none."""
     x = torch.ones(40, 4, 1)
     steep = lambda z: torch.sigmoid(60 * (z.mean((1, 2)) - 0.6))[:, None]  # noqa: E731
@@ -338,7 +338,7 @@ def test_the_check_goes_with_its_series_and_into_the_file(tmp_path):
         replace(found[:2], gradient_check=check)
 
 
-def test_it_depends_on_the_series_alone_and_not_on_chunks():
+def test_it_depends_on_the_series_alone_and_not_on_batches():
     x = inputs()
     for name in ("detached", "threshold at 0"):
         line = [explain(WRONG[name], part, "integrated_gradients").gradient_check for part in (x, x[3:4])]

@@ -46,8 +46,8 @@ MODELS = {
 
 
 def prefixes(model, x, size=50, **options):
-    question = Request.ask(model, x)
-    return Prefixes(question, question.settled(question.block(slice(0, len(x)))), size, **options)
+    request = Request.create(model, x)
+    return Prefixes(request, request.with_target(request.block(slice(0, len(x)))), size, **options)
 
 
 def literal(model, x, t):
@@ -67,9 +67,9 @@ def test_predictions_with_and_without_other_values(name):
         for t in range(TIME):
             torch.testing.assert_close(found.outputs[:, t], literal(model, x, t))
         windows = series(4 * TIME * 2, 3, CHANNELS, seed=3, dtype=torch.float64).view(4, TIME, 2, 3, CHANNELS)
-        pieces = list(found.starts(2, 3))
-        assert [t for piece in pieces for t in range(piece.start, piece.stop)] == list(range(TIME))
-        answers = torch.cat([found.replaced(piece, windows[:, piece]) for piece in pieces], 1)
+        batches = list(found.starts(2, 3))
+        assert [t for batch in batches for t in range(batch.start, batch.stop)] == list(range(TIME))
+        answers = torch.cat([found.replaced(batch, windows[:, batch]) for batch in batches], 1)
         for start in range(TIME):
             for candidate in range(2):
                 for step in range(3):
@@ -106,8 +106,8 @@ def test_memory_is_bounded_by_the_size():
     for fast in (True, False):
         found = prefixes(model, x, size=6, fast=fast)
         rows.clear()
-        for piece in found.starts(3, 2):
-            found.replaced(piece, torch.zeros(2, piece.stop - piece.start, 3, 2, CHANNELS))
+        for batch in found.starts(3, 2):
+            found.replaced(batch, torch.zeros(2, batch.stop - batch.start, 3, 2, CHANNELS))
         assert max(rows) <= 6 * TIME
 
 

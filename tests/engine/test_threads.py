@@ -8,7 +8,7 @@ import torch
 
 import tempograd as tg
 from tempograd.engine import computing
-from tempograd.engine.model import Hold, exact, rounding
+from tempograd.engine.model import SharedChanges, exact, rounding
 from tests.helpers.models import Recurrent, series
 
 
@@ -70,27 +70,27 @@ def test_what_overlaps_is_put_back_by_the_last():
         state[0] = "changed"
         return lambda: state.__setitem__(0, before)
 
-    first, second = Hold(), Hold()
-    first.take("state", delta)
-    second.take("state", delta)
-    second.take("state", delta)  # twice is once
-    first.release()
+    first, second = SharedChanges(), SharedChanges()
+    first.make("state", delta)
+    second.make("state", delta)
+    second.make("state", delta)  # twice is once
+    first.undo()
     assert state == ["changed"]
-    second.release()
+    second.undo()
     assert state == ["as it was"]
 
 
 def test_what_fails_keeps_nothing_else_from_being_put_back():
-    done, hold = [], Hold()
+    done, changes = [], SharedChanges()
 
     def fails():
         raise ArithmeticError
 
-    hold.take("a", lambda: lambda: done.append("a"))
-    hold.take("b", lambda: fails)
-    hold.take("c", lambda: lambda: done.append("c"))
+    changes.make("a", lambda: lambda: done.append("a"))
+    changes.make("b", lambda: fails)
+    changes.make("c", lambda: lambda: done.append("c"))
     with pytest.raises(ArithmeticError):
-        hold.release()
+        changes.undo()
     assert done == ["c", "a"]
 
 

@@ -351,7 +351,7 @@ def test_memory_that_runs_out_in_the_first_pass_halves_the_pass():
     torch.testing.assert_close(tg.explain(model, X).values, tg.explain(MODEL, X).values)
 
 
-def test_our_own_models_name_the_channels_and_not_the_chunk():
+def test_our_own_models_name_the_channels_and_not_the_batch():
     model = build("gru", 2, 3, hidden=4)
     with pytest.raises(InputError, match=r"\(batch, time, 2\), got series of 2 steps and 6 channels: .*'BDT'"):
         tg.explain(model, X.mT)
@@ -370,7 +370,7 @@ def test_warnings_point_at_the_callers_line():
         assert caught[0].filename == __file__
 
 
-def test_steps_that_are_always_held_but_never_observed_do_not_matter():
+def test_steps_that_are_always_fixed_but_never_observed_do_not_matter():
     mask = torch.zeros(3, 5, 1)
     mask[:, 0] = mask[:, 4] = 1
     with pytest.warns(TempogradWarning, match="use n_samples="):

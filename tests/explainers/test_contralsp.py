@@ -19,9 +19,9 @@ DOUBLE = torch.float64
 
 def gates(settings, model=blind, x=None, seed=0):
     x = series(4, 6, 3, dtype=DOUBLE) if x is None else x
-    question = Request.ask(model, x, output="raw", seed=seed)
-    networks = seeded(question, lambda: [Replacement(3), Trend(x.shape[1], 3)])
-    return _Gates(settings, question, settings._read(question, slice(0, len(x))), networks)
+    request = Request.create(model, x, output="raw", seed=seed)
+    networks = seeded(request, lambda: [Replacement(3), Trend(x.shape[1], 3)])
+    return _Gates(settings, request, settings._read(request, slice(0, len(x))), networks)
 
 
 def flat(monkeypatch):

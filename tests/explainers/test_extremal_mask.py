@@ -72,7 +72,7 @@ def test_finds_the_cells_that_a_linear_model_reads(deletion):
     assert found[:, ~salient.bool()].max() < 0.2
 
 
-def test_the_way_back_in_time_does_not_start_in_the_padding():
+def test_the_backward_pass_in_time_does_not_start_in_the_padding():
     gru, head = first_network(0, 3)
     network = Replacement(3).double()
     network.gru.load_state_dict(gru.state_dict())
@@ -85,9 +85,9 @@ def test_the_way_back_in_time_does_not_start_in_the_padding():
 
 
 def test_the_seed_of_the_network_leaves_other_generators_alone():
-    question = Request.ask(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
+    request = Request.create(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
     before = torch.get_rng_state()
-    (one,), (two,) = (seeded(question, lambda: [Replacement(2)]) for _ in range(2))
+    (one,), (two,) = (seeded(request, lambda: [Replacement(2)]) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(one.head.weight, two.head.weight)
 

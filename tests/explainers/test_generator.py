@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.explainers.prefix.base import FitPlan, Task, learn
+from tempograd.explainers.prefix.base import FitSchedule, Task, learn
 from tempograd.explainers.prefix.fit import Generator, nearest_past
 from tests.helpers.literal_methods import Known
 from tests.helpers.models import series
@@ -50,10 +50,10 @@ class Itself(Known):
 
 def test_the_right_generator_is_surprised_by_the_entropy():
     x = linear_process(4000, 6).double()
-    law = Itself([0.0, 0.0], FACTOR, 1e-9)
+    process = Itself([0.0, 0.0], FACTOR, 1e-9)
     entropy = 0.5 * float(torch.logdet(2 * math.pi * math.e * FACTOR @ FACTOR.T))
-    values, past = x[:, 1:].flatten(0, 1), law.past(x)[:, 1:].flatten(0, 1)
-    surprise = float(law.surprise(values, past, torch.zeros(1)))
+    values, past = x[:, 1:].flatten(0, 1), process.past(x)[:, 1:].flatten(0, 1)
+    surprise = float(process.surprise(values, past, torch.zeros(1)))
     assert surprise == pytest.approx(entropy, abs=4 / math.sqrt(len(values)))  # half a chi-square of 2: spread 1
     oracle = torch.distributions.MultivariateNormal(past @ PULL.double().T, (FACTOR @ FACTOR.T).double())
     assert surprise == pytest.approx(float(-oracle.log_prob(values).mean()), abs=1e-6)
@@ -61,8 +61,8 @@ def test_the_right_generator_is_surprised_by_the_entropy():
 
 def test_the_generator_learns_what_follows_from_the_past():
     x = linear_process(400, 8)
-    plan = FitPlan(15, 50, rate=5e-3)
-    generator = learn(lambda: Generator(2, 6), nearest_past, nn.Linear(2, 2), x[:300], plan, 0, "g")
+    schedule = FitSchedule(15, 50, rate=5e-3)
+    generator = learn(lambda: Generator(2, 6), nearest_past, nn.Linear(2, 2), x[:300], schedule, 0, "g")
     values, past = x[300:, 3:].flatten(0, 1), generator.past(x[300:])[:, 3:].flatten(0, 1)
     noise = torch.randn(len(past), generator.latents, generator=torch.Generator().manual_seed(0))
     mean = generator.moments(past, noise)[0]
@@ -104,8 +104,8 @@ def test_each_part_keeps_its_best_epoch(patience, best, epochs):
 
         return Task(losses, lambda x, rng: torch.tensor(next(checked)))
 
-    plan = FitPlan(5, 100, rate=1.0, held_out=0.2, patience=patience)
-    network = learn(Two, task, nn.Identity(), series(10, 3, 1), plan, 0, "two numbers")
+    schedule = FitSchedule(5, 100, rate=1.0, held_out=0.2, patience=patience)
+    network = learn(Two, task, nn.Identity(), series(10, 3, 1), schedule, 0, "two numbers")
     torch.testing.assert_close(network.w.flatten(), torch.tensor(best), rtol=1e-4, atol=0)
     assert len(list(checked)) == 5 - epochs
 
@@ -127,7 +127,7 @@ def test_held_out_series_are_not_learnt_from():
         return inner._replace(losses=losses, check=check)
 
     x = torch.arange(21.0)[:, None, None].expand(21, 4, 2) / 21
-    learn(lambda: Generator(2, 4), task, nn.Identity(), x, FitPlan(2, 9), 0, "split")
+    learn(lambda: Generator(2, 4), task, nn.Identity(), x, FitSchedule(2, 9), 0, "split")
     held, seen = torch.cat(held[:1]).sort().values, torch.cat(seen[:2]).sort().values
     assert len(held) == 3
     assert torch.equal(torch.cat([held, seen]).sort().values, x[:, 0, 0])

@@ -13,17 +13,17 @@ def masks(segments: SegmentSettings, observed: torch.Tensor, points: int, share:
     segments = replace(segments, anchored=share)
     x = torch.zeros(1, segments.time, segments.channels, dtype=torch.float64)
     table = SegmentSampler.table({segments.time: segments}, x, x.device, x.dtype)
-    law = table.of(torch.full((len(observed),), segments.time))
-    return draw_masks(keys(seed, torch.arange(len(observed)), 0), law, observed, points), law
+    sampler = table.of(torch.full((len(observed),), segments.time))
+    return draw_masks(keys(seed, torch.arange(len(observed)), 0), sampler, observed, points), sampler
 
 
 @pytest.mark.parametrize("share_observed", [1.0, 0.3])
-def test_repair_goes_on_until_every_observed_cell_moves(share_observed):
+def test_resampling_goes_on_until_every_observed_cell_moves(share_observed):
     observed = torch.rand(100, 60, 1, generator=torch.Generator().manual_seed(0)) < share_observed
-    drawn, law = masks(STARVED, observed, 20, 0.05)
+    drawn, sampler = masks(STARVED, observed, 20, 0.05)
     assert drawn.unseen
     before = drawn.anchors.clone()
-    after = cover_all_cells(drawn, law, observed)
+    after = cover_all_cells(drawn, sampler, observed)
     assert (after.masks.any(1) | ~observed).all()
     moved = after.masks.flatten(2).gather(2, after.anchors.clamp(min=0)[..., None])[..., 0]
     assert (moved | (after.anchors < 0)).all()
@@ -62,7 +62,7 @@ def test_every_channel_has_its_share_of_the_anchors():
         assert (row[row >= 0] % 3).bincount(minlength=3).sort().values.tolist() == [13, 13, 14]
 
 
-def test_some_mask_of_every_stage_comes_from_the_law_itself():
+def test_some_mask_of_every_stage_comes_from_the_sampler_itself():
     """Were all anchored, cells that are never free beside the anchors would be left out with weight 0."""
     observed = torch.ones(5, 40, 2, dtype=torch.bool)
     for points, anchored in ((1, 0), (2, 1), (3, 2), (50, 40)):

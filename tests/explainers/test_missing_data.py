@@ -97,7 +97,7 @@ def test_given_segments_do_not_matter_to_a_series_without_any_observation():
     assert (found.values[0] != 0).all()
 
 
-def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_law():
+def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_segments():
     x, mask = series(2, 4, 3, dtype=torch.float64), torch.zeros(2, 4, 3)
     mask[1, 0] = 1
     together = Timing()(smooth(4, 3), x, mask=mask)

@@ -106,7 +106,7 @@ def test_own_steps_are_what_replacing_one_value_does_to_the_output_of_its_step(k
             torch.testing.assert_close(spread[:, t, d], moves.mean(-1), rtol=1e-5, atol=1e-8)
 
 
-def test_own_steps_follow_the_asked_target():
+def test_own_steps_follow_the_requested_target():
     model, target = any_length("gru", CHANNELS, per_step=True), torch.arange(5 * TIME).view(5, TIME) % 3
     found = Occlusion()(model, X, steps="own", target=target).values
     for t in range(TIME):
@@ -269,8 +269,8 @@ def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
     used = []
 
     class Slow(Prefixes):
-        def __init__(self, question, block, size):
-            super().__init__(question, block, size, fast=False)
+        def __init__(self, request, block, size):
+            super().__init__(request, block, size, fast=False)
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)

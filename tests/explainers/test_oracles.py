@@ -71,9 +71,9 @@ def test_the_sum_of_the_series_is_explained_by_the_series(explainer):
     torch.testing.assert_close(run(explainer, lambda z: z.sum((1, 2)), x, output="raw").values, x)
 
 
-def test_starved_masks_of_many_series_are_repaired_too():
+def test_starved_masks_of_many_series_are_resampled_too():
     x = series(1200, 60, 1)  # more masks than are remembered between calls
-    with pytest.warns(UserWarning, match="is free in only"):
+    with pytest.warns(UserWarning, match="is active in only"):
         found = Timing(20, 5, 4, 60, anchored=0.05)(linear(60, 1), x)
     assert found.n_draws.min() >= 1
 

@@ -16,10 +16,10 @@ from tests.helpers.methods import PAPER
 def draw(segments: SegmentSettings, points: int, anchor: int | None = None, seed: int = 0) -> torch.Tensor:
     """Masks of one series, (points, time, channel)."""
     x = torch.zeros(1, segments.time, segments.channels, dtype=torch.float64)
-    law = SegmentSampler.table({segments.time: segments}, x, x.device, x.dtype)
+    sampler = SegmentSampler.table({segments.time: segments}, x, x.device, x.dtype)
     stream = fold_in(keys(seed, torch.tensor([0]), 0), points)
     anchors = None if anchor is None else torch.full((1, points), anchor)
-    return sample_masks(stream, law, anchors)[0]
+    return sample_masks(stream, sampler, anchors)[0]
 
 
 @pytest.mark.parametrize("time", [1, 4, 7])
@@ -35,7 +35,7 @@ def test_closed_form_equals_brute_force(time, low, high, channels, count):
     for hits in product([False, True], repeat=count):
         if not any(hits):
             expected += np.prod([1 - cover for _ in hits], axis=0)
-    np.testing.assert_allclose(SegmentSettings(time, channels, count, low, high).free(), expected, atol=1e-12)
+    np.testing.assert_allclose(SegmentSettings(time, channels, count, low, high).p_active(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("setting", PAPER)
@@ -64,7 +64,7 @@ def test_one_segment_is_one_unbroken_run_in_one_channel():
         (SegmentSettings(10, 2, 3, 4, 4), 19),
     ],
 )
-def test_anchored_masks_follow_the_law_given_that_the_anchor_is_free(segments, cell):
+def test_anchored_masks_follow_the_distribution_given_that_the_anchor_is_active(segments, cell):
     anchored = draw(segments, 8000, anchor=cell).flatten(1)
     assert anchored[:, cell].all()
     independent = draw(segments, 60000, seed=1).flatten(1)
@@ -83,9 +83,9 @@ def test_anchored_masks_follow_the_law_given_that_the_anchor_is_free(segments, c
 def test_shorter_series_draw_as_if_they_were_alone():
     x = torch.zeros(2, 20, 3)
     long, short = SegmentSettings(20, 3, 9, 2, 6), SegmentSettings(12, 3, 5, 1, 4)
-    law = SegmentSampler.table({12: short, 20: long}, x, x.device, x.dtype).of(torch.tensor([20, 12]))
+    sampler = SegmentSampler.table({12: short, 20: long}, x, x.device, x.dtype).of(torch.tensor([20, 12]))
     stream = fold_in(keys(0, torch.tensor([4, 5]), 0), 30)
-    both = sample_masks(stream, law)
+    both = sample_masks(stream, sampler)
     alone = sample_masks(
         fold_in(keys(0, torch.tensor([5]), 0), 30), SegmentSampler.table({12: short}, x[:, :12], x.device, x.dtype)
     )
@@ -98,11 +98,11 @@ def test_shorter_series_draw_as_if_they_were_alone():
 )
 def test_defaults_leave_about_half_of_the_cells_free(time, channels):
     segments = complete(time, channels, None, None, None, time)
-    assert segments.free().mean() == pytest.approx(0.5, abs=0.06)
-    assert segments.free().min() > 0.2
+    assert segments.p_active().mean() == pytest.approx(0.5, abs=0.06)
+    assert segments.p_active().min() > 0.2
 
 
-def test_defaults_complete_what_was_given_and_hold_nothing_where_nothing_can_be_held():
+def test_defaults_complete_what_was_given_and_fix_nothing_where_nothing_can_be_fixed():
     assert complete(48, 32, 7, None, None, 48).count == 7
     assert complete(48, 32, None, 30, None, 48).high == 30
     assert complete(48, 32, None, None, 2, 48).low <= 2
@@ -129,7 +129,7 @@ def test_closed_form_for_more_lengths_than_are_summed_at_once(low, high):
         edges[:starts] += 1
         edges[length : length + starts] -= 1
         cover += np.cumsum(edges)[:600] / starts / (high - low + 1)
-    np.testing.assert_allclose(SegmentSettings(600, 1, 1, low, high).free(), 1 - cover, atol=1e-12)
+    np.testing.assert_allclose(SegmentSettings(600, 1, 1, low, high).p_active(), 1 - cover, atol=1e-12)
 
 
 def test_defaults_are_a_third_and_a_tenth_of_the_length():

@@ -410,7 +410,7 @@ def test_a_model_in_half_precision_is_learnt_from_in_single():
 
 
 @pytest.mark.parametrize("kind", [tg.TimeX, tg.TimeXPP])
-def test_questions_about_other_answers_are_refused(kind):
+def test_requests_about_other_outputs_are_refused(kind):
     model, x = linear(6, 2), series(8, 6, 2)
     explainer = kind(epochs=1, fit_batch_size=4).fit(model, x)
     with pytest.raises(InputError, match="explains all steps together, got steps=3"):

@@ -60,14 +60,14 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
         method = Timing(points, *lengths, anchored=anchored, control_variates=False)
         found = method(model, x, target=2, seed=5, ids=[7, 8, 9]).values
     segments = replace(complete(time, channels, *lengths, time), anchored=anchored)
-    free = torch.from_numpy(segments.free()).repeat_interleave(channels)
-    law = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
+    free = torch.from_numpy(segments.p_active()).repeat_interleave(channels)
+    sampler = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
     stream = keys(5, torch.tensor([7, 8, 9]), 0)
-    drawn = draw_masks(stream, law, torch.ones_like(x, dtype=torch.bool), points)
-    drawn = cover_all_cells(drawn, law, torch.ones_like(x, dtype=torch.bool))
+    drawn = draw_masks(stream, sampler, torch.ones_like(x, dtype=torch.bool), points)
+    drawn = cover_all_cells(drawn, sampler, torch.ones_like(x, dtype=torch.bool))
     if not anchored:
         drawn = drawn._replace(
-            masks=sample_masks(fold_in(stream, points), law), anchors=torch.full((3, points), -1)
+            masks=sample_masks(fold_in(stream, points), sampler), anchors=torch.full((3, points), -1)
         )
     for i in range(3):
 
@@ -97,7 +97,7 @@ def test_anchors_change_the_error_but_not_the_answer(lengths):
 def test_every_observed_cell_is_seen_even_where_independent_masks_see_half():
     model, x = linear(152, 1), series(300, 152, 1)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
-    with pytest.warns(TempogradWarning, match="is free in only"):
+    with pytest.warns(TempogradWarning, match="is active in only"):
         found = Timing(50, 5, 10, 152)(model, x, mask=mask)
     assert found.n_draws[mask].min() >= 1
     assert (found.n_draws[~mask] == 0).all()

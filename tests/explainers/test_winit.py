@@ -9,7 +9,7 @@ from torch import nn
 import tempograd as tg
 from tempograd._utils.rng import Stream, fold_in, keys, normal, randint
 from tempograd.errors import InputError, ModelError, SettingError
-from tempograd.explainers.prefix.base import FitPlan, learn
+from tempograd.explainers.prefix.base import FitSchedule, learn
 from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
 from tests.helpers.models import Recurrent, linear, series
 
@@ -191,7 +191,7 @@ def test_networks_learn_together_as_if_each_were_alone():
     x = series(120, 6, 2)
     x[..., 0] = x[:, :1, 0]
     generator = learn(
-        lambda: WindowGenerator(2, 3, 8), next_values, nn.Linear(1, 1), x, FitPlan(60, 40, 1e-2), 0, "g"
+        lambda: WindowGenerator(2, 3, 8), next_values, nn.Linear(1, 1), x, FitSchedule(60, 40, 1e-2), 0, "g"
     )
     new = series(200, 6, 2, seed=3)
     new[..., 0] = new[:, :1, 0]

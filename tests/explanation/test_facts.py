@@ -31,13 +31,13 @@ class Linear(tg.Explainer):
     n_steps: Any = "auto"  # a setting of its own under a name that means something elsewhere
     share: float = 1.0
 
-    def attribute(self, question):
-        x = question.x.clone().requires_grad_()
-        scores = question.answers(x[:, None]).flatten(1)[:, 0]
+    def attribute(self, request):
+        x = request.x.clone().requires_grad_()
+        scores = request.outputs(x[:, None]).flatten(1)[:, 0]
         (slope,) = torch.autograd.grad(scores.sum(), x)
-        values = self.share * slope * (question.x - question.baseline)
-        question.read_all()
-        return Attribution(values, delta=(slope * (question.x - question.baseline)).sum((1, 2)))
+        values = self.share * slope * (request.x - request.baseline)
+        request.read_all()
+        return Attribution(values, delta=(slope * (request.x - request.baseline)).sum((1, 2)))
 
 
 def explained(**settings):

@@ -55,7 +55,7 @@ def test_a_series_that_did_not_converge_and_what_to_type(said):
     assert "n_samples=15000 " in far
 
 
-def test_a_tolerance_is_the_goal_and_max_points_what_stopped_it(said):
+def test_a_tolerance_is_the_goal_and_max_samples_what_stopped_it(said):
     """400 · (0.08 / 0.05)² = 1024."""
     found = judged(0.08, passes=[400], tolerance=0.05, max_samples=400)
     said(found.verdict())
@@ -145,7 +145,7 @@ def test_a_series_that_is_not_there(said):
     said.refused(InputError, judged(0.1, 0.1).verdict, 2)
 
 
-def test_more_points_as_advised_reach_the_goal():
+def test_more_samples_as_advised_reach_the_goal():
     """The advice is followed once, on a steep model, and the errors told are those that are there."""
     model, x = smooth(12, 2), 6 * series(40, 12, 2, dtype=torch.float64)
     setting = {"method": "rand_ig", "p": 0.5}
@@ -212,7 +212,7 @@ def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
     assert error_curve(nothing) is None
 
 
-def test_points_that_nobody_can_pay_are_not_advised():
+def test_samples_that_nobody_can_pay_are_not_advised():
     found = Errors([1e10, 0.3], [False, False], [50, 50], "n_samples", 0, 0.1, top=False)
     assert needs(found) == [450]
 

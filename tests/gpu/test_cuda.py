@@ -35,12 +35,12 @@ def test_masks_and_anchors_are_bit_equal(setting):
     drawn = []
     for device in ("cpu", "cuda"):
         x = torch.zeros(40, time, channels, device=device)
-        law = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(
+        sampler = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(
             torch.full((40,), time, device=device)
         )
         observed = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(device) < 0.8
-        masks = draw_masks(keys(1, torch.arange(40, device=device), 0), law, observed, 50)
-        drawn.append(cover_all_cells(masks, law, observed))
+        masks = draw_masks(keys(1, torch.arange(40, device=device), 0), sampler, observed, 50)
+        drawn.append(cover_all_cells(masks, sampler, observed))
     assert torch.equal(drawn[0].masks, drawn[1].masks.cpu())
     assert torch.equal(drawn[0].anchors, drawn[1].anchors.cpu())
     torch.testing.assert_close(drawn[0].weights, drawn[1].weights.cpu())
@@ -222,7 +222,7 @@ def test_a_hidden_module_on_another_device_gets_a_sentence():
         Timing()(Hidden(), series(5, 12, 3))
 
 
-def test_threads_that_play_one_recording_do_not_mix_it_up():
+def test_threads_that_run_one_graph_do_not_mix_it_up():
     model, several = Recurrent().double().cuda(), [series(2, 12, 3, seed=s, dtype=torch.float64) for s in range(4)]
     expected = [Timing(20)(model, x).values for x in several]
     found = [None] * len(several)

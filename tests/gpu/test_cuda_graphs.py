@@ -82,7 +82,7 @@ def test_a_single_logit_is_played_back_for_either_class(target):
         METHOD(model, x, target=2)
 
 
-def test_a_target_out_of_range_is_refused_with_a_recording_too():
+def test_a_target_out_of_range_is_refused_with_a_graph_too():
     model, x = Recurrent().cuda(), series(4, 12, 3).cuda()
     for _ in range(3):
         METHOD(model, x, target=2)
@@ -159,7 +159,7 @@ UNFIT = [waits, waits_unseen, draws, counts, copies, copies_without_waiting, sca
 
 @pytest.mark.filterwarnings("ignore:The model answers the same series differently")  # one of them draws
 @pytest.mark.parametrize("extra", UNFIT)
-def test_models_that_cannot_be_recorded_run_as_usual(extra):
+def test_models_that_cannot_be_captured_run_as_usual(extra):
     model, x, state = Odd(extra).cuda(), series(4, 12, 3).cuda(), torch.cuda.get_rng_state()
     first = METHOD(model, x).values
     for _ in range(3):
@@ -234,7 +234,7 @@ class Detached(nn.Module):
 
 @pytest.mark.parametrize("batch", [1, 6])
 @pytest.mark.parametrize("detach", [True, False])
-def test_a_recorded_pass_tells_the_same_of_the_gradient(detach, batch):
+def test_a_captured_pass_tells_the_same_of_the_gradient(detach, batch):
     x = 2 * series(batch, 30, 3, dtype=torch.float64) + 1
     model = Detached(detach=detach).double().eval()  # in single precision TF32 moves the gap by a fifth
     here = Timing(50)(model, x, output="raw").gradient_check

@@ -44,7 +44,7 @@ def test_draws_of_the_device_are_noticed_and_averaged():
     assert torch.corrcoef(torch.stack([found.values.flatten(), exact.flatten().detach()]))[0, 1] > 0.99
 
 
-def test_a_forecast_and_swapped_axes_are_noticed_in_recordings_too():
+def test_a_forecast_and_swapped_axes_are_noticed_in_captured_graphs_too():
     forecast = nn.Sequential(nn.Flatten(), nn.Linear(72, 6)).cuda()
     with torch.no_grad():
         forecast[1].bias += 150

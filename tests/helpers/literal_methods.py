@@ -208,7 +208,7 @@ def with_value(x, t, d, value):
 def deviation(masks: torch.Tensor, segments: SegmentSettings) -> float:
     """Largest distance from the closed form at the first, middle and last step, in standard errors."""
     steps = [0, segments.time // 2, segments.time - 1]
-    expected = torch.from_numpy(segments.free()[steps])
+    expected = torch.from_numpy(segments.p_active()[steps])
     found = masks[:, steps, 0].double().mean(0)
     return float(((found - expected) / (expected * (1 - expected) / len(masks)).sqrt()).abs().max())
 

@@ -58,6 +58,7 @@ HYPER_PARAMETERS |= {
     "until": ("until", "stop_when"),
 }
 SAMPLING = ("augmented_occlusion", "fit", "lime", "winit")  # whose n_samples were samples, and no points
+PREFIXES = ("fit", "winit")  # whose fit_batch_size was a batch_size, and no batch
 # likewise for arguments of calls, for functions of the random numbers and for parts of a removal curve
 ARGUMENTS = {"chunk": "batch_size", "substitute": "baseline", "train": "background"}
 NUMBERS = {"words": "bits", "below": "randint", "per_point": "fold_in", "scale": "scale"}
@@ -301,13 +302,18 @@ def or_refusal(compute):
         return {"refused": type(error).__name__}
 
 
+def is_one_of(methods, explainer):
+    return any(tg.EXPLAINERS[name] in type(explainer).__mro__ for name in methods)
+
+
 def reduced(explainer):
     """Make a method quick: no number of it above what MOST says."""
     mine = {field.name for field in fields(explainer)}
     changes = {}
-    sampling = any(tg.EXPLAINERS[name] in type(explainer).__mro__ for name in SAMPLING)
+    others = {"points" if is_one_of(SAMPLING, explainer) else "samples"}
+    others.add("batch" if is_one_of(PREFIXES, explainer) else "batch_size")
     for name, most in MOST.items():
-        if name == ("points" if sampling else "samples"):
+        if name in others:
             continue
         here = called(mine, HYPER_PARAMETERS[name])
         value = None if here is None else getattr(explainer, here)

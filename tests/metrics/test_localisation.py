@@ -176,7 +176,7 @@ def test_a_constant_map_knows_nothing():
     assert {name: score.item() for name, score in pooled.items()} == {n: expected[n] for n in AREAS}
 
 
-def test_scores_do_not_depend_on_company_or_pieces(monkeypatch):
+def test_scores_do_not_depend_on_company_or_batches(monkeypatch):
     explanation, truth = problem(ties=True, masked=True)
     names = [*AREAS, "information", "entropy"]
     expected = evaluate(None, explanation, metrics=names, truth=truth)

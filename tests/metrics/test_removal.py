@@ -159,7 +159,7 @@ def test_keeping_k_cells_keeps_those_that_removing_k_takes():
     torch.testing.assert_close(scores["comprehensiveness"] + scores["sufficiency"], x.sum((1, 2)))
 
 
-def test_scores_do_not_depend_on_company_order_or_chunk():
+def test_scores_do_not_depend_on_company_order_or_batch_size():
     model, explanation = problem(series=9)
     expected = everything(model, explanation)
     for batch_size in (1, 4, 50):
@@ -172,7 +172,7 @@ def test_scores_do_not_depend_on_company_order_or_chunk():
     )
 
 
-def test_chunk_bounds_the_sequences_of_one_pass():
+def test_batch_size_bounds_the_sequences_of_one_pass():
     model, explanation = problem()
     recorder = Recorder(model)
     evaluate(recorder, explanation, batch_size=4, k=0.5)

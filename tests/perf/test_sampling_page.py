@@ -209,7 +209,7 @@ def test_the_readme_says_how_often_intervals_hold():
         assert words.format(*(f"{end:.2f}" for end in (min(found), max(found)))) in LIMITS
 
 
-def test_the_readme_says_how_large_errors_are_at_50_points():
+def test_the_readme_says_how_large_errors_are_at_50_samples():
     assert "an error of 5–10 % where a model is smooth (PhysioNet 2012, State)" in LIMITS
     assert "of 25–60 % where it is steep (Wafer, Freezer, Boiler)" in LIMITS
     for names, low, high in ((("physionet2012", "state"), 0.05, 0.1), (("wafer", "freezer", "boiler"), 0.25, 0.6)):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
 
 SHOWN = 4  # points of the path that are drawn
-PIECE = 256  # points that are differentiated at once
+BATCH = 256  # points that are differentiated at once
 STORY = """② random segments (grey) stay,
 the rest is a share α of the way
 from the baseline to the series
@@ -146,12 +146,12 @@ def timing_steps_record(
                 break
             path = paths(block, stage)
             path = path.resample() or path
-            for piece in slices(points, PIECE):
-                at = path.at(piece)
+            for batch in slices(points, BATCH):
+                at = path.at(batch)
                 gradient, _, _, block = compute_gradients(request, at.z, block)
-                mean.add(gradient, at.weight, at.free)
-                moving = torch.ones_like(at.z) if at.free is None else at.free
-                drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], moving[0, ..., d]]))
+                mean.add(gradient, at.weight, at.active)
+                active = torch.ones_like(at.z) if at.active is None else at.active
+                drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], active[0, ..., d]]))
             done += points
     z, slope, moved = (to_numpy(part) for part in torch.cat(drawn, 1)[:, chosen])
     return TimingStepsRecord(
@@ -183,7 +183,7 @@ def _explainer(explanation: Explanation) -> Timing:
 def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Request:
     """Ask about one series what the explanation asked about it."""
     steps, target = explanation.steps, explanation.target
-    return Request.ask(
+    return Request.create(
         model,
         x[i : i + 1],
         target=None if target is None else target[i : i + 1],

@@ -65,7 +65,7 @@ def released(method: str, dataset: str) -> Explainer:
     5
     """
     if method not in RELEASED:
-        raise UnknownNameError("released method", method, RELEASED)
+        raise UnknownNameError("released method", method, RELEASED, short=EXPLAINERS.short)
     return RELEASED[method].of(dataset)
 
 

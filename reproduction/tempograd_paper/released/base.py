@@ -98,15 +98,15 @@ class Released(Explainer):
         """A6: read the raw output. B6: explain the last step only. B7: keep each cell's effect on its own step."""
         if not self.quirks:
             return request
-        steps = request.asked_steps
+        steps = request.requested_steps
         if self.quirks & {"B6", "B7"}:
             steps = None  # where there is one output per series
             with torch.no_grad():
-                answer = request.call(request.block(slice(0, 1)).x)
+                answer = request.forward(request.block(slice(0, 1)).x)
             if answer.ndim == 3:
                 last = torch.arange(answer.shape[1]) == request.lengths.cpu()[:, None] - 1
                 steps = "own" if "B7" in self.quirks else last
-        return request.replace(output="raw" if "A6" in self.quirks else request.output, asked_steps=steps)
+        return request.replace(output="raw" if "A6" in self.quirks else request.output, requested_steps=steps)
 
     def _explained(self, request: Request, output: str) -> Tensor | None:
         """A6 reads a single logit as it is, as output 0; it is still that of class 1 of two."""
@@ -114,7 +114,7 @@ class Released(Explainer):
         columns = request.columns
         if target is None or columns is None or request.output == output or not one_logit(columns, output):
             return target
-        if request.asked_target is not None:
+        if request.requested_target is not None:
             raise InputError(
                 "As the released code does it (A6) the model's only output is read as it is, so no class of two "
                 "can be asked for: leave target out."

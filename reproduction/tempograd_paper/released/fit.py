@@ -11,7 +11,7 @@ from tempograd._utils import settings
 from tempograd.engine import Request
 from tempograd.explainers import Fit
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.base import FitPlan, Task
+from tempograd.explainers.prefix.base import FitSchedule, Task
 from tempograd.explainers.prefix.fit import Generator
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
@@ -82,9 +82,9 @@ class ReleasedFit(Scrambled, Fit):
             return cls(epochs=301, patience=None, quirks=frozenset(cls.faults))
         return cls(hidden=6, epochs=200, patience=None, fit_batch_size=32, recipe="plain")
 
-    def _plan(self) -> FitPlan:
-        plan = super()._plan()
-        return plan._replace(held_out=0) if self.recipe == "plain" else plan
+    def _fit_schedule(self) -> FitSchedule:
+        schedule = super()._fit_schedule()
+        return schedule._replace(held_out=0) if self.recipe == "plain" else schedule
 
     def _generator(self, channels: int) -> Generator:
         generator = super()._generator(channels)

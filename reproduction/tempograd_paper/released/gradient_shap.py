@@ -44,9 +44,9 @@ class ReleasedGradientShap(Released, GradientShap):
         batch = {"state": 50, "switch_feature": None}.get(dataset, 10)
         return cls(50, 1e-4, batch=batch, quirks=frozenset(cls.faults if dataset in SYNTHETIC else {"9"}))
 
-    def _positions(self, block: Block, stream: Tensor) -> Tensor:
+    def _series_positions(self, block: Block, stream: Tensor) -> Tensor:
         if "9" not in self.quirks:
-            return super()._positions(block, stream)
+            return super()._series_positions(block, stream)
         order = torch.arange(self.n_samples, device=block.x.device)
         return uniform(stream[..., None], FAR + self.n_samples + order, block.x.dtype)
 
@@ -61,8 +61,8 @@ class ReleasedGradientShap(Released, GradientShap):
         drawn = randint(stream[..., None], counter, 2 * members)
         rows = torch.where(drawn < members, -1, first + drawn - members)  # -1 is the call's baseline
 
-        def baselines(piece: slice) -> Tensor:
-            some = rows[:, piece]
+        def baselines(points: slice) -> Tensor:
+            some = rows[:, points]
             others = request.x[some.clamp(min=0).to(request.x.device)].to(block.x)
             return torch.where((some < 0)[..., None, None], block.baseline[:, None], others)
 

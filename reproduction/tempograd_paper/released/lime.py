@@ -45,11 +45,11 @@ class ReleasedLime(Released, Lime):
         if not self._on_prefixes:
             return super()._scores(request, z, block)
         answer = at_every_step(request, block, torch.cat([block.x, z.flatten(0, 1)]))
-        clean, answer = answer[: len(block.x)], request.linked(answer[len(block.x) :])
+        clean, answer = answer[: len(block.x)], request.apply_link(answer[len(block.x) :])
         target = block.target
         if isinstance(target, Tensor):
             asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
-            if request.asked_target is None:
+            if request.requested_target is None:
                 asked = default_class(clean, request.output)
             return select_target(answer, asked.repeat_interleave(z.shape[1], 0)).view(*z.shape[:2], -1).double()
         ends = [select_target(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ POOLED = frozenset({"aup", "aur", "auroc", "auprc"})
 class ReleasedDifference(CumulativePredictionDifference):
     """CPD as released (3.2): the mean over the classes in place of their sum, half of it for two classes."""
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        return super().score(reading) / reading.predictions.shape[-1]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        return super().score(outputs) / outputs.predictions.shape[-1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,8 +58,8 @@ class NoisySet(TrainingSet):
     def batch(self, rows: Tensor, random: torch.Generator) -> Batch:
         batch = super().batch(rows, random)
         with torch.no_grad():
-            answer, embedding = self.ask(batch.x)
-        return batch._replace(prediction=self.probabilities(answer), embedding=embedding)
+            raw, embedding = self.run_model(batch.x)
+        return batch._replace(prediction=self.probabilities(raw), embedding=embedding)
 
 
 class ReleasedTraining(Training):

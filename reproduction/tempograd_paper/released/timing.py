@@ -12,7 +12,7 @@ from tempograd.engine import Request
 from tempograd.errors import SettingError
 from tempograd.explainers import Timing
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.timing.segments import SegmentSampler, paint, placing_words, sample_segments
+from tempograd.explainers.timing.segments import SegmentSampler, paint, placement_bits, sample_segments
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
 
@@ -85,7 +85,7 @@ class ReleasedTiming(Released, Timing):
         request.read_all()
         total = torch.zeros(request.x.shape, device=request.x.device)
         for end in range(1, request.x.shape[1] + 1):
-            part = Request.ask(
+            part = Request.create(
                 request.model,
                 request.x[:, :end],
                 baseline=request.baseline[:, :end],
@@ -102,7 +102,7 @@ class ReleasedTiming(Released, Timing):
         return Attribution(total)
 
     def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
-        words = placing_words(streams, sampler)
+        words = placement_bits(streams, sampler)
         length, channel, start = segments = sample_segments(words, sampler, streams)
         time, high = sampler.time[:, None, None], sampler.high[:, None, None]
         if "A3" in self.quirks:

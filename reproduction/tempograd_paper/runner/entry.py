@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from tempograd.data.files import reading
 from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
+from tempograd.explainers import EXPLAINERS
+from tempograd.metrics import METRICS
 
 # In which line of a TOML text a key or an entry stands: ``tomllib`` tells that of syntax errors only.
 
@@ -225,7 +227,7 @@ class Entry:
         """Return one of the known names."""
         names = {str(name): name for name in known}
         if self.text() not in names:
-            raise self.wrong(UnknownNameError(kind, self.value, names))
+            raise self.wrong(UnknownNameError(kind, self.value, names, short=EXPLAINERS.short | METRICS.short))
         return names[self.text()]
 
     def items(self) -> list["Entry"]:

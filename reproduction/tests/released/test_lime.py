@@ -48,7 +48,7 @@ def test_released_settings_keep_the_last_step_of_every_prefix(per_step, dataset)
     assert (found != 0).any()
 
 
-def test_prefixes_take_the_asked_target_and_functions():
+def test_prefixes_take_the_requested_target_and_functions():
     model, x = Recurrent(classes=2).double().eval(), series(2, 4, 3, dtype=torch.float64)
     preset = replace(ReleasedLime.of("wafer"), alpha=1e-4)
     asked = preset(model, x, target=1).values

@@ -28,8 +28,8 @@ def test_remembered_states_make_no_difference_to_prefixes(kind, batch_size, monk
     used = []
 
     class Slow(Prefixes):
-        def __init__(self, question, block, size):
-            super().__init__(question, block, size, fast=False)
+        def __init__(self, request, block, size):
+            super().__init__(request, block, size, fast=False)
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)

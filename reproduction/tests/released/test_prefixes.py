@@ -52,8 +52,8 @@ def test_the_plain_generator_learns_one_late_step_of_each_batch_and_keeps_the_la
     for time, late in ((7, {4, 5, 6}), (3, {2})):
         drawn = [[int(t) for t in losses(series(2, time, 3), rng)] for _ in range(60)]
         assert {t for (t,) in drawn} == late
-    assert ReleasedFit(recipe="plain")._plan().held_out == 0
-    assert ReleasedFit()._plan().held_out == 0.1
+    assert ReleasedFit(recipe="plain")._fit_schedule().held_out == 0
+    assert ReleasedFit()._fit_schedule().held_out == 0.1
     with pytest.raises(SettingError, match="'validated' or 'plain'"):
         ReleasedFit(recipe="fast")
 

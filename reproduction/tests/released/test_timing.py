@@ -105,10 +105,10 @@ def test_the_faults_of_the_sampler_reach_the_masks_of_timing():
     assert found.n_draws[0].flatten().tolist() == [0, 0, 0, 0, 50]
 
 
-def masks_of(law, ids, points, *faults):
+def masks_of(sampler, ids, points, *faults):
     """Masks of some series as the released code draws them with these faults."""
     streams = fold_in(keys(0, torch.tensor(ids), 0), points)
-    return ReleasedTiming(points, anchored=0.0, quirks=frozenset(faults))._sample_masks(streams, law)
+    return ReleasedTiming(points, anchored=0.0, quirks=frozenset(faults))._sample_masks(streams, sampler)
 
 
 def draw(segments, points, *faults):
@@ -136,8 +136,8 @@ def test_the_fault_of_step_0_needs_a_segment_that_is_shorter_than_the_longest():
     assert torch.equal(draw(segments, 200, "A4"), draw(segments, 200))
     x = torch.zeros(2, 10, 2)
     none, some = SegmentSettings(8, 2, 0, 2, 6), SegmentSettings(10, 2, 3, 2, 6)
-    law = SegmentSampler.table({8: none, 10: some}, x, x.device, x.dtype).of(torch.tensor([8, 10]))
-    both = masks_of(law, [0, 1], 50, "A4")
+    sampler = SegmentSampler.table({8: none, 10: some}, x, x.device, x.dtype).of(torch.tensor([8, 10]))
+    both = masks_of(sampler, [0, 1], 50, "A4")
     assert both[0].all()
     assert not both[1].all()
 

@@ -43,10 +43,14 @@ class Registry(Mapping[str, T]):
         self.kind, self._group = kind, group
         self._accepts, self._wanted = accepts, wanted
         self._entries: dict[str, T] = {}
+        self.short: dict[str, str] = {}  # what people call a name, for hints only
         self._offers: dict[str, list[Offer]] | None = None if group else {}
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorate a class or function to make it available under ``name``."""
+    def register(self, name: str, *short: str) -> Callable[[T], T]:
+        """Decorate a class or function to make it available under ``name``.
+
+        Hints know what people call it for short: in small letters, with ``_`` for spaces.
+        """
 
         def add(entry: T) -> T:
             others = [point.value for point in (self._offers or {}).get(name, ()) if not point.is_of(entry)]
@@ -54,6 +58,7 @@ class Registry(Mapping[str, T]):
             if others:
                 raise ValueError(f"Two {self.kind}s called {name!r}: {others[0]} and {entry}.")
             self._entries[name] = entry
+            self.short |= dict.fromkeys(short, name)
             return entry
 
         return add
@@ -99,7 +104,7 @@ class Registry(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
-            raise UnknownNameError(self.kind, name, self)
+            raise UnknownNameError(self.kind, name, self, short=self.short)
         points = self.offers.get(name, [])
         if len(points) > 1:
             packages = listed(point.package for point in points)

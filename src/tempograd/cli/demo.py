@@ -219,7 +219,7 @@ def _work(data: Dataset, split: Split, methods: list[str], args: argparse.Namesp
 def _wanted(chosen: list[str] | None) -> list[str]:
     for method in chosen or ():
         if method not in METHODS:
-            raise UnknownNameError("explainer", method, METHODS)
+            raise UnknownNameError("explainer", method, METHODS, short=EXPLAINERS.short)
     return [method for method in METHODS if chosen is None or method in {"timing", *chosen}]
 
 

@@ -73,7 +73,7 @@ def load_switch_feature(
     draw independent values. The text only says "γ = 0.2"; read as :math:`e^{-\gamma \Delta^2}` neighbours
     would correlate at 0.82, but both variants here keep to the length.
 
-    The seed is that of the released generator (234), the order of the draws is our own: same law, other series.
+    The seed is that of the released generator (234), the order of the draws is our own, so the series differ.
 
     References
     ----------
@@ -89,11 +89,11 @@ def load_switch_feature(
     (torch.Size([200, 100, 3]), True)
     """
     variant = choose_variant("switch_feature", variant, SWITCH_VARIANTS)
-    law = SWITCH_VARIANTS[variant]
+    process = SWITCH_VARIANTS[variant]
     rng = np.random.RandomState(SWITCH_SEED)  # numpy promises never to change this stream
-    states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, law.initial)
+    states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, process.initial)
     x = SWITCH_MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
-    return labelled_splits("switch_feature", variant, rng, x, states, law.slope).fold(fold)
+    return labelled_splits("switch_feature", variant, rng, x, states, process.slope).fold(fold)
 
 
 def switching_states(
@@ -173,7 +173,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
 
     Notes
     -----
-    The seed is that of the released generator (42), the order of the draws is our own: same law, other series.
+    The seed is that of the released generator (42), the order of the draws is our own, so the series differ.
 
     References
     ----------
@@ -189,11 +189,11 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     (torch.Size([800, 200, 3]), torch.Size([800, 200]), True)
     """
     variant = choose_variant("state", variant, STATE_VARIANTS)
-    law = STATE_VARIANTS[variant]
+    process = STATE_VARIANTS[variant]
     rng = np.random.RandomState(STATE_SEED)  # numpy promises never to change this stream
-    states = (ageing_states if law.ageing else independent_states)(rng, TRAIN + TEST, STATE_STEPS)
-    x = emit(rng, states, law.covariances())
-    return labelled_splits("state", variant, rng, x, 1 + states, law.slope).fold(fold)
+    states = (ageing_states if process.ageing else independent_states)(rng, TRAIN + TEST, STATE_STEPS)
+    x = emit(rng, states, process.covariances())
+    return labelled_splits("state", variant, rng, x, 1 + states, process.slope).fold(fold)
 
 
 def ageing_states(rng: np.random.RandomState, series: int, steps: int) -> Integers:

@@ -1,4 +1,4 @@
-"""One engine for all methods: series × path points, or series × perturbations, in pieces that fit.
+"""One engine for all methods: series × path points, or series × perturbations, in batches that fit.
 
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """

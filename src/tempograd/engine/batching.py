@@ -1,4 +1,4 @@
-"""Work in pieces that fit the device: the piece halves whenever memory runs out."""
+"""Batches that fit the device: their size halves whenever memory runs out."""
 
 import gc
 from collections.abc import Callable, Hashable, Iterator
@@ -38,18 +38,18 @@ class Batching:
         splits them itself (see :func:`slices`).
         """
         with progress_bar(series, label) as advance:
-            self.each(slice(0, series), per_series, work, advance)
+            self.run_rows(slice(0, series), per_series, work, advance)
 
-    def each(self, series: slice, per_series: int, work: Work, done: Callable[[int], None]) -> None:
+    def run_rows(self, series: slice, per_series: int, work: Work, done: Callable[[int], None]) -> None:
         """Do the same for a run of series, and report the number of those finished to ``done``."""
         start = series.start
         while start < series.stop:
-            rows = self.block(start, series.stop, per_series)
+            rows = self.next_rows(start, series.stop, per_series)
             if self._fits(work, rows):
                 done(rows.stop - rows.start)
                 start = rows.stop
 
-    def block(self, start: int, series: int, per_series: int) -> slice:
+    def next_rows(self, start: int, series: int, per_series: int) -> slice:
         """Return the series that come next, from ``start`` on."""
         left, most = series - start, max(1, self.size // per_series)
         return slice(start, start + (left if left <= most * SLACK else most))
@@ -88,7 +88,7 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
     Examples
     --------
-    >>> [(piece.start, piece.stop) for piece in slices(5, 2)]
+    >>> [(batch.start, batch.stop) for batch in slices(5, 2)]
     [(0, 2), (2, 4), (4, 5)]
     """
     for start in range(0, total, size):

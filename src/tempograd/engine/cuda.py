@@ -1,6 +1,6 @@
-"""Work beside the model on a GPU: recorded passes, blocks prepared ahead, results on their way home.
+"""Work beside the model on a GPU: captured CUDA graphs, blocks prefetched, results copied to the host late.
 
-On a CPU nothing runs beside anything else, so everything here happens at once, and nothing is recorded.
+On a CPU nothing runs beside anything else, so everything here happens at once, and nothing is captured.
 """
 
 import gc
@@ -25,27 +25,27 @@ from tempograd.engine.model import Model, owner, rounding, undisturbed_by_others
 Tensors = tuple[Tensor, ...]
 Prepared = TypeVar("Prepared")
 CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
-SHARE = 0.002  # of the device's memory that a recording may keep
-KEPT = 8  # recordings, or reasons for none, per model
+SHARE = 0.002  # of the device's memory that a captured graph may keep
+KEPT = 8  # captured graphs, or reasons for none, per model
 PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 SYNC = "called a synchronizing CUDA operation"
 
-_known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _Recording | bool]]"
+_known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedGraph | bool]]"
 _known = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
-class UnrecordableError(Exception):
-    """Something that a recording cannot repeat, or that cannot be compared with what it will be later."""
+class NotCapturableError(Exception):
+    """Something that a CUDA graph cannot repeat, or that cannot be compared with what it will be later."""
 
 
 def run_captured(
-    model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, asked: bool = True
+    model: Model, kind: Hashable, work: Callable[..., Tensors], inputs: Tensors, *, uses_model: bool = True
 ) -> Tensors | None:
-    """Return ``work(*inputs)`` from a recording, or None where there is none and the pass must run as usual.
+    """Return ``work(*inputs)`` from a captured graph, or None where there is none and the pass must run as usual.
 
     A pass over one series launches hundreds of tiny kernels, and the host needs several times as long to launch
     them as the device to run them. A CUDA graph launches all of them at once. It repeats kernels and addresses,
@@ -55,36 +55,36 @@ def run_captured(
       and torch's settings are what they were;
     - a trial pass waits for nothing, reads nothing from the host, draws no random numbers, and changes no tensor
       and no attribute;
-    - the first playback gives what the trial gave.
+    - the first replay gives what the trial gave.
 
-    New weights at the old addresses, as an optimiser leaves them, are read by the playback. Recordings go with the
+    New weights at the old addresses, as an optimiser leaves them, are read by the replay. Graphs go with the
     model. ``work`` must be a function of the model, of ``kind`` and of its inputs alone; the second pass of a kind
-    is recorded. ``asked=False`` says that the model is not asked: a recording is then good whatever became of it.
+    is captured. ``uses_model=False`` says that the model is not called: a graph then holds whatever became of it.
     """
     module = owner(model)
     if module is None or not inputs[0].is_cuda or not _undisturbed():
         return None
-    with _lock:  # a recording has one place for its inputs, and two threads may play it
+    with _lock:  # a graph has one place for its inputs, and two threads may run it
         try:
-            state = plain_state(module) if asked else None
+            state = plain_state(module) if uses_model else None
             shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
             key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
             known = _known.setdefault(module, OrderedDict())
-        except (UnrecordableError, TypeError):  # the last of a model that cannot be hashed
+        except (NotCapturableError, TypeError):  # the last of a model that cannot be hashed
             return None
         found = known.get(key)
         if found is None:
             known[key] = True  # seen once
         elif found is True:
-            known[key] = found = _record(module, state, work, inputs) or False
+            known[key] = found = _try_capture(module, state, work, inputs) or False
         known.move_to_end(key)
         while len(known) > KEPT:
             known.popitem(last=False)
-        return found.play(inputs) if isinstance(found, _Recording) else None
+        return found.run(inputs) if isinstance(found, _CapturedGraph) else None
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
-    """Notes whether a tensor on the host takes part: a playback would read the same place, whatever is there."""
+    """Notes whether a tensor on the host takes part: a replay would read the same place, whatever is there."""
 
     beside = False
 
@@ -95,20 +95,20 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has n
         return result
 
 
-class _Recording:
+class _CapturedGraph:
     def __init__(self, graph: "torch.cuda.CUDAGraph", inputs: Tensors, outputs: Tensors) -> None:
         self.graph, self.inputs, self.outputs = graph, inputs, outputs
 
-    def play(self, inputs: Tensors) -> Tensors:
+    def run(self, inputs: Tensors) -> Tensors:
         for mine, given in zip(self.inputs, inputs, strict=True):
             mine.copy_(given)
         self.graph.replay()
         return tuple(output.clone() for output in self.outputs)
 
 
-def _record(
+def _try_capture(
     module: nn.Module, state: Hashable, work: Callable[..., Tensors], inputs: Tensors
-) -> _Recording | None:
+) -> _CapturedGraph | None:
     device = inputs[0].device
     stream, current = _stream(device, 0), torch.cuda.current_stream(device)
     static = tuple(tensor.clone() for tensor in inputs)
@@ -116,19 +116,19 @@ def _record(
     try:
         with torch.cuda.stream(stream):
             expected = _trial(module, state, lambda: work(*static))
-            recording = None if expected is None else _capture(stream, work, static)
-            if recording is not None and expected is not None:
-                played = recording.play(inputs)
-                recording = recording if all(map(_alike, played, expected)) else None
-    except UnrecordableError:
+            graph = None if expected is None else _capture(stream, work, static)
+            if graph is not None and expected is not None:
+                repeated = graph.run(inputs)
+                graph = graph if all(map(_alike, repeated, expected)) else None
+    except NotCapturableError:
         return None
     finally:
         current.wait_stream(stream)
-    return recording
+    return graph
 
 
 def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> Tensors | None:
-    """Run the pass, and return None if it did what a recording cannot repeat."""
+    """Run the pass, and return None if it did what a graph cannot repeat."""
     tensors = [*module.parameters(), *module.buffers()]
     before = [tensor._version for tensor in tensors], torch.get_rng_state(), torch.cuda.get_rng_state()
     mode = torch.cuda.get_sync_debug_mode()
@@ -148,9 +148,9 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
     return None if waited or watch.beside or random or changed else result
 
 
-def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _Recording | None:
+def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _CapturedGraph | None:
     free = torch.cuda.mem_get_info(stream.device)
-    if free[0] < 2 * SHARE * free[1]:  # what torch keeps for later cannot be used or freed while it records
+    if free[0] < 2 * SHARE * free[1]:  # what torch keeps for later cannot be used or freed while it captures
         torch.cuda.empty_cache()
         free = torch.cuda.mem_get_info(stream.device)
     graph = torch.cuda.CUDAGraph()
@@ -162,15 +162,15 @@ def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: 
                 outputs = work(*static)
             finally:
                 graph.capture_end()
-    except RuntimeError:  # the plain way remains
+    except RuntimeError:  # the pass can still run as usual
         return None
     taken = free[0] - torch.cuda.mem_get_info(stream.device)[0]
-    return _Recording(graph, static, outputs) if taken <= SHARE * free[1] else None
+    return _CapturedGraph(graph, static, outputs) if taken <= SHARE * free[1] else None
 
 
 @contextmanager
 def _own_generator(device: torch.device) -> Iterator[None]:
-    """Lend the recording a random state of its own: one that fails leaves it unusable."""
+    """Lend the capture a random state of its own: one that fails leaves it unusable."""
     generator = torch.cuda.default_generators[device.index or 0]
     mine = generator.graphsafe_get_state()
     generator.graphsafe_set_state(generator.clone_state())
@@ -182,7 +182,7 @@ def _own_generator(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector from freeing device memory half-way through a recording."""
+    """Keep the garbage collector from freeing device memory half-way through a capture."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -219,9 +219,9 @@ def plain_state(module: nn.Module) -> Hashable:
     for part in module.modules():
         mine = part.__dict__
         if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
-            raise UnrecordableError
+            raise NotCapturableError
         if any(mine[name] for name in HOOKS):
-            raise UnrecordableError
+            raise NotCapturableError
         parts += [id(part), type(part), type(part).forward, *mine["_modules"]]
         for name, value in mine.items():
             if name not in USUAL:
@@ -240,7 +240,7 @@ def _plain(value: Any) -> Hashable:
         return id(value())
     function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
     if not function and not isinstance(value, tuple(PLAIN)):
-        raise UnrecordableError
+        raise NotCapturableError
     return value  # type: ignore[no-any-return]
 
 
@@ -319,24 +319,24 @@ class HostWriter:
     """
 
     def __init__(self) -> None:
-        self._flying: list[tuple[Tensor, slice | Tensor, Tensor, torch.cuda.Event]] = []
+        self._pending: list[tuple[Tensor, slice | Tensor, Tensor, torch.cuda.Event]] = []
         self._new = 0
 
-    def put(self, whole: Tensor, rows: slice | Tensor, part: Tensor) -> None:
-        """Write ``part`` into ``whole[rows]``, at the latest when :meth:`land` is called."""
+    def write(self, whole: Tensor, rows: slice | Tensor, part: Tensor) -> None:
+        """Write ``part`` into ``whole[rows]``, at the latest when :meth:`flush` is called."""
         if whole.is_cuda or not part.is_cuda:
             whole[rows] = part.to(whole)
             return
         copy = torch.empty(part.shape, dtype=whole.dtype, pin_memory=True)
         copy.copy_(part, non_blocking=True)
         self._new += 1
-        self._flying.append((whole, rows, copy, torch.cuda.current_stream(part.device).record_event()))
+        self._pending.append((whole, rows, copy, torch.cuda.current_stream(part.device).record_event()))
 
-    def land(self, *, earlier: bool = False) -> None:
+    def flush(self, *, earlier: bool = False) -> None:
         """Wait for all results, or for those alone that were there when somebody last waited."""
         keep, self._new = self._new if earlier else 0, 0
-        while len(self._flying) > keep:
-            whole, rows, copy, event = self._flying.pop(0)
+        while len(self._pending) > keep:
+            whole, rows, copy, event = self._pending.pop(0)
             event.synchronize()
             whole[rows] = copy
 

@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 class WeightedMean:
-    r"""A weighted mean over path points with its standard error, in one pass, piece by piece in path order.
+    r"""A weighted mean over path points with its standard error, in one pass, batch by batch in path order.
 
     The points of a series are ordered along the path, so their gradients carry a trend that is not noise. With
     :math:`z_i = v_i (y_i - \hat y)`, the residual of point :math:`i` with weight :math:`v_i`, the variance of the
@@ -48,13 +48,13 @@ class WeightedMean:
         self._pairs: list[tuple[Tensor, Tensor]] = []  # differences of weighted values and of weights
         self._single: tuple[Tensor, Tensor] | None = None
 
-    def add(self, y: Tensor, weight: Tensor | None = None, free: Tensor | None = None) -> None:
+    def add(self, y: Tensor, weight: Tensor | None = None, active: Tensor | None = None) -> None:
         """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points).
 
-        ``free``, like ``y``, is 1 for the cells each point counts for and 0 for others.
+        ``active``, like ``y``, is 1 for the cells each point counts for and 0 for others.
         """
-        count = torch.full_like(y[:, 0], y.shape[1]) if free is None else free.sum(1)
-        v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if free is None else free, [count, count]
+        count = torch.full_like(y[:, 0], y.shape[1]) if active is None else active.sum(1)
+        v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if active is None else active, [count, count]
         if weight is not None:
             v = weight[..., None, None] * v
             sums = [v.sum(1), _squares(v)]
@@ -78,7 +78,7 @@ class WeightedMean:
         return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
 
     def _pair(self, p: Tensor, v: Tensor) -> None:
-        """Take differences of neighbours; a point left over waits for the next piece."""
+        """Take differences of neighbours; a point left over waits for the next batch."""
         if self._single is not None:
             p, v = torch.cat([self._single[0], p], 1), torch.cat([self._single[1], v], 1)
         even = p.shape[1] // 2 * 2
@@ -95,10 +95,10 @@ def _squares(part: Tensor) -> Tensor:
 
 
 class ControlVariateMean:
-    r"""A weighted mean of effects, gradient times way, less the noise that numbers from the passes can explain.
+    r"""A weighted mean of effects, gradient times displacement, less the noise that the passes can explain.
 
     Let :math:`y_i` be the effects of point :math:`i` at position :math:`\alpha_i` with weight :math:`v_i` (0 for
-    the cells it holds), :math:`d_i` their sum over the cells that move, and :math:`F_i` the score there. Along the
+    fixed cells), :math:`d_i` their sum over the active cells, and :math:`F_i` the score there. Along the
     path of one mask :math:`d = \mathrm dF / \mathrm d\alpha`, so by parts these have mean 0 for every mask:
 
     .. math:: e_{i1} = \alpha_i - \tfrac12, \qquad e_{i2} = \alpha_i d_i - (F(x) - F_i), \qquad
@@ -117,25 +117,25 @@ class ControlVariateMean:
     errors are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And
     a run that missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0.
     How far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of
-    :math:`\alpha^2` 1/3), is about the slope that is missing, and it counts by a cell's share in the way of all
-    that move.
+    :math:`\alpha^2` 1/3), is about the slope that is missing, and it counts by a cell's share in the
+    displacement of all active ones.
     """
 
-    def __init__(self, way: Tensor, model: Model | None = None) -> None:
-        """Start with how far each cell moves, (series, time, channel).
+    def __init__(self, displacement: Tensor, model: Model | None = None) -> None:
+        """Start with the displacement of each cell, (series, time, channel).
 
-        With a model, the work on a few series is recorded with its passes, since it is launched as slowly.
+        With a model, the work on a few series is captured like its passes, since it is launched as slowly.
         """
-        self._way, self._model = way, model
+        self._displacement, self._model = displacement, model
         self._sums: list[Tensor] = []
         self._unit: Tensor | None = None  # size of a series' effects
         self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
         self._controls = 0
 
     def add(
-        self, gradient: Tensor, weight: Tensor | None, free: Tensor, position: Tensor, gap: Tensor | None
+        self, gradient: Tensor, weight: Tensor | None, active: Tensor, position: Tensor, gap: Tensor | None
     ) -> None:
-        """Take points: ``gradient`` and ``free`` are (series, points, time, channel), the others (series, points).
+        """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 
         ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
         point; without it only the position is used.
@@ -144,14 +144,14 @@ class ControlVariateMean:
         self._flush()
         names = tuple(name for name, part in (("weight", weight), ("gap", gap)) if part is not None)
         parts = [part for part in (weight, gap) if part is not None]
-        self._waiting = names, (gradient, free, position, *parts)
+        self._waiting = names, (gradient, active, position, *parts)
         if self._sums or self._model is None or gradient.numel() > CELLS:
             self._flush()
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
         self._flush()
-        self._way, self._sums = self._way[rows], [part[rows] for part in self._sums]
+        self._displacement, self._sums = self._displacement[rows], [part[rows] for part in self._sums]
         self._unit = None if self._unit is None else self._unit[rows]
 
     def result(self) -> Estimate:
@@ -160,28 +160,30 @@ class ControlVariateMean:
         if self._waiting is not None and self._model is not None:
             names, parts = self._waiting
 
-            def work(way: Tensor, *inputs: Tensor) -> Tensors:
-                with exact(way.device):
-                    *sums, unit = _sums(way, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
-                    return _estimate(k, way, unit, sums)
+            def work(displacement: Tensor, *inputs: Tensor) -> Tensors:
+                with exact(displacement.device):
+                    *sums, unit = _sums(displacement, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
+                    return _estimate(k, displacement, unit, sums)
 
-            found = run_captured(self._model, ("controlled", names), work, (self._way, *parts), asked=False)
+            found = run_captured(
+                self._model, ("controlled", names), work, (self._displacement, *parts), uses_model=False
+            )
             if found is not None:
                 return Estimate(*found)
         self._flush()
         if self._unit is None:
             raise RuntimeError("There are no points yet.")
-        return Estimate(*_estimate(k, self._way, self._unit, self._sums))
+        return Estimate(*_estimate(k, self._displacement, self._unit, self._sums))
 
     def _flush(self) -> None:
-        """Take the points that waited for the result, where all of it could have been recorded as one."""
+        """Take the points that waited for the result, where all of it could have been captured as one."""
         if self._waiting is None:
             return
         names, parts = self._waiting
         self._waiting = None
         given = dict(zip(names, parts[3:], strict=True))
-        with exact(self._way.device):
-            *new, unit = _sums(self._way, *parts[:3], **given)
+        with exact(self._displacement.device):
+            *new, unit = _sums(self._displacement, *parts[:3], **given)
         if self._unit is None:
             self._sums, self._unit = new, unit
             return
@@ -192,9 +194,9 @@ class ControlVariateMean:
 
 
 def _sums(
-    way: Tensor,
+    displacement: Tensor,
     gradient: Tensor,
-    free: Tensor,
+    active: Tensor,
     position: Tensor,
     weight: Tensor | None = None,
     gap: Tensor | None = None,
@@ -204,9 +206,9 @@ def _sums(
     Without it their powers would leave the range of numbers.
     """
     # whatever the layout of the gradient, which for recurrent layers is not that of the series
-    moved = torch.mul(gradient, free, out=torch.empty(free.shape, dtype=free.dtype, device=free.device))
-    moved, free, way = moved.flatten(2), free.flatten(2), way.flatten(1)[..., None]
-    slope, length = torch.bmm(moved, way)[..., 0], torch.bmm(free, way.abs())[..., 0]
+    moved = torch.mul(gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device))
+    moved, active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)[..., None]
+    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, displacement.abs())[..., 0]
     largest = slope.abs() if gap is None else torch.maximum(slope.abs(), gap.abs())
     unit = largest.amax(1, keepdim=True).clamp(min=TINY)
     one = torch.ones_like(slope)
@@ -217,13 +219,13 @@ def _sums(
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
     products = [a * b for a, b in combinations_with_replacement(e, 2)]
-    share = w / length.clamp(min=TINY)  # of a cell's way in that of all that move
+    share = w / length.clamp(min=TINY)  # of a cell's displacement in that of all active ones
     factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
     on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
     plain = weight is None and moved.is_cuda
     squares = _squares(moved)[:, None] if plain else torch.bmm(u[:, None], moved.square())
     return (
-        torch.bmm(factors, free),
+        torch.bmm(factors, active),
         torch.bmm(on_effects, moved),
         squares,
         factors.sum(2),
@@ -234,7 +236,7 @@ def _sums(
 
 def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
     """Turn sums into another unit; ``ratio`` (series, 1) is the old one divided by the new one."""
-    on_free, on_effects, squares, whole, fourth = sums
+    on_active, on_effects, squares, whole, fourth = sums
     if fourth.shape[1] == 1:  # the position has no unit
         return list(sums)
     one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
@@ -244,7 +246,7 @@ def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
     effects = torch.cat([same, same, *control], 1)
     powers = torch.cat([same, two.square(), two.square()], 1)
     return [
-        on_free * factors[..., None],
+        on_active * factors[..., None],
         on_effects * effects[..., None],
         squares,
         whole * factors,
@@ -252,22 +254,22 @@ def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
     ]
 
 
-def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _estimate(k: int, displacement: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
-    on_free, (wy, uy, *uey), (squares,), whole, fourth = (part.unbind(1) for part in sums)
-    total, mass, number = on_free[0].clamp(min=TINY), on_free[1].clamp(min=TINY), on_free[-1]
+    on_active, (wy, uy, *uey), (squares,), whole, fourth = (part.unbind(1) for part in sums)
+    total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
     firm = [RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)]  # by a control's size
     weight = mass / number.clamp(min=1)  # of one point
     ridge = [each[:, None] * weight + TINY for each in firm]
-    ue = on_free[2 + k : 2 + 2 * k]
+    ue = on_active[2 + k : 2 + 2 * k]
     centre = [each / mass for each in ue]
     grid: dict[tuple[int, int], Tensor] = {}
     for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
-        grid[a, b] = torch.addcmul(on_free[place], ue[a], centre[b], value=-1)
+        grid[a, b] = torch.addcmul(on_active[place], ue[a], centre[b], value=-1)
     for a in range(k):
         grid[a, a] = grid[a, a] + ridge[a]
         grid[a, k] = torch.addcmul(uey[a], uy, centre[a], value=-1)
-        grid[a, k + 1] = on_free[2 + a] / total
+        grid[a, k + 1] = on_active[2 + a] / total
     nothing = torch.zeros_like(total)
     grid |= {(k, k): torch.addcmul(squares, uy, uy / mass, value=-1), (k, k + 1): nothing, (k + 1, k + 1): nothing}
     slopes = _eliminate(grid, k)
@@ -279,12 +281,12 @@ def _estimate(k: int, way: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tupl
     used = sum((number / (number + points) for points in RIDGE[:k]), nothing)
     freedom = (effective - 1 - used).clamp(min=0.5)
     error = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
-    shape, way = way.shape, way.flatten(1)
-    values, error = (mean * way).where(number > 0, 0), error * way.abs()
+    shape, displacement = displacement.shape, displacement.flatten(1)
+    values, error = (mean * displacement).where(number > 0, 0), error * displacement.abs()
     if k > 1:
         own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
         off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
-        part = on_free[-2] * way.abs() / total
+        part = on_active[-2] * displacement.abs() / total
         error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * unit * part)
     parts = values, error.masked_fill(number < 2, torch.inf), number, effective
     return tuple(part.view(shape) for part in parts)

@@ -18,8 +18,8 @@ from tempograd.engine.model import exact, resolution
 from tempograd.engine.request import Block, Request
 from tempograd.errors import InputError, brief
 
-STEP, SHORTER = 0.1, 0.25  # share of the way to one side, and how much shorter the step to the other is
-EDGE = 1e-5  # share of the way from the baseline within which nothing but a jump can happen
+STEP, SHORTER = 0.1, 0.25  # share of the displacement to one side, and how much shorter the step to the other is
+EDGE = 1e-5  # share of the path from the baseline within which nothing but a jump can happen
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
 UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
@@ -50,12 +50,12 @@ class Evidence:
 
     *Between neighbours.* Two path points have their scores and their gradients :math:`g, g'`. On the straight line
     between them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever
-    the score is convex or concave on the way, kinks included. How far it lies outside is a gap. All paths end at
+    the score is convex or concave in between, kinks included. How far it lies outside is a gap. All paths end at
     :math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one
     that stays in proportion is not.
 
     *Nearby.* Where all points lie on one straight path, neighbours tell of its direction only. There the same is
-    asked at the point in the middle in a direction of its own: all cells take a step :math:`v` to one side, each
+    tested at the point in the middle in a direction of its own: all cells take a step :math:`v` to one side, each
     with a random sign, and a shorter one to the other side, where scores alone are read,
 
     .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
@@ -77,34 +77,36 @@ class Evidence:
     """
 
     def __init__(self, request: Request, points: int) -> None:
-        self._question, self._middle = request, points // 2
+        self._request, self._middle = request, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes = False, False  # which rows wait for their scores
         self.delta: Tensor | None = None
 
-    def rows(self, block: Block, z: Tensor, piece: slice, start: Tensor | None, *, straight: bool) -> list[Tensor]:
-        """Return what to read beside the points ``piece`` of a stage, ``z`` (series, points, time, channel).
+    def extra_points(
+        self, block: Block, z: Tensor, batch: slice, start: Tensor | None, *, straight: bool
+    ) -> list[Tensor]:
+        """Return what to read beside ``z``, (series, points, time, channel), the stage points of slice ``batch``.
 
         That is a place near the ``start`` of the paths, if that is read here as well, and, where all paths are one
         (``straight``), so that neighbours tell of one direction only, both sides of the middle point.
         """
         self._edge = start is not None
         rows = [] if start is None else [torch.lerp(start, block.x, EDGE)]
-        self._probes = straight and piece.start <= self._middle < piece.stop
+        self._probes = straight and batch.start <= self._middle < batch.stop
         if self._probes:
-            here = z[:, self._middle - piece.start]
-            v = self._way(block, here)
+            here = z[:, self._middle - batch.start]
+            v = self._displacement(block, here)
             rows += [torch.add(here, v, alpha=STEP), torch.add(here, v, alpha=-STEP * SHORTER)]
         return rows
 
-    def _way(self, block: Block, z: Tensor) -> Tensor:
-        """Return the way of the cells that move, twice what is left in the middle, with random signs."""
-        return (block.x - z) * _signs(self._question.seed, z[0].numel(), z.device, z.dtype).view(z.shape[1:])
+    def _displacement(self, block: Block, z: Tensor) -> Tensor:
+        """Return the displacement of active cells, twice what is left in the middle, with random signs."""
+        return (block.x - z) * _signs(self._request.seed, z[0].numel(), z.device, z.dtype).view(z.shape[1:])
 
     def add(
         self,
         block: Block,
-        piece: slice,
+        batch: slice,
         z: Tensor,
         gradient: Tensor,
         score: Tensor,
@@ -113,20 +115,20 @@ class Evidence:
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
-        ``beside`` holds, each (series,), the scores of the start and of the :meth:`rows`, in their order.
+        ``beside`` holds, each (series,), the scores of the start and of the :meth:`extra_points`, in their order.
         """
-        if block.clean is None:
-            raise RuntimeError("The score of the series is not known yet: the block must be settled first.")
+        if block.clean_score is None:
+            raise RuntimeError("The score of the series is not known yet: call Request.with_target first.")
         for run in slices(z.shape[1], TOGETHER):
-            first = [block.x, block.clean, z[:, run].detach(), gradient[:, run], score[:, run]]
+            first = [block.x, block.clean_score, z[:, run].detach(), gradient[:, run], score[:, run]]
             place = None if position is None else position[..., run]
             self._compare(first, place, beside if run.start == 0 else [])
         if self._probes:
-            self._probe(block, z, gradient, score, self._middle - piece.start, beside[-2:])
+            self._probe(block, z, gradient, score, self._middle - batch.start, beside[-2:])
 
     def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
-        """Compare a run of points with each other; the work on a few series is recorded, as their passes are."""
-        request, edge = self._question, self._edge and len(beside) > 1
+        """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
+        request, edge = self._request, self._edge and len(beside) > 1
         unit, placed = resolution(request.device, request.dtype), position is not None
         inputs = (*first, *([] if position is None else [position]), *(beside[:2] if edge else []))
 
@@ -138,18 +140,22 @@ class Evidence:
                 return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
 
         kind = ("evidence", placed, edge, unit)
-        recorded = (
-            run_captured(request.model, kind, work, inputs, asked=False) if first[2].numel() <= CELLS else None
+        captured = (
+            run_captured(request.model, kind, work, inputs, uses_model=False)
+            if first[2].numel() <= CELLS
+            else None
         )
-        self._parts.append((recorded or work(*inputs))[0])
+        self._parts.append((captured or work(*inputs))[0])
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
     ) -> None:
         """Compare one gradient with the scores on both sides of it."""
-        here, unit = z[:, place].detach(), resolution(self._question.device, self._question.dtype)
+        here, unit = z[:, place].detach(), resolution(self._request.device, self._request.dtype)
         far, back = read
-        found = _nearby(here, gradient[:, place], score[:, place], self._way(block, here), far, back, unit)
+        found = _nearby(
+            here, gradient[:, place], score[:, place], self._displacement(block, here), far, back, unit
+        )
         first = NAMES.index("outside")
         self._parts[-1] = torch.cat([self._parts[-1][:, :first], torch.stack(found, 1)], 1)
 
@@ -158,7 +164,7 @@ class Evidence:
         self._parts = [part[rows] for part in self._parts]
         self.delta = None if self.delta is None else self.delta[rows]
 
-    def table(self) -> Tensor:
+    def totals(self) -> Tensor:
         """Return all numbers, (series, :data:`NAMES`)."""
         if len(self._parts) > 1:
             parts = torch.stack(self._parts)
@@ -171,7 +177,7 @@ class Evidence:
         """Return what a change that no point has met may add to the map, as a share of it, (series,)."""
         if self.delta is None:
             return torch.zeros(len(values), device=values.device)
-        return hidden(values, self.delta, self.table()[:, NAMES.index("seen")], points)
+        return hidden(values, self.delta, self.totals()[:, NAMES.index("seen")], points)
 
 
 def hidden(values: Tensor, delta: Tensor, seen: Tensor, points: Tensor | int) -> Tensor:
@@ -220,10 +226,12 @@ def _between(
     x: Tensor, z: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Compare the change between neighbours with what both gradients say of it; return sums and largest slope."""
-    left = (x[:, None] - z).flatten(2)  # of the way to x
-    effects = torch.bmm(gradient.to(left.dtype).flatten(2), left.mT).double()  # of every gradient on every way
-    own, next_way, last_way = (effects.diagonal(shift, 1, 2) for shift in (0, 1, -1))
-    first, second, delta = own[:, :-1] - next_way, last_way - own[:, 1:], score.diff(dim=1)
+    left = (x[:, None] - z).flatten(2)  # of the path to x
+    effects = torch.bmm(
+        gradient.to(left.dtype).flatten(2), left.mT
+    ).double()  # of every gradient on every displacement
+    own, next_step, last_step = (effects.diagonal(shift, 1, 2) for shift in (0, 1, -1))
+    first, second, delta = own[:, :-1] - next_step, last_step - own[:, 1:], score.diff(dim=1)
     gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
     size = torch.stack([first, second, delta]).abs().amax(0)
     chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()  # nothing from the host
@@ -241,10 +249,10 @@ def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
 
 
 def _nearby(
-    z: Tensor, gradient: Tensor, score: Tensor, way: Tensor, far: Tensor, back: Tensor, unit: float
+    z: Tensor, gradient: Tensor, score: Tensor, change: Tensor, far: Tensor, back: Tensor, unit: float
 ) -> list[Tensor]:
     """Compare the gradient at one point with the score on both sides of it: the last five of :data:`NAMES`."""
-    effect = (gradient * way).flatten(1).double()
+    effect = (gradient * change).flatten(1).double()
     slope, score = effect.sum(1), score.double()
     first, second = (far.double() - score) / STEP, (score - back.double()) / (STEP * SHORTER)
     rounding = score.abs() + (gradient * z).flatten(1).double().norm(dim=1)
@@ -292,7 +300,7 @@ class GradientCheck:
         Share of the change between neighbouring path points in the half next to x that neither of their gradients
         explains.
     nearby : Tensor of shape (series, 2)
-        Slope of the score over a tenth of the way to one side of a path point, and over a fortieth to the other
+        Slope of the score over a tenth of a displacement to one side of a path point, a fortieth to the other
         side, minus the slope of the gradient, as a share of the slope. For a curved score they have different
         signs or shrink with the step; for a wrong gradient both are alike. NaN where paths differ, so that
         neighbours tell enough.
@@ -300,7 +308,7 @@ class GradientCheck:
         Change of the score that slopes along the path miss, as a share of the change or, where that is larger, of
         all scores; 0 where it could be noise.
     jump : Tensor of shape (series,)
-        Change of the score within a hundred-thousandth of the way from the baseline.
+        Change of the score within a hundred-thousandth of the path from the baseline.
     seen : Tensor of shape (series,)
         The largest change of the score that a path point saw.
     """
@@ -348,23 +356,23 @@ class GradientCheck:
 
 
 def judge_gradients(
-    table: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, straight: bool
+    totals: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, straight: bool
 ) -> GradientCheck:
-    """Judge the evidence ``table``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
+    """Judge the evidence ``totals``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
-    ``change`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
-    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to the change.
+    ``delta`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
+    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to it.
     """
     sizes = torch.stack([values.sum((1, 2)), values.abs().sum((1, 2)), values.flatten(1).norm(dim=1)])
     total, size, norm = sizes.double().cpu().numpy()  # a few numbers, for which numpy is faster
-    facts = table.cpu().numpy()
+    facts = totals.cpu().numpy()
     known = dict(zip(NAMES, facts.T, strict=True))
-    way = None if delta is None else delta.double().cpu().numpy()
-    if way is not None:  # a baseline that the model cannot answer tells nothing
-        way = np.where(np.isfinite(way), way, np.nan)
-    slope, whole = known["slope"], known["seen"] if way is None else np.fmax(known["seen"], np.abs(way))
+    change = None if delta is None else delta.double().cpu().numpy()
+    if change is not None:  # a baseline without a finite output tells nothing
+        change = np.where(np.isfinite(change), change, np.nan)
+    slope, whole = known["slope"], known["seen"] if change is None else np.fmax(known["seen"], np.abs(change))
     scale, floor = np.maximum(whole, size), NOISE * unit * known["level"]
-    missing = np.nan_to_num(total - way) if straight and way is not None else _missing(known)
+    missing = np.nan_to_num(total - change) if straight and change is not None else _missing(known)
     gaps = facts[:, GAPS : GAPS + 2]
     near, nearest = (gaps / np.maximum(facts[:, GAPS + 2 : GAPS + 4], TINY)).T
     local = np.maximum(known["size"], PART * norm)
@@ -382,7 +390,7 @@ def judge_gradients(
     parts = found, near, nearby, missing / np.maximum(scale, TINY), known["jump"], known["seen"]
     kinds = (torch.int8, *[torch.float32] * 5)
     return GradientCheck(
-        *(torch.from_numpy(part).to(table.device, kind) for part, kind in zip(parts, kinds, strict=True))
+        *(torch.from_numpy(part).to(totals.device, kind) for part, kind in zip(parts, kinds, strict=True))
     )
 
 

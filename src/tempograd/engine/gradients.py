@@ -1,4 +1,4 @@
-"""Gradients of the explained score with respect to a series, from the model or from a recording of it."""
+"""Gradients of the explained score with respect to a series, from the model or from a captured CUDA graph."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.engine.cuda import CELLS, Tensors, UnrecordableError, run_captured
+from tempograd.engine.cuda import CELLS, NotCapturableError, Tensors, run_captured
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
 from tempograd.engine.request import Block, Request
@@ -35,19 +35,19 @@ def compute_gradients(request: Request, z: Tensor, block: Block, beside: Tensor 
     (series, rows, time, channel), without a gradient.
     """
     series, points = z.shape[:2]
-    known = _played(request, z, block, beside)
+    known = _captured_gradients(request, z, block, beside)
     if known is not None:
         return known
     flat = z.flatten(0, 1).requires_grad_()
     read: Tensor | None = None
     extra = _extra(block, beside)
     if extra is not None:
-        answer = request.call(torch.cat([extra, flat]))
-        block, read = _read_both(request, block, answer[: len(extra)])
-        answer = answer[len(extra) :]
+        raw = request.forward(torch.cat([extra, flat]))
+        block, read = _read_both(request, block, raw[: len(extra)])
+        raw = raw[len(extra) :]
     else:
-        answer = forward(request.model, flat)
-    score = request.score(request.linked(answer), block, points)
+        raw = forward(request.model, flat)
+    score = request.score(request.apply_link(raw), block, points)
     require_graph(score)
     here = score.detach().view(series, points, *score.shape[1:])
     if isinstance(block.steps, str):
@@ -65,76 +65,76 @@ def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
     return torch.cat(rows) if rows else None
 
 
-def _played(request: Request, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
-    """Do the same with the recording of an earlier pass, where there is one: the plainest pass alone has one.
+def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
+    """Do the same with the captured graph of an earlier pass: only the plainest pass has one.
 
     That is one output per series, and a target that is known or is the predicted class.
     """
-    if not z.is_cuda or z.numel() > CELLS or request.asked_steps is not None or block.steps is not None:
+    if not z.is_cuda or z.numel() > CELLS or request.requested_steps is not None or block.steps is not None:
         return None
     target = _plain_target(request, block.rows) if block.target is None else block.target
     chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and (block.target is not None or request.asked_target is not None):
+    if chosen is None and (block.target is not None or request.requested_target is not None):
         return None
     points, extra = z.shape[1], _extra(block, beside)
-    work = _pass(request.model, request.output, points, clean=extra is not None)
+    work = _gradient_pass(request.model, request.output, points, clean=extra is not None)
     kind = (request.output, points, extra is None, chosen is None)
     inputs = (z.flatten(0, 1), *(part for part in (extra, chosen) if part is not None))
     found = run_captured(request.model, kind, work, inputs)
     if found is None:
         return None
-    answer, score, gradient = found
-    block, read = (block, None) if extra is None else _read_both(request, block, answer)
+    raw, score, gradient = found
+    block, read = (block, None) if extra is None else _read_both(request, block, raw)
     return Gradients(gradient.view(z.shape), score.view(z.shape[:2]), read, block)
 
 
-def _pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
-    """Return the work to record: of points, series that are answered too, and a target, cut where out of range.
+def _gradient_pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
+    """Return the work to capture: of points, series that are read too, and a target, cut where out of range.
 
-    Whoever asks for a target must refuse one that is out of range when the answer is there.
+    Whoever requests a target must refuse one that is out of range when the output is there.
     """
 
     def work(z: Tensor, *given: Tensor) -> Tensors:
         z = z.detach().requires_grad_()
-        answer = forward(model, torch.cat([given[0], z]) if clean else z)
-        if answer.ndim != 2 or not answer.requires_grad:
-            raise UnrecordableError
-        first, answer = answer.tensor_split([len(answer) - len(z)])
-        asked = len(given) > clean
-        if asked:
-            target = given[-1].clamp(max=class_count(answer.shape[1], output) - 1)
+        raw = forward(model, torch.cat([given[0], z]) if clean else z)
+        if raw.ndim != 2 or not raw.requires_grad:
+            raise NotCapturableError
+        first, raw = raw.tensor_split([len(raw) - len(z)])
+        requested = len(given) > clean
+        if requested:
+            target = given[-1].clamp(max=class_count(raw.shape[1], output) - 1)
         else:
             target = default_class(first[: len(z) // points].detach(), output)
-        score = select_target(by_class(answer, output), target.repeat_interleave(points))
+        score = select_target(by_class(raw, output), target.repeat_interleave(points))
         gradient = differentiate(score.sum(), z)
         if gradient is None:
-            raise UnrecordableError
+            raise NotCapturableError
         return first.detach(), score.detach(), gradient
 
     return work
 
 
-def _read_both(request: Request, block: Block, answer: Tensor) -> tuple[Block, Tensor | None]:
-    """Take the answers to the clean series, if their target is not known yet, and to what was read with them."""
+def _read_both(request: Request, block: Block, raw: Tensor) -> tuple[Block, Tensor | None]:
+    """Take the outputs of the clean series, if their target is not known yet, and of what was read with them."""
     series = len(block.x)
     if block.target is None:
-        block = request.read(block, answer[:series])
-        answer = answer[series:]
-    if len(answer) == 0:
+        block = request.read(block, raw[:series])
+        raw = raw[series:]
+    if len(raw) == 0:
         return block, None
-    rows = len(answer) // series
-    score = request.score(request.linked(answer.detach()), block, rows)
+    rows = len(raw) // series
+    score = request.score(request.apply_link(raw.detach()), block, rows)
     return block, score.view(series, rows, *score.shape[1:])
 
 
 def _plain_target(request: Request, rows: slice) -> Tensor | None:
-    """Return the asked classes before the model answered, if nothing but their range is left to be checked."""
-    asked = request.asked_target
-    if type(asked) is int and asked >= 0:
-        return torch.full((rows.stop - rows.start,), asked, device=request.device)
-    if not isinstance(asked, Tensor) or asked.dtype != torch.int64 or asked.shape != request.ids.shape:
+    """Return the requested classes before the model ran, if only their range is left to be checked."""
+    requested = request.requested_target
+    if type(requested) is int and requested >= 0:
+        return torch.full((rows.stop - rows.start,), requested, device=request.device)
+    if not isinstance(requested, Tensor) or requested.dtype != torch.int64 or requested.shape != request.ids.shape:
         return None
-    return None if bool((asked < 0).any()) else asked[rows].to(request.device)
+    return None if bool((requested < 0).any()) else requested[rows].to(request.device)
 
 
 def require_graph(score: Tensor) -> None:

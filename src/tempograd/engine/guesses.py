@@ -1,4 +1,4 @@
-"""What clean answers and layers tell about a model: whether output and axes are what they were taken for."""
+"""What clean outputs and layers tell about a model: whether output and axes are what they were taken for."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ NEIGHBOURS = 3.9  # standard deviations that the resemblance of neighbours is ab
 ALIKE = 0.2  # squared error of a reconstruction, as a share of the variance
 MOST = 0.9  # share of the rows that must agree
 ENOUGH = 8  # rows that tell a pattern
-KEPT = 2**14  # numbers of the first answers that are kept for a second look
+KEPT = 2**14  # numbers of the first outputs that are kept for a second look
 WRAPPED = "lambda z: model(z.transpose(1, 2))"
 
 
@@ -50,7 +50,7 @@ def written(output: str, columns: int | None) -> str:
     return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
 
 
-def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | None:
+def objection(outputs: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | None:
     r"""Say in one sentence what speaks against probabilities, and what to pass; None if nothing does.
 
     Class logits have no common level: softmax does not see the mean of a row, so training leaves it where the
@@ -61,7 +61,7 @@ def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | Non
     together. Neither do neighbouring classes resemble each other more than others do, as the steps of a horizon
     do.
 
-    ``answers`` are the raw ones, (series, …, output), to the clean series ``x``; ``sigmoid`` says that the model
+    ``outputs`` are the raw ones, (series, …, output), of the clean series ``x``; ``sigmoid`` says that the model
     is known to end with one.
 
     Examples
@@ -71,11 +71,11 @@ def objection(answers: Tensor, x: Tensor, *, sigmoid: bool = False) -> str | Non
     >>> objection(torch.tensor([[1.0, -2.0, 0.5], [0.1, 0.3, -0.2]]), torch.zeros(2, 4, 1)) is None
     True
     """
-    size = answers.shape[-1]
-    rows = answers.detach().double().cpu().reshape(-1, size)
+    size = outputs.shape[-1]
+    rows = outputs.detach().double().cpu().reshape(-1, size)
     if not bool(rows.isfinite().all()):
         return None
-    if _reconstructs(answers, x):
+    if _reconstructs(outputs, x):
         return _sentence(
             f"The model's outputs, {size} per step, are close to the series themselves, as an autoencoder's are",
             size,
@@ -125,11 +125,11 @@ def _within(rows: Tensor, *, sigmoid: bool) -> bool:
     return sigmoid or (rows.numel() >= ENOUGH and low < 0.05 and high > 0.95)
 
 
-def _reconstructs(answers: Tensor, x: Tensor) -> bool:
-    """Tell whether the answers are the series again."""
-    if answers.shape != x.shape:
+def _reconstructs(outputs: Tensor, x: Tensor) -> bool:
+    """Tell whether the outputs are the series again."""
+    if outputs.shape != x.shape:
         return False
-    found, series = answers.detach().double().cpu(), x.detach().double().cpu()
+    found, series = outputs.detach().double().cpu(), x.detach().double().cpu()
     varied = float((series - series.mean((0, 1))).square().mean())
     return varied > 0 and float((found - series).square().mean()) < ALIKE * varied
 
@@ -188,7 +188,7 @@ _EVIDENCE: tuple[tuple[Callable[[Tensor], bool], str], ...] = (
 
 
 class Findings:
-    """Collects what the answers to the clean series show, and refuses them in one sentence.
+    """Collects what the outputs of the clean series show, and refuses them in one sentence.
 
     They are looked at on the device and judged on the host, as late as possible.
     """
@@ -196,30 +196,30 @@ class Findings:
     def __init__(self) -> None:
         self._found: list[Tensor] = []
         self._first: HostCopy | None = None  # until somebody looked at it
-        self._kept: dict[int, tuple[int, HostCopy]] = {}  # by the first series: how many, and the answers
-        self._picked: list[Tensor] = []  # sums of what a function of the user's picked from the answers
+        self._kept: dict[int, tuple[int, HostCopy]] = {}  # by the first series: how many, and the outputs
+        self._picked: list[Tensor] = []  # sums of what a function of the user's picked from the outputs
 
-    def add(self, answer: Tensor, first: int) -> None:
-        """Look at the answers of one block, which begins with series ``first``."""
-        self._found.append(findings(answer))
+    def add(self, raw: Tensor, first: int) -> None:
+        """Look at the outputs of one block, which begins with series ``first``."""
+        self._found.append(findings(raw))
         if len(self._found) == 1:
             self._first = HostCopy(self._found[0])
-        most = max(1, KEPT // max(1, answer[0].numel()))
-        count = min(len(answer), most - first)
+        most = max(1, KEPT // max(1, raw[0].numel()))
+        count = min(len(raw), most - first)
         if count > self._kept.get(first, (0, None))[0]:
-            self._kept[first] = count, HostCopy(answer[:count].clone())
+            self._kept[first] = count, HostCopy(raw[:count].clone())
 
     def add_picked(self, score: Tensor) -> None:
-        """Look at the scores that a function picked from the answers of one block."""
+        """Look at the scores that a function picked from the outputs of one block."""
         self._picked.append(score.detach().sum(dtype=torch.float64))
 
     def kept(self) -> Tensor | None:
-        """Return the answers to the first series, on the host, (series, …); None if nothing was answered."""
+        """Return the outputs of the first series, on the host, (series, …); None if nothing was read."""
         parts: list[Tensor] = []
         place = 0
         while place in self._kept:
-            count, answers = self._kept[place]
-            parts.append(answers.cpu())
+            count, outputs = self._kept[place]
+            parts.append(outputs.cpu())
             place += count
         return torch.cat(parts) if parts else None
 
@@ -240,24 +240,24 @@ class Findings:
             raise InputError("target(output) is NaN or infinite for some series: pick a score that is a number.")
 
 
-def is_probability(answer: Tensor) -> bool:
+def is_probability(raw: Tensor) -> bool:
     """Tell whether all rows are non-negative and sum to 1, of more than one number each."""
-    return judge_outputs([findings(answer).tolist()])[1]
+    return judge_outputs([findings(raw).tolist()])[1]
 
 
-def findings(answer: Tensor) -> Tensor:
-    """Look at clean answers: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
+def findings(raw: Tensor) -> Tensor:
+    """Look at clean outputs: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
 
     Few operations, since a single series has to wait for each; :func:`judge_outputs` reads the result on the host.
     """
-    total = answer.sum(-1, dtype=torch.float64)
+    total = raw.sum(-1, dtype=torch.float64)
     return torch.stack(
-        [total.sum(), answer.amin().double(), (total - 1).abs_().amax(), total.new_full((), answer.shape[-1])]
+        [total.sum(), raw.amin().double(), (total - 1).abs_().amax(), total.new_full((), raw.shape[-1])]
     )
 
 
 def judge_outputs(found: Sequence[Sequence[float]]) -> tuple[bool, bool]:
-    """Tell whether all answers are finite, and whether all rows are probabilities, of more than one number each.
+    """Tell whether all outputs are finite, and whether all rows are probabilities, of more than one number each.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model as it is found and left: its modules, at rest while asked; its device, precision and fingerprint."""
+"""A model as it is found and left: frozen while it is explained; its device, precision and fingerprint."""
 
 import hashlib
 import inspect
@@ -44,7 +44,7 @@ Net = TypeVar("Net", bound=nn.Module)
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
 _here = threading.local()  # the calls of this thread, and whether its model is running
 _lock = threading.RLock()
-_held: dict[Hashable, "_Held"] = {}
+_shared: dict[Hashable, "_SharedChange"] = {}
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
 
     The modules of a model are found where they can be, and any other one that runs when the model does, inside a
-    function say, comes to rest at its first touch (see :func:`running`). All modules are in evaluation mode but
+    function say, is frozen at its first touch (see :func:`running`). All modules are in evaluation mode but
     for recurrent layers: cuDNN refuses to differentiate those, so they are in training mode with their dropout at
     0, which leaves their output as it is. Inside a program of ``torch.export`` or TorchScript there are no layers
     left to switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not
@@ -66,9 +66,9 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
         try:
             call.keep_generators(device)
             for module in modules_of(model):
-                call.settle(module)
+                call.freeze(module)
             if not is_compiled(model):  # which would compile the hook as well, each time anew
-                call.hold.take("hook", _hooked)
+                call.changes.make("hook", _hooked)
             with _entered(call):
                 yield call.restore_buffers
         finally:
@@ -79,7 +79,7 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Mark the block as a run of the model: what runs there comes to rest in the :func:`frozen` around it."""
+    """Mark the block as a run of the model: what runs there is frozen by the :func:`frozen` around it."""
     before = getattr(_here, "running", False)
     _here.running = True
     try:
@@ -99,54 +99,54 @@ def undisturbed_by_others() -> bool:
 
 
 class _Call:
-    """What one call has brought to rest."""
+    """What one call has frozen."""
 
     def __init__(self) -> None:
-        self.hold = Hold()
+        self.changes = SharedChanges()
         self._buffers: list[_Buffer] = []
         self._weights: list[tuple[nn.Module, list[nn.Parameter], Bits | None, list[int]]] = []
         self._touched: set[int] = set()
 
     def keep_generators(self, device: torch.device) -> None:
         """Put the state of the random generators back in the end."""
-        self.hold.take("generator", lambda: partial(torch.set_rng_state, torch.get_rng_state()))
+        self.changes.make("generator", lambda: partial(torch.set_rng_state, torch.get_rng_state()))
         if device.type == "cuda":
-            self.hold.take(
+            self.changes.make(
                 device, lambda: partial(torch.cuda.set_rng_state, torch.cuda.get_rng_state(device), device)
             )
 
-    def settle(self, module: nn.Module) -> None:
-        """Bring a module to rest, with everything in it."""
+    def freeze(self, module: nn.Module) -> None:
+        """Freeze a module, with everything in it."""
         if id(module) in self._touched:
             return
         require_numbers(module)
         parts = list(module.modules())
         self._touched.update(map(id, parts))
-        self._remember_weights(module)
+        self._snapshot_weights(module)
         for part in parts:
-            self.hold.take(("module", id(part)), partial(_settled, part))
+            self.changes.make(("module", id(part)), partial(_eval_mode, part))
         for weight in module.parameters():
-            self.hold.take(("weight", id(weight)), partial(_frozen, weight))
+            self.changes.make(("weight", id(weight)), partial(_without_gradient, weight))
         for buffer in module.buffers():
             kept = _Buffer(buffer)
             self._buffers.append(kept)
-            self.hold.take(("buffer", id(buffer)), lambda kept=kept: kept.restore)  # type: ignore[misc]
+            self.changes.make(("buffer", id(buffer)), lambda kept=kept: kept.restore)  # type: ignore[misc]
         if _recurs(module) and any(weight.is_cuda for weight in module.parameters()):
-            self.hold.take("cudnn", _without_cudnn)
+            self.changes.make("cudnn", _without_cudnn)
 
     def leave(self) -> str:
         """Put everything back, and say in a sentence if the model changed its own weights."""
         try:
             return self._changed_weights()
         finally:
-            self.hold.release()
+            self.changes.undo()
 
     def restore_buffers(self) -> None:
         """Put buffers back that a forward has changed, since it counts or keeps state in them."""
         for buffer in self._buffers:
             buffer.restore()
 
-    def _remember_weights(self, module: nn.Module) -> None:
+    def _snapshot_weights(self, module: nn.Module) -> None:
         weights = list(module.parameters())
         few = sum(weight.numel() for weight in weights) <= LARGE
         versions = [weight._version for weight in weights]
@@ -185,7 +185,7 @@ class _Buffer:
             self._version = self._buffer._version
 
 
-def _settled(part: nn.Module) -> Restore:
+def _eval_mode(part: nn.Module) -> Restore:
     mode, recurrent = part.training, isinstance(part, nn.RNNBase)
     dropout = part.dropout if isinstance(part, nn.RNNBase) else 0.0
     if mode != recurrent:  # to set an attribute of a module takes long
@@ -202,7 +202,7 @@ def _settled(part: nn.Module) -> Restore:
     return restore
 
 
-def _frozen(weight: nn.Parameter) -> Restore:
+def _without_gradient(weight: nn.Parameter) -> Restore:
     if not weight.requires_grad:
         return lambda: None
     weight.requires_grad_(False)
@@ -217,7 +217,7 @@ def _without_cudnn() -> Restore:
 
 @contextmanager
 def _entered(call: _Call) -> Iterator[None]:
-    """Let the hook bring to rest what runs in this thread."""
+    """Let the hook freeze what runs in this thread."""
     calls: list[_Call] = _here.__dict__.setdefault("calls", [])
     calls.append(call)
     try:
@@ -231,10 +231,10 @@ def _hooked() -> Restore:
 
 
 def _touch(module: nn.Module, _: object) -> None:
-    """Bring a module to rest before its first forward in a run of the model."""
+    """Freeze a module before its first forward in a run of the model."""
     calls: list[_Call] = getattr(_here, "calls", [])
     if calls and getattr(_here, "running", False) and id(module) not in _trained:
-        calls[-1].settle(module)
+        calls[-1].freeze(module)
 
 
 def _recurs(module: nn.Module) -> bool:
@@ -458,7 +458,7 @@ def wrap(net: Net, call: Callable[[Tensor], Tensor] | Callable[[Net, Tensor], Te
 
 
 class Wrapped(nn.Module):
-    """Calls a module in a way of one's own; made by :func:`wrap`."""
+    """Calls a module through a function; made by :func:`wrap`."""
 
     def __init__(self, net: nn.Module, call: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -468,7 +468,7 @@ class Wrapped(nn.Module):
         self._with_net = _takes_two(call)
 
     def forward(self, z: Tensor) -> Tensor:
-        """Return what the call answers for series (batch, time, channel)."""
+        """Return the output of the call for series (batch, time, channel)."""
         return self.call(self.net, z) if self._with_net else self.call(z)
 
 
@@ -516,14 +516,14 @@ def exact(device: torch.device) -> Iterator[None]:
 def _set(places: tuple[tuple[Any, str], ...], precision: str, *, older: bool) -> Iterator[None]:
     """Change settings for the block; another thread may be doing so too, and what both found is put back."""
     every = (*_places(), *_products())
-    hold, before = Hold(), [getattr(place, name) for place, name in places]
-    hold.take("precision", lambda: partial(_put, every, [getattr(place, name) for place, name in every]))
+    changes, before = SharedChanges(), [getattr(place, name) for place, name in places]
+    changes.make("precision", lambda: partial(_put, every, [getattr(place, name) for place, name in every]))
     try:
         _put(places, [precision if name == "fp32_precision" else older for _, name in places])
         yield
     finally:
         _put(places, before)
-        hold.release()
+        changes.undo()
 
 
 def _put(places: tuple[tuple[Any, str], ...], values: Sequence[Any]) -> None:
@@ -635,12 +635,12 @@ def find_device(device: Any) -> torch.device:
 
 
 @dataclass
-class _Held:
+class _SharedChange:
     restore: Restore
     users: int = 0
 
 
-class Hold:
+class SharedChanges:
     """What one call changes outside itself while it runs, counted: the last one that has changed it puts it back.
 
     Two threads may explain one model at the same time. If each put back what it had found, the second would find,
@@ -650,7 +650,7 @@ class Hold:
     def __init__(self) -> None:
         self._mine: dict[Hashable, None] = {}
 
-    def take(self, key: Hashable, apply: Callable[[], Restore]) -> bool:
+    def make(self, key: Hashable, change: Callable[[], Restore]) -> bool:
         """Change what ``key`` names, and tell whether this call had not done so before.
 
         ``change`` is called unless another call has changed it already, and returns what puts it back.
@@ -658,21 +658,21 @@ class Hold:
         if key in self._mine:
             return False
         with _lock:
-            if key not in _held:
-                _held[key] = _Held(apply())
-            _held[key].users += 1
+            if key not in _shared:
+                _shared[key] = _SharedChange(change())
+            _shared[key].users += 1
             self._mine[key] = None
         return True
 
-    def release(self) -> None:
+    def undo(self) -> None:
         """Put back what no other call holds, the last change first, and all of it even if some of it fails."""
         with _lock, ExitStack() as stack:
             for key in self._mine:
-                held = _held[key]
-                held.users -= 1
-                if held.users == 0:
-                    del _held[key]
-                    stack.callback(held.restore)
+                change = _shared[key]
+                change.users -= 1
+                if change.users == 0:
+                    del _shared[key]
+                    stack.callback(change.restore)
             self._mine.clear()
 
 

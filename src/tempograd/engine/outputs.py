@@ -22,8 +22,8 @@ WHOLE = {
 NUMBERS = WHOLE | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
-def numbers_of(answer: Any, z: Tensor, who: str = "The model") -> Tensor:
-    """Return the answer of ``who`` to series ``z`` as real numbers beside them, or say what is wrong with it.
+def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
+    """Return the output of ``who`` for series ``z`` as real numbers beside them, or say what is wrong with it.
 
     Examples
     --------
@@ -34,35 +34,35 @@ def numbers_of(answer: Any, z: Tensor, who: str = "The model") -> Tensor:
     ...
     tempograd.errors.ModelError: The model must return a tensor, got dict: wrap it in a function that returns ...
     """
-    if not isinstance(answer, Tensor):
+    if not isinstance(raw, Tensor):
         raise ModelError(
-            f"{who} must return a tensor, got {type(answer).__name__}: "
+            f"{who} must return a tensor, got {type(raw).__name__}: "
             "wrap it in a function that returns the tensor to be explained."
         )
-    fault = _fault(answer, z.shape[0], who)
+    fault = _fault(raw, z.shape[0], who)
     if fault:
         raise ModelError(fault)
-    if answer.dtype in WHOLE:
-        return answer.to(z.device, z.dtype)
-    return answer if answer.device == z.device else answer.to(z.device)
+    if raw.dtype in WHOLE:
+        return raw.to(z.device, z.dtype)
+    return raw if raw.device == z.device else raw.to(z.device)
 
 
-def _fault(answer: Tensor, rows: int, who: str) -> str:
+def _fault(raw: Tensor, rows: int, who: str) -> str:
     """Say what cannot be explained about a tensor; empty if nothing."""
-    if answer.is_nested or answer.layout is not torch.strided:  # such tensors cannot tell their shape or type
-        kind = "nested" if answer.is_nested else str(answer.layout).removeprefix("torch.").lstrip("_")
+    if raw.is_nested or raw.layout is not torch.strided:  # such tensors cannot tell their shape or type
+        kind = "nested" if raw.is_nested else str(raw.layout).removeprefix("torch.").lstrip("_")
         return f"{who} must return a dense tensor, got a {kind} one: return its to_dense() or a padded tensor."
-    if answer.is_meta:
+    if raw.is_meta:
         return f"{who} returned a tensor on the device meta, which holds no numbers: load its weights first."
-    if answer.dtype == torch.bool:
+    if raw.dtype == torch.bool:
         return f"{who} must return numbers, got torch.bool: return the scores that its decisions are made from."
-    if answer.dtype not in NUMBERS:
-        return f"{who} must return real numbers, got {answer.dtype}: convert its output to torch.float32."
-    matching = answer.ndim > 0 and answer.shape[0] == rows
-    if matching and answer.numel() > 0:
+    if raw.dtype not in NUMBERS:
+        return f"{who} must return real numbers, got {raw.dtype}: convert its output to torch.float32."
+    matching = raw.ndim > 0 and raw.shape[0] == rows
+    if matching and raw.numel() > 0:
         return ""
     least = "at least one number" if matching else "one row"
-    return f"{who} must return {least} per series: {rows} series gave shape {tuple(answer.shape)}."
+    return f"{who} must return {least} per series: {rows} series gave shape {tuple(raw.shape)}."
 
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
@@ -84,15 +84,15 @@ def predict(model: Model, z: Tensor, output: str) -> Tensor:
     return by_class(forward(model, z), output)
 
 
-def apply_link(answer: Tensor, output: str) -> Tensor:
-    """Turn a raw answer into probabilities, or leave it as it is."""
+def apply_link(raw: Tensor, output: str) -> Tensor:
+    """Turn a raw output into probabilities, or leave it as it is."""
     if output == "raw":
-        return answer
-    return answer.sigmoid() if answer.shape[-1] == 1 else answer.softmax(-1)
+        return raw
+    return raw.sigmoid() if raw.shape[-1] == 1 else raw.softmax(-1)
 
 
-def by_class(answer: Tensor, output: str) -> Tensor:
-    """Turn a raw answer into one output per class; a single probability p means 1 - p and p.
+def by_class(raw: Tensor, output: str) -> Tensor:
+    """Turn a raw output into one number per class; a single probability p means 1 - p and p.
 
     Examples
     --------
@@ -102,17 +102,17 @@ def by_class(answer: Tensor, output: str) -> Tensor:
     >>> by_class(torch.tensor([[3.0]]), "raw")
     tensor([[3.]])
     """
-    linked = apply_link(answer, output)
-    return torch.cat([1 - linked, linked], -1) if one_logit(answer.shape[-1], output) else linked
+    linked = apply_link(raw, output)
+    return torch.cat([1 - linked, linked], -1) if one_logit(raw.shape[-1], output) else linked
 
 
-def both_logits(answer: Tensor, output: str) -> Tensor:
-    """Return a raw answer with one logit per class: a single one, l, is worth the two (0, l)."""
-    return torch.cat([torch.zeros_like(answer), answer], -1) if one_logit(answer.shape[-1], output) else answer
+def both_logits(raw: Tensor, output: str) -> Tensor:
+    """Return a raw output with one logit per class: a single one, l, is worth the two (0, l)."""
+    return torch.cat([torch.zeros_like(raw), raw], -1) if one_logit(raw.shape[-1], output) else raw
 
 
 def one_logit(columns: int, output: str) -> bool:
-    """Tell whether the model answers with a single column that stands for two classes."""
+    """Tell whether the model returns a single column that stands for two classes."""
     return columns == 1 and output == "probability"
 
 
@@ -121,20 +121,20 @@ def class_count(columns: int, output: str) -> int:
     return 2 if one_logit(columns, output) else columns
 
 
-def default_class(answer: Tensor, output: str) -> Tensor:
+def default_class(raw: Tensor, output: str) -> Tensor:
     """Return the class that is explained by default: the predicted one, and class 1 of a single logit."""
-    chosen = answer.argmax(-1)
-    return torch.ones_like(chosen) if one_logit(answer.shape[-1], output) else chosen
+    chosen = raw.argmax(-1)
+    return torch.ones_like(chosen) if one_logit(raw.shape[-1], output) else chosen
 
 
 def forward(model: Model, z: Tensor) -> Tensor:
-    """Call the model and check that it answered with one row per series.
+    """Call the model and check that it returned one row per series.
 
     It gets a copy, which it may work on in place, and never the memory of the caller.
     """
     try:
         with running():
-            answer = model(z.clone())
+            raw = model(z.clone())
     except RuntimeError as error:
         message = _plain(str(error), z)
         if message is None:
@@ -147,8 +147,8 @@ def forward(model: Model, z: Tensor) -> Tensor:
             f"The model cannot be called with series alone ({_first(str(error))}): pass a function of the series "
             "that gives it the rest."
         ) from error
-    answer = numbers_of(answer, z)
-    return answer[:, None] if answer.ndim == 1 else answer
+    raw = numbers_of(raw, z)
+    return raw[:, None] if raw.ndim == 1 else raw
 
 
 def _deep(error: Exception) -> bool:
@@ -219,7 +219,7 @@ class Resumable(Protocol):
         """Whether that is true of this very object, whose parts may have been exchanged."""
 
     def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the answer to more steps (rows, time, channel), and the state (rows, …) after them."""
+        """Return the output after more steps (rows, time, channel), and the state (rows, …) after them."""
 
 
 def resumes(model: Model) -> TypeGuard[Resumable]:
@@ -265,18 +265,18 @@ def forward_resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Ten
 
 
 def _along(model: Resumable, z: Tensor, alike: Tensor | None) -> Tensor:
-    answers: list[Tensor] = []
+    outputs: list[Tensor] = []
     state, member = None, torch.arange(len(z))  # of which group each series is
     for column, span in enumerate(spans(z.shape[1])):
         if alike is None:
-            answer, state = model.resume(z[:, span], state)
-            answers.append(answer)
+            raw, state = model.resume(z[:, span], state)
+            outputs.append(raw)
             continue
         example, group = _groups(alike[:, column])
-        answer, after = model.resume(z[example, span], None if state is None else state[member[example]])
-        answers.append(answer[group])
+        raw, after = model.resume(z[example, span], None if state is None else state[member[example]])
+        outputs.append(raw[group])
         state, member = after, group
-    return torch.cat(answers, 1) if answers[-1].ndim == 3 else answers[-1]
+    return torch.cat(outputs, 1) if outputs[-1].ndim == 3 else outputs[-1]
 
 
 def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
@@ -287,28 +287,30 @@ def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([example, example[:1].expand(more)]), group
 
 
-def nested(gone: Tensor, row: Tensor, way: Tensor | int = 0) -> Tensor:
+def nested(gone: Tensor, row: Tensor, order: Tensor | int = 0) -> Tensor:
     """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
 
     Each state lacks the cells ``gone``, (state, time, channel), of series ``row``, (state,). States of one series
-    and one ``way``, (state,), lack sets that contain each other. So do the parts of these sets up to a step, and
-    how many cells lie in such a part tells which it is.
+    and one ``order`` of removal, (state,), lack sets that contain each other. So do the parts of these sets up to
+    a step, and how many cells lie in such a part tells which it is.
     """
     ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
     count = gone.sum(2).cumsum(1)[:, ends]
-    way = torch.as_tensor(way, device=gone.device).expand(len(gone))[:, None]
-    owner = torch.where(count > 0, way, 0) + row[:, None] * (int(way.max()) + 1)
+    order = torch.as_tensor(order, device=gone.device).expand(len(gone))[:, None]
+    owner = torch.where(count > 0, order, 0) + row[:, None] * (int(order.max()) + 1)
     return owner * (gone[0].numel() + 1) + count
 
 
-def select_target(answer: Tensor, target: Tensor | Picker) -> Tensor:
+def select_target(outputs: Tensor, target: Tensor | Picker) -> Tensor:
     """Return the explained score of each series, (batch,), or of each of its steps, (batch, time)."""
     if isinstance(target, Tensor):
-        return answer.gather(-1, target[..., None]).squeeze(-1)
-    score = target(answer)
-    if not isinstance(score, Tensor) or score.is_nested or score.shape != answer.shape[:1]:
-        raise InputError(f"target(output) must return one score per series, ({len(answer)},), got {brief(score)}.")
-    return numbers_of(score, answer, "target(output)")
+        return outputs.gather(-1, target[..., None]).squeeze(-1)
+    score = target(outputs)
+    if not isinstance(score, Tensor) or score.is_nested or score.shape != outputs.shape[:1]:
+        raise InputError(
+            f"target(output) must return one score per series, ({len(outputs)},), got {brief(score)}."
+        )
+    return numbers_of(score, outputs, "target(output)")
 
 
 def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Tensor | Picker | None:
@@ -342,9 +344,9 @@ def _range(columns: int, output: str) -> str:
     return f"the model has {columns} outputs, 0 to {columns - 1}"
 
 
-def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | Literal["own"] | None:
+def resolve_steps(steps: Any, lengths: Tensor, raw: Tensor) -> Tensor | Literal["own"] | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
-    if answer.ndim != 3:
+    if raw.ndim != 3:
         if steps is not None:
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
         return None
@@ -352,7 +354,7 @@ def resolve_steps(steps: Any, lengths: Tensor, answer: Tensor) -> Tensor | Liter
         if steps != "own":
             raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {brief(steps)}.")
         return "own"
-    count, time = len(lengths), answer.shape[1]
+    count, time = len(lengths), raw.shape[1]
     before_padding = torch.arange(time) < lengths[:, None]
     if steps is None:
         return before_padding

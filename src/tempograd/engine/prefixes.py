@@ -1,7 +1,7 @@
 r"""What a model predicts at every step from the series up to it, and what it would predict with other values.
 
 The prediction at step :math:`t` is the model's output for that step or, for a model with one output per series,
-its answer to the prefix :math:`x_{0 \ldots t}`. Replacing a few values from step :math:`u` on changes nothing
+its output for the prefix :math:`x_{0 \ldots t}`. Replacing a few values from step :math:`u` on changes nothing
 before :math:`u`, so a recurrent model goes on from its remembered state: one step instead of a whole prefix.
 """
 
@@ -28,7 +28,7 @@ STEPS = 16  # single steps that count as one sequence: with more of them at once
 class Prefixes:
     """The predictions of a few series at every step.
 
-    The block must be settled, so that it is known whether the model has one output per step. At most ``size``
+    The target of the block must be known, and with it whether the model has one output per step. At most ``size``
     sequences go through the model at once; ``fast`` lets a recurrent model go on from remembered states.
 
     Attributes
@@ -36,9 +36,9 @@ class Prefixes:
     outputs : Tensor of shape (series, time, class)
         The prediction at every step.
     default : Tensor of shape (series, time)
-        The class that is explained at every step where nobody asked for one.
+        The class that is explained at every step where none was requested.
     columns : int
-        How many the model answers with; one may stand for two classes.
+        How many the model returns; one may stand for two classes.
     """
 
     def __init__(self, request: Request, block: Block, size: int, *, fast: bool = True) -> None:
@@ -47,10 +47,10 @@ class Prefixes:
         self._stepper = _find_stepper(request, block) if fast else None
         self._states: State = []
         with torch.no_grad():
-            answer = self._read()
-            self.outputs, self.columns = request.linked(answer), answer.shape[-1]
-        picked = callable(request.asked_target)  # from the model's own columns
-        self.default = answer.argmax(-1) if picked else default_class(answer, request.output)
+            raw = self._read()
+            self.outputs, self.columns = request.apply_link(raw), raw.shape[-1]
+        picked = callable(request.requested_target)  # from the model's own columns
+        self.default = raw.argmax(-1) if picked else default_class(raw, request.output)
 
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
@@ -69,15 +69,15 @@ class Prefixes:
         """
         shape = windows.shape[:4]
         if self._stepper is not None:
-            answer = self._step_on(starts, windows)
+            raw = self._step_on(starts, windows)
         elif self._per_step:
-            answer = self._whole(starts, windows)
+            raw = self._whole(starts, windows)
         else:
-            answer = self._prefix_by_prefix(starts, windows)
-        answer = self.request.linked(answer.reshape(*shape, -1))
+            raw = self._prefix_by_prefix(starts, windows)
+        raw = self.request.apply_link(raw.reshape(*shape, -1))
         reached = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(shape[3])
-        inside = (reached < self.block.x.shape[1]).to(answer.device)
-        return answer * inside[:, None, :, None]
+        inside = (reached < self.block.x.shape[1]).to(raw.device)
+        return raw * inside[:, None, :, None]
 
     def require_past(self, method: str) -> None:
         """Refuse a model whose prediction at a step depends on later steps."""
@@ -97,19 +97,19 @@ class Prefixes:
     def _read(self) -> Tensor:
         if self._stepper is None:
             return _read_plainly(self.request, self.block.x)
-        answers, self._states = self._stepper.walk(self.block.x)
-        return answers
+        outputs, self._states = self._stepper.run_with_states(self.block.x)
+        return outputs
 
     def _step_on(self, starts: slice, windows: Tensor) -> Tensor:
         candidates, length = windows.shape[2:4]
         rows = windows.flatten(0, 2)
         state: State = [tuple(_rows(part[starts]) for part in layer) for layer in self._states]
-        answers = []
+        outputs = []
         for step in range(length):
             shared = candidates if step == 0 else 1  # afterwards each candidate has its own past
-            answer, state = self._stepper.step(rows[:, step], state, shared)  # type: ignore[union-attr]  # found
-            answers.append(answer)
-        return torch.stack(answers, 1)
+            raw, state = self._stepper.step(rows[:, step], state, shared)  # type: ignore[union-attr]  # found
+            outputs.append(raw)
+        return torch.stack(outputs, 1)
 
     def _whole(self, starts: slice, windows: Tensor) -> Tensor:
         """Put the windows into the whole series and read the outputs at their steps."""
@@ -120,41 +120,39 @@ class Prefixes:
         places = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(length)
         index = places.to(z.device)[None, :, None, :, None]
         z.scatter_(3, index.expand(series, count, candidates, length, channels), windows)
-        answer = forward(self.request.model, z[..., :time, :].flatten(0, 2))
-        answer = torch.nn.functional.pad(answer, (0, 0, 0, length)).view(
-            series, count, candidates, time + length, -1
-        )
-        return answer.gather(3, index.expand(series, count, candidates, length, answer.shape[-1]))
+        raw = forward(self.request.model, z[..., :time, :].flatten(0, 2))
+        raw = torch.nn.functional.pad(raw, (0, 0, 0, length)).view(series, count, candidates, time + length, -1)
+        return raw.gather(3, index.expand(series, count, candidates, length, raw.shape[-1]))
 
     def _prefix_by_prefix(self, starts: slice, windows: Tensor) -> Tensor:
         series, count, candidates, length, _ = windows.shape
         x, time = self.block.x, self.block.x.shape[1]
-        answers = torch.zeros(series, count, candidates, length, self.columns).to(self.outputs)
+        outputs = torch.zeros(series, count, candidates, length, self.columns).to(self.outputs)
         for i, start in enumerate(range(starts.start, starts.stop)):
             past = x[:, None, :start].expand(-1, candidates, -1, -1)
             for step in range(min(length, time - start)):
                 z = torch.cat([past, windows[:, i, :, : step + 1]], 2).flatten(0, 1)
-                answers[:, i, :, step] = _last(self.request, z).view(series, candidates, -1)
-        return answers
+                outputs[:, i, :, step] = _last(self.request, z).view(series, candidates, -1)
+        return outputs
 
 
 @torch.no_grad()
 def at_every_step(request: Request, block: Block, z: Tensor) -> Tensor:
     """Return the raw prediction at every step of series like the block's, (rows, time, column)."""
     found = _find_stepper(request, block)
-    return _read_plainly(request, z) if found is None else found.answers(z)
+    return _read_plainly(request, z) if found is None else found.outputs(z)
 
 
 def _read_plainly(request: Request, z: Tensor, times: list[int] | None = None) -> Tensor:
     """Return the raw prediction at every step, or at some, without a shortcut, (rows, time, column)."""
     if request.per_step:
-        answer = forward(request.model, z)
-        return answer if times is None else answer[:, times]
+        raw = forward(request.model, z)
+        return raw if times is None else raw[:, times]
     return torch.stack([_last(request, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
 
 
 def _last(request: Request, z: Tensor) -> Tensor:
-    """Return the raw answer to prefixes, (rows, class)."""
+    """Return the raw output for prefixes, (rows, class)."""
     try:
         return forward(request.model, z)
     except (RuntimeError, AssertionError) as error:  # the latter by exported programs
@@ -164,7 +162,7 @@ def _last(request: Request, z: Tensor) -> Tensor:
 
 
 def require_prefixes(model: Model, x: Tensor) -> None:
-    """Refuse, before anything is learnt, a model that does not answer the first step of the series ``x``."""
+    """Refuse, before anything is learnt, a model that does not take the first step of the series ``x``."""
     device, dtype = place(model, x)
     with frozen(model), torch.no_grad():
         try:
@@ -199,7 +197,7 @@ class Stepper:
     def step(self, z: Tensor, state: State, candidates: int = 1) -> tuple[Tensor, State]:
         """Go one step on with the values ``z``, (rows · candidates, channel); all of a row from the same state.
 
-        Return the model's raw answer, (rows · candidates, class), and what the layers remember afterwards.
+        Return the model's raw output, (rows · candidates, class), and what the layers remember afterwards.
         """
         return self._call(
             z, [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, state, strict=True)]
@@ -209,50 +207,50 @@ class Stepper:
         with ExitStack() as stack:
             for memory in memories:
                 stack.enter_context(memory)
-            answer = forward(self.model, z[:, None])
-        return (answer[:, -1] if answer.ndim == 3 else answer), [memory.after for memory in memories]
+            raw = forward(self.model, z[:, None])
+        return (raw[:, -1] if raw.ndim == 3 else raw), [memory.after for memory in memories]
 
-    def answers(self, x: Tensor) -> Tensor:
-        """Return the answers after every step, (rows, time, class), and remember nothing."""
-        return torch.stack([answer for answer, _ in self._run(x, [_Memory(layer) for layer in self.layers])], 1)
+    def outputs(self, x: Tensor) -> Tensor:
+        """Return the outputs after every step, (rows, time, class), and remember nothing."""
+        return torch.stack([raw for raw, _ in self._run(x, [_Memory(layer) for layer in self.layers])], 1)
 
-    def walk(self, x: Tensor) -> tuple[Tensor, State]:
-        """Return the answers after every step, (rows, time, class), and the states before it.
+    def run_with_states(self, x: Tensor) -> tuple[Tensor, State]:
+        """Return the outputs after every step, (rows, time, class), and the states before it.
 
         The states have a leading axis for time: (time, depth, rows, size). Before the first step they are what
         the model gives its layers, or zeros.
         """
         memories = [_Memory(layer) for layer in self.layers]
-        answers, states = zip(*self._run(x, memories), strict=True)
+        outputs, states = zip(*self._run(x, memories), strict=True)
         given = [memory.before or tuple(map(torch.zeros_like, memory.after)) for memory in memories]
         before = [given, *states[:-1]]
         stacked = [
             tuple(torch.stack(parts) for parts in zip(*layers, strict=True))
             for layers in zip(*before, strict=True)
         ]
-        return torch.stack(answers, 1), stacked
+        return torch.stack(outputs, 1), stacked
 
     def _run(self, x: Tensor, first: list["_Memory"]) -> Iterator[tuple[Tensor, State]]:
-        """Yield the answer after every step, and what the layers remember then."""
-        answer, state = self._call(x[:, 0], first)
-        yield answer, state
+        """Yield the output after every step, and what the layers remember then."""
+        raw, state = self._call(x[:, 0], first)
+        yield raw, state
         for t in range(1, x.shape[1]):
-            answer, state = self.step(x[:, t], state)
-            yield answer, state
+            raw, state = self.step(x[:, t], state)
+            yield raw, state
 
 
 def stepper(model: Model, x: Tensor, expected: Tensor, times: list[int]) -> Stepper | None:
-    """Return a stepper if it gives the answers ``expected`` at ``times``, (series, times, class), else None."""
+    """Return a stepper if it gives the outputs ``expected`` at ``times``, (series, times, class), else None."""
     module = owner(model)
     layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
     if not layers or any(layer.bidirectional for layer in layers):
         return None
     found = Stepper(model, layers)
     try:
-        answers = found.walk(x)[0][:, times]
-    except Exception:  # whatever such a model raises about a single step, the plain way remains
+        outputs = found.run_with_states(x)[0][:, times]
+    except Exception:  # whatever such a model raises about a single step, whole prefixes remain
         return None
-    close = answers.shape == expected.shape and torch.allclose(answers, expected, rtol=1e-3, atol=1e-5)
+    close = outputs.shape == expected.shape and torch.allclose(outputs, expected, rtol=1e-3, atol=1e-5)
     return found if close else None
 
 
@@ -321,7 +319,7 @@ def _parts(state: Tensor | Parts) -> Parts:
 
 
 def _find_stepper(request: Request, block: Block) -> Stepper | None:
-    """Try once per question whether the model can go on from remembered states."""
+    """Try once per request whether the model can go on from remembered states."""
     if "stepper" not in request.shortcuts:
         x, time = block.x[:PROBES], block.x.shape[1]
         times = sorted({0, min(1, time - 1), time // 2, time - 1})

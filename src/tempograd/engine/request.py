@@ -1,4 +1,4 @@
-"""One question to one model: which prediction, for which series, against which baseline."""
+"""One request to one model: which prediction, for which series, against which baseline."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -45,7 +45,7 @@ class Block(NamedTuple):
         None  # (series,), (series, time) or a function; None before the series was read
     )
     steps: Tensor | Literal["own"] | None = None  # (series, time), "own" or None
-    clean: Tensor | None = None  # (series, …): score of the series themselves, known with the target
+    clean_score: Tensor | None = None  # (series, …): score of the series themselves, known with the target
 
     def take(self, kept: Tensor) -> "Block":
         """Go on with some of the series; ``rows`` stays that of all."""
@@ -69,8 +69,8 @@ class Request:
     mask: Tensor | None
     lengths: Tensor
     ids: Tensor
-    asked_target: Any
-    asked_steps: Any
+    requested_target: Any
+    requested_steps: Any
     output: str
     seed: int
     device: torch.device
@@ -88,7 +88,7 @@ class Request:
     _findings: Findings = field(default_factory=Findings)
 
     @classmethod
-    def ask(
+    def create(
         cls,
         model: Model,
         x: Any,
@@ -104,7 +104,7 @@ class Request:
         missing: str = "error",
         batch_size: int | None = None,
     ) -> Self:
-        """Check the arguments of a call; the model must already be quiet."""
+        """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
         validation.check_choice(missing, "missing", get_args(Missing))
         if callable(target) and steps is not None:
@@ -128,8 +128,8 @@ class Request:
             mask=observed,
             lengths=validation.lengths(observed, x),
             ids=validation.check_ids(ids, len(x)),
-            asked_target=target,
-            asked_steps=steps,
+            requested_target=target,
+            requested_steps=steps,
             output=str(output),
             guessed=isinstance(output, Guess),
             seed=validation.check_seed(seed),
@@ -140,7 +140,7 @@ class Request:
         )
 
     def replace(self, **changes: Any) -> Self:
-        """Return a fresh question that differs in some of its parts."""
+        """Return a fresh request that differs in some of its parts."""
         return replace(self, target=None, steps=None, _findings=Findings(), host_writer=HostWriter(), **changes)
 
     @property
@@ -157,7 +157,7 @@ class Request:
 
     @property
     def batching(self) -> Batching:
-        """Return a fresh plan for how much goes through the model at once."""
+        """Return fresh batching: how much goes through the model at once."""
         module = owner(self.model)
         memory = None if module is None else _fitted.setdefault(module, {})
         return Batching(self.device, self.x[0].numel(), self.batch_size, memory)
@@ -172,100 +172,100 @@ class Request:
         else:
             observed = self.mask[rows].to(self.device)
             baseline = torch.where(observed, baseline, x)
-        ids, lengths = self._travelling
+        ids, lengths = self._on_device
         return Block(rows, x, baseline, observed, ids[rows], lengths[rows])
 
     @cached_property
-    def _travelling(self) -> tuple[Tensor, Tensor]:
+    def _on_device(self) -> tuple[Tensor, Tensor]:
         """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
         return self.ids.to(self.device, non_blocking=True), self.lengths.to(self.device, non_blocking=True)
 
-    def read(self, block: Block, answer: Tensor) -> Block:
-        """Take the model's raw answer to the clean series of a block: fix their target."""
+    def read(self, block: Block, raw: Tensor) -> Block:
+        """Take the model's raw output for the clean series of a block: fix their target."""
         if self.target is None:
-            self._learn(answer)
-        answer = answer.detach()
-        self._findings.add(answer, block.rows.start)
+            self._learn(raw)
+        raw = raw.detach()
+        self._findings.add(raw, block.rows.start)
         target, steps = self.target, self.steps
-        if isinstance(target, Tensor) and self.asked_target is None:
-            chosen = default_class(answer, self.output)
-            self.host_writer.put(target, block.rows, chosen)
+        if isinstance(target, Tensor) and self.requested_target is None:
+            chosen = default_class(raw, self.output)
+            self.host_writer.write(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
             target = target[block.rows].to(self.device)
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        score = self.score(self.linked(answer), block, 1)
+        score = self.score(self.apply_link(raw), block, 1)
         if callable(target):
             self._findings.add_picked(score)
-        return block._replace(clean=score)
+        return block._replace(clean_score=score)
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""
 
         def work(rows: slice, _: int) -> None:
-            self.settled(self.block(rows))
+            self.with_target(self.block(rows))
 
         self.batching.run(len(self.x), 1, work, "read the predictions")
-        self.host_writer.land()
+        self.host_writer.flush()
 
-    def settled(self, block: Block) -> Block:
-        """Read the clean series of a block in a pass of their own."""
+    def with_target(self, block: Block) -> Block:
+        """Return a block with its target known: read its clean series in a pass of their own."""
         with torch.no_grad():
-            return self.read(block, self.call(block.x))
+            return self.read(block, self.forward(block.x))
 
-    def answered(self) -> Tensor | None:
-        """Return the model's raw answers to the first of the clean series, on the host; None if there are none."""
+    def first_outputs(self) -> Tensor | None:
+        """Return the model's raw outputs for the first clean series, on the host; None if there are none."""
         return self._findings.kept()
 
     def verify_once(self) -> None:
-        """Verify the first block's answers, so that a long run fails early; waits for no later work."""
+        """Verify the first block's outputs, so that a long run fails early; waits for no later work."""
         self._findings.verify_once(self.output, self.x.shape[1:])
 
     def verify(self, values: Tensor | None = None) -> None:
-        """Refuse NaN and probabilities among the clean answers, and NaN among the results.
+        """Refuse NaN and probabilities among the clean outputs, and NaN among the results.
 
         This waits for the device, so it comes after all other work has been sent to it.
         """
-        self.host_writer.land()
+        self.host_writer.flush()
         total = None if values is None else values.sum(dtype=torch.float64)
         self._findings.verify(self.output, self.x.shape[1:])
         if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
-    def answers(self, z: Tensor) -> Tensor:
+    def outputs(self, z: Tensor) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        return self.linked(self.raw_outputs(z))
+        return self.apply_link(self.raw_outputs(z))
 
-    def linked(self, answer: Tensor) -> Tensor:
-        """Return one output per class from raw answers; a function gets the model's own columns to pick from."""
-        return (apply_link if callable(self.asked_target) else by_class)(answer, self.output)
+    def apply_link(self, raw: Tensor) -> Tensor:
+        """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""
+        return (apply_link if callable(self.requested_target) else by_class)(raw, self.output)
 
     def raw_outputs(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
-        answer = self.call(z.flatten(0, 1))
-        return answer.reshape(*z.shape[:2], *answer.shape[1:])
+        raw = self.forward(z.flatten(0, 1))
+        return raw.reshape(*z.shape[:2], *raw.shape[1:])
 
     @torch.no_grad()
     def scores(self, z: Tensor, block: Block) -> Tensor:
         """Return the explained score of each ``z``, (series, points), without a gradient.
 
-        For ``steps="own"`` it is the score of each step, (series, points, time). The block must be settled.
+        For ``steps="own"`` it is the score of each step, (series, points, time). The block's target must be known.
         """
-        score = self.score(self.answers(z).flatten(0, 1), block, z.shape[1])
+        score = self.score(self.outputs(z).flatten(0, 1), block, z.shape[1])
         return score.view(*z.shape[:2], *score.shape[1:])
 
-    def score(self, answer: Tensor, block: Block, points: int) -> Tensor:
-        """Return the explained score from the linked answers to some points of each series, in their order."""
+    def score(self, outputs: Tensor, block: Block, points: int) -> Tensor:
+        """Return the explained score from the linked outputs of some points of each series, in their order."""
         if block.target is None:
-            raise RuntimeError("The target is not known yet: the block must be settled first.")
-        score = select_target(answer, _repeat(block.target, points))
+            raise RuntimeError("The target is not known yet: call Request.with_target first.")
+        score = select_target(outputs, _repeat(block.target, points))
         if isinstance(block.steps, Tensor):
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
 
-    def call(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
+    def forward(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
         """Call the model; where the very first series do not fit it, say so in one sentence.
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
@@ -274,22 +274,22 @@ class Request:
             return forward_resumed(self.model, z, alike)
         return call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout)
 
-    def _learn(self, answer: Tensor) -> None:
-        """Find out from the first answer what kind of output the model has, and complete target and steps."""
-        if not callable(self.asked_target) and (
-            answer.ndim > 3 or (answer.ndim == 3 and answer.shape[1] != self.x.shape[1])
+    def _learn(self, raw: Tensor) -> None:
+        """Find out from the first output what kind of output the model has, and complete target and steps."""
+        if not callable(self.requested_target) and (
+            raw.ndim > 3 or (raw.ndim == 3 and raw.shape[1] != self.x.shape[1])
         ):
             raise ModelError(
-                f"The model returned shape {tuple(answer.shape)}: expected (batch, classes) or (batch, time, "
+                f"The model returned shape {tuple(raw.shape)}: expected (batch, classes) or (batch, time, "
                 f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
             )
-        self.columns = answer.shape[-1]
-        self.per_step = answer.ndim == 3 and answer.shape[1] == self.x.shape[1]
-        shape = (len(self.x), *answer.shape[1:-1])
-        chosen = resolve_target(self.asked_target, shape, answer.shape[-1], self.output)
+        self.columns = raw.shape[-1]
+        self.per_step = raw.ndim == 3 and raw.shape[1] == self.x.shape[1]
+        shape = (len(self.x), *raw.shape[1:-1])
+        chosen = resolve_target(self.requested_target, shape, raw.shape[-1], self.output)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
-        if not callable(self.asked_target):
-            self.steps = resolve_steps(self.asked_steps, self.lengths, answer)
+        if not callable(self.requested_target):
+            self.steps = resolve_steps(self.requested_steps, self.lengths, raw)
 
 
 def _repeat(part: Any, points: int) -> Any:
@@ -324,11 +324,11 @@ def score_delta(request: Request) -> Tensor | None:
     found = torch.zeros(len(request.x), device=request.x.device)
 
     def work(rows: slice, _: int) -> None:
-        block = request.settled(request.block(rows))
-        if block.clean is not None and block.clean.ndim == 1:
+        block = request.with_target(request.block(rows))
+        if block.clean_score is not None and block.clean_score.ndim == 1:
             first = request.scores(block.baseline[:, None], block)[:, 0]
-            request.host_writer.put(found, rows, block.clean - first)
+            request.host_writer.write(found, rows, block.clean_score - first)
 
     request.batching.run(len(found), 1, work, "read the change of the prediction")
-    request.host_writer.land()
+    request.host_writer.flush()
     return None if isinstance(request.steps, str) else found

@@ -1,4 +1,4 @@
-"""A few series asked once more: whether a model answers the same again; and one realisation of those that draw."""
+"""A few series run once more: whether a model's outputs repeat; and one realisation of models that draw."""
 
 import random
 import warnings
@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tempograd.engine.cuda import UnrecordableError, plain_state
+from tempograd.engine.cuda import NotCapturableError, plain_state
 from tempograd.engine.guesses import Touch, across, watching
-from tempograd.engine.model import Hold, Model, is_compiled, modules_of, owner, reached
+from tempograd.engine.model import Model, SharedChanges, is_compiled, modules_of, owner, reached
 from tempograd.engine.outputs import forward
 from tempograd.errors import InputError
 
-FEW = 4  # series that are asked again
-CHECKED = 3  # series on which a shortcut must agree with the long way
+FEW = 4  # series that are run again
+CHECKED = 3  # series on which a shortcut must agree with one call per series
 ROUNDED = 100  # times the precision of a number: what another batch may change
 COARSE = 0.05  # what it may change where a model multiplies in half precision
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
@@ -38,41 +38,41 @@ class SecondLook(NamedTuple):
     """What a second pass over a few series told."""
 
     x: Tensor  # the series
-    answer: Tensor  # raw
+    raw: Tensor  # raw
     sigmoid: bool  # whether the model ends with a sigmoid
     touched: list[Touch]
     drew: bool  # whether random numbers were drawn
 
 
 def look_again(model: Model, x: Tensor) -> SecondLook | None:
-    """Ask about series again: what the answer is, how the model ends, what its layers receive.
+    """Run series again: what the output is, how the model ends, what its layers receive.
 
     None if the model fails there, which is no reason to fail.
     """
     z, state = x[:FEW].detach(), random_state(model)
     seen = not is_compiled(model)  # a hook would be compiled as well
-    for differentiable in (True, False):  # a model that leaves torch can be asked without a gradient only
+    for differentiable in (True, False):  # a model that leaves torch runs without a gradient only
         try:
             noting: AbstractContextManager[list[Touch]] = watching(z.numel()) if seen else nullcontext([])
             with torch.set_grad_enabled(differentiable), noting as touched:
-                answer = forward(model, z.clone().requires_grad_(differentiable).clone())
+                raw = forward(model, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue
-        return SecondLook(z, answer.detach(), _sigmoid(answer), touched, random_state(model) != state)
+        return SecondLook(z, raw.detach(), _sigmoid(raw), touched, random_state(model) != state)
     return None
 
 
 def trusted(model: Model, x: Tensor) -> bool:
     """Tell whether a module was looked at for series of this size, and gave no reason for doubt.
 
-    It is not asked again as long as its attributes and the addresses of its tensors are what they were.
+    It is not run again as long as its attributes and the addresses of its tensors are what they were.
     """
     module, key = owner(model), _key(model, x)
     return module is not None and key is not None and key in _trusted.get(module, ())
 
 
 def trust(model: Model, look: SecondLook) -> None:
-    """Remember a module that gives the same answers again, ends in no sigmoid and reads the axes as they are."""
+    """Remember a module that gives the same outputs again, ends in no sigmoid and reads the axes as they are."""
     module, key = owner(model), _key(model, look.x)
     if module is None or key is None or look.drew or look.sigmoid or across(look.touched, look.x) is not None:
         return
@@ -87,14 +87,14 @@ def _key(model: Model, x: Tensor) -> Hashable:
     try:
         key = plain_state(module), getattr(model, "__func__", None), x.shape[1:], x.dtype, x.device
         hash(key)
-    except (UnrecordableError, TypeError):
+    except (NotCapturableError, TypeError):
         return None
     return key
 
 
-def _sigmoid(answer: Tensor) -> bool:
-    """Tell whether all that an answer was put together from are sigmoids, as far as autograd wrote it down."""
-    ends = set(_ends(answer.grad_fn, 20))
+def _sigmoid(raw: Tensor) -> bool:
+    """Tell whether all that an output was put together from are sigmoids, as far as autograd wrote it down."""
+    ends = set(_ends(raw.grad_fn, 20))
     return bool(ends) and ends <= {"Sigmoid", "Hardsigmoid"}
 
 
@@ -107,15 +107,15 @@ def _ends(node: Any, depth: int) -> Iterator[str]:
         yield from _ends(following, depth - 1)
 
 
-def answers_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
-    """Tell whether the model answers the same series differently: it draws, or remembers.
+def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
+    """Tell whether outputs for the same series differ: the model draws, or remembers.
 
-    Only what rounding in another batch cannot explain counts; if in doubt, it is asked twice under the same
-    circumstances. A model that draws and still answers the same seeds itself: then a series is asked about at two
-    places of a batch, which may meet other numbers. ``first`` are its first answers, the same series among them.
+    Only what rounding in another batch cannot explain counts; if in doubt, it runs twice under the same
+    circumstances. A model that draws and still repeats its outputs seeds itself: then a series runs at two places
+    of a batch, which may meet other numbers. ``first`` are its first outputs, the same series among them.
     """
-    count = min(len(first), len(look.answer))
-    again = look.answer[:count].cpu()
+    count = min(len(first), len(look.raw))
+    again = look.raw[:count].cpu()
     gap = _gap(first[:count].to(again), again)
     size = float(again.double().abs().amax()) if again.numel() else 0.0
     same = not gap > ROUNDED * _precision(again) * size
@@ -132,15 +132,15 @@ def answers_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
     return _gap(twice, other) > ROUNDED * _precision(other) * size or gap > COARSE * size
 
 
-def asked_twice(model: Model, x: Tensor) -> tuple[Tensor, bool] | None:
-    """Return the answers to a few series, and whether the model answers otherwise when it is asked again."""
+def run_twice(model: Model, x: Tensor) -> tuple[Tensor, bool] | None:
+    """Return the outputs for a few series, and whether they are others when the model runs again."""
     with torch.no_grad():
         try:
             first = forward(model, x[:FEW].clone())
         except Exception:  # no look is no harm
             return None
         look = look_again(model, x)
-    return None if look is None else (first, answers_differ(model, first.cpu(), look))
+    return None if look is None else (first, outputs_differ(model, first.cpu(), look))
 
 
 def _gap(first: Tensor, second: Tensor) -> float:
@@ -150,20 +150,20 @@ def _gap(first: Tensor, second: Tensor) -> float:
     return float(gap.amax()) if gap.numel() else 0.0
 
 
-def _precision(answer: Tensor) -> float:
-    return min(torch.finfo(answer.dtype).eps, 1e-4) if answer.is_floating_point() else 0.0
+def _precision(raw: Tensor) -> float:
+    return min(torch.finfo(raw.dtype).eps, 1e-4) if raw.is_floating_point() else 0.0
 
 
 @contextmanager
 def generators_kept(model: Model) -> Iterator[None]:
     """Leave numpy's and Python's generators as they were, and those of the model; torch's are kept elsewhere."""
-    hold = Hold()
+    changes = SharedChanges()
     for each in (*_SHARED, *generators(model)):
-        hold.take(("generator", id(each)), lambda each=each: partial(_put_back, each, _state(each)))  # type: ignore[misc]
+        changes.make(("generator", id(each)), lambda each=each: partial(_set_state, each, _state(each)))  # type: ignore[misc]
     try:
         yield
     finally:
-        hold.release()
+        changes.undo()
 
 
 def random_state(model: Model) -> list[bytes]:
@@ -196,7 +196,7 @@ def _state(generator: _Generator) -> Any:
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
-def _put_back(generator: _Generator, state: Any) -> None:
+def _set_state(generator: _Generator, state: Any) -> None:
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):
@@ -205,7 +205,7 @@ def _put_back(generator: _Generator, state: Any) -> None:
         generator.set_state(state)
 
 
-def _begin(generator: _Generator, number: int) -> None:
+def _reseed(generator: _Generator, number: int) -> None:
     """Start a generator anew."""
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = type(generator.bit_generator)(number).state
@@ -227,37 +227,37 @@ class Realisation:
         self._number = int(
             np.random.SeedSequence([seed % 2**64, j]).generate_state(1, np.uint64)[0] >> np.uint64(1)
         )
-        self._fit_jointly: bool | None = None  # whether series can go through at once; None before it was tried
+        self._vectorized: bool | None = None  # whether series can go through at once; None before it was tried
 
     def __call__(self, z: Tensor) -> Tensor:
-        if self._fit_jointly is None:
-            self._fit_jointly = self._agrees(z)
-        return self._at_once(z) if self._fit_jointly else self._one_by_one(z)
+        if self._vectorized is None:
+            self._vectorized = self._agrees(z)
+        return self._at_once(z) if self._vectorized else self._one_by_one(z)
 
-    def _begin(self) -> None:
+    def _reseed(self) -> None:
         torch.manual_seed(self._number)
         np.random.mtrand._rand.seed(self._number % 2**32)
         random.seed(self._number)
         for generator in self._own:
-            _begin(generator, self._number)
+            _reseed(generator, self._number)
 
     def _single(self, row: Tensor) -> Tensor:
         return forward(self._model, row[None])[0]
 
     def _one_by_one(self, z: Tensor) -> Tensor:
-        answers = []
+        outputs = []
         for row in z:
-            self._begin()
-            answers.append(self._single(row))
-        return torch.stack(answers)
+            self._reseed()
+            outputs.append(self._single(row))
+        return torch.stack(outputs)
 
     def _at_once(self, z: Tensor) -> Tensor:
-        self._begin()
-        answers: Tensor = torch.func.vmap(self._single, randomness="same")(z)
-        return answers
+        self._reseed()
+        outputs: Tensor = torch.func.vmap(self._single, randomness="same")(z)
+        return outputs
 
     def _agrees(self, z: Tensor) -> bool:
-        """Compare both ways on a few series; the long way must give the same again, in any order."""
+        """Compare both on a few series; calls one by one must give the same again, in any order."""
         few = z[:CHECKED].detach()
         with torch.no_grad():
             long = self._one_by_one(few)
@@ -270,9 +270,9 @@ class Realisation:
                 )
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("error")  # vmap warns where it takes the long way itself
+                    warnings.simplefilter("error")  # vmap warns where it loops itself
                     short = self._at_once(few)
-            except Exception:  # vmap knows many reasons, and the long way knows none
+            except Exception:  # vmap knows many reasons, and single calls know none
                 return False
             return short.shape == long.shape and bool(((long - short).double().abs() <= 1e-4 * size).all())
 
@@ -285,7 +285,7 @@ def realisation(model: Model, seed: int) -> Callable[[int], Model]:
         if j == 0:
             return first
         other = Realisation(model, seed, j)
-        other._fit_jointly = first._fit_jointly
+        other._vectorized = first._vectorized
         return other
 
     return take

@@ -25,11 +25,11 @@ from tempograd.engine.guesses import PROBABILITY, across, caution, objection
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
-    answers_differ,
-    asked_twice,
     generators_kept,
     look_again,
+    outputs_differ,
     realisation,
+    run_twice,
     trust,
     trusted,
 )
@@ -50,7 +50,7 @@ from tempograd.typing import (
     Target,
 )
 
-# What speaks against an explanation that was just made, said in a sentence each.
+# Doubts about an explanation that was just made
 
 NOISE = (
     "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
@@ -60,9 +60,9 @@ NOISE = (
 
 def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny, and of axes that changed places."""
-    answers = request.answered()
-    if answers is not None and request.guessed and request.output == "probability":
-        message = objection(answers, request.x[: len(answers)], sigmoid=look is not None and look.sigmoid)
+    outputs = request.first_outputs()
+    if outputs is not None and request.guessed and request.output == "probability":
+        message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
         if message is not None:
             warn(message)
     touch = None if look is None else across(look.touched, look.x)
@@ -71,17 +71,17 @@ def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
 
 
 def varied(request: Request, look: SecondLook | None) -> bool:
-    """Tell whether the model answers the same series differently."""
-    answers = request.answered()
-    if answers is None or look is None:
+    """Tell whether the model's outputs for the same series differ."""
+    outputs = request.first_outputs()
+    if outputs is None or look is None:
         return False
-    differ = answers_differ(request.model, answers, look)
+    differ = outputs_differ(request.model, outputs, look)
     if not differ:
         trust(request.model, look)
     return differ
 
 
-# Scores of any size have errors: squares of very large or very small ones leave the range of single precision.
+# Scores of any size: squares of very large or very small ones leave the range of single precision
 
 LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
 
@@ -93,7 +93,7 @@ def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) 
     function that picks the score need not be linear.
     """
     found = attribute(request)
-    if request.output != "raw" or found.standard_error is None or callable(request.asked_target):
+    if request.output != "raw" or found.standard_error is None or callable(request.requested_target):
         return found
     size = float(found.values.abs().amax())
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
@@ -109,7 +109,7 @@ def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) 
     )
 
 
-# The mean map over the realisations of a model that draws, and its error.
+# The mean map over the realisations of a model that draws, and its error
 #
 # With the map :math:`A_j` of realisation :math:`j` of :math:`J`, all of the same masks, and the Monte-Carlo error
 # :math:`s_j` that the method itself has,
@@ -124,21 +124,21 @@ def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) 
 def over_draws(
     request: Request, attribute: Callable[[Request], Attribution], draws: int
 ) -> tuple[Attribution, Request]:
-    """Explain ``draws`` realisations of the model in question, and average.
+    """Explain ``draws`` realisations of the requested model, and average.
 
-    The question is that to the last of them, which knows target and steps.
+    The request is that to the last of them, which knows target and steps.
     """
     take = realisation(request.model, request.seed)
-    target, parts = request.asked_target, []
+    target, parts = request.requested_target, []
     if target is None:
         target = _predicted(request, [take(j) for j in range(draws)])
-    asked = request
+    realised = request
     for j in range(draws):
-        asked = request.replace(model=take(j), asked_target=target, shortcuts={})
-        part = attribute(asked)
-        asked.verify(part.values)
+        realised = request.replace(model=take(j), requested_target=target, shortcuts={})
+        part = attribute(realised)
+        realised.verify(part.values)
         parts.append(part)
-    return _mean(parts, request.mask), asked
+    return _mean(parts, request.mask), realised
 
 
 def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
@@ -148,8 +148,8 @@ def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Te
     @torch.no_grad()
     def work(rows: slice, _: int) -> None:
         x = request.block(rows).x
-        asked = [request.replace(model=model) for model in models]
-        parts[rows.start] = sum(apply_link(each.call(x), each.output).double() for each in asked)  # type: ignore[assignment]
+        realised = [request.replace(model=model) for model in models]
+        parts[rows.start] = sum(apply_link(each.forward(x), each.output).double() for each in realised)  # type: ignore[assignment]
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
@@ -173,14 +173,14 @@ def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
         freedom = torch.where(own.isinf(), 0.0, freedom)
     ess, error = freedom + 1, torch.hypot(between, own)
     draws = torch.full_like(first.values, count, dtype=torch.int32)
-    free = draws if first.n_draws is None else first.n_draws
+    draws_per_cell = draws if first.n_draws is None else first.n_draws
     if mask is not None:
-        error, ess, free = (each.where(mask, 0) for each in (error, ess, free))
+        error, ess, draws_per_cell = (each.where(mask, 0) for each in (error, ess, draws_per_cell))
     delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
     return Attribution(
         maps.mean(0).to(first.values),
         error.to(first.values),
-        free,
+        draws_per_cell,
         ess.to(first.values),
         signed=first.signed,
         n_evals=first.n_evals,
@@ -210,6 +210,26 @@ class Explainer(ABC):
     Subclasses are frozen dataclasses: their fields are the hyper-parameters, and nothing else. The model
     arrives with the call, so one explainer serves many models. A field marked ``metadata={"fitted": True}``
     holds what :meth:`fit` learnt; it is no hyper-parameter.
+
+    Notes
+    -----
+    What a subclass may override, here and in the families of methods; names and arguments change with a minor
+    release at most:
+
+    - :meth:`attribute`, the method itself: a request to an attribution. Every explainer has its own.
+    - ``_request(request)``, the request that is explained: of a variant that changes series, baseline or output.
+    - ``_examined``, whether settings and results are examined and doubts are said.
+    - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
+      ``_series_positions(block, stream)`` of GradientSHAP, the same for each series, (series or 1, points).
+    - ``_sample_masks(streams, sampler)`` of TIMING, independent masks, True where a cell is active.
+    - ``_scale(difference, masks)`` of TIMING, what the mean gradient of each cell is multiplied by.
+    - ``_baselines(block, stream, request)`` of GradientSHAP, what looks up the baselines of some points.
+    - ``_distance(clean, output, steps)`` of learnt masks, how far outputs are from the clean ones, and
+      ``_steps(request, groups, leaves)``, the loss terms of each step of an epoch.
+    - ``_fit_schedule()`` and ``_task(generator)`` of FIT, how and by which loss its generator learns.
+    - ``_batching(request)`` of TimeX and TimeX++, how many series go through the mask generator at once.
+
+    ``_loss`` is a hook of :class:`tempograd.models.training.Recipe`, which trains models.
     """
 
     signed: ClassVar[bool] = True
@@ -223,7 +243,7 @@ class Explainer(ABC):
     needs_fit: ClassVar[bool] = False
     """Whether training series are needed before explaining."""
     needs_prefixes: ClassVar[bool] = False
-    """Whether the model must answer prefixes of a series, or every step from the steps up to it."""
+    """Whether the model must take prefixes of a series, or every step from the steps up to it."""
     needs_probabilities: ClassVar[bool] = False
     """Whether the output must be probabilities."""
     shared: ClassVar[bool] = False
@@ -354,10 +374,10 @@ class Explainer(ABC):
             passes a series; see ``Explanation.gradient_check``.
         """
         self._check_call(model, target, batch_size, gradient_check)
-        series = validation.as_tensor(x, "x")  # before torch is asked for anything
+        series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        with generators_kept(model), frozen(model) as put_buffers_back:
-            request = Request.ask(
+        with generators_kept(model), frozen(model) as restore_buffers:
+            request = Request.create(
                 model,
                 series,
                 target=target,
@@ -378,12 +398,12 @@ class Explainer(ABC):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
                 look = None if trusted(model, few) else look_again(model, few)
-                put_buffers_back()  # where a forward keeps state
+                restore_buffers()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
                 request.verify(result.values)
                 varies = draws > 1 or varied(request, look)
                 warn_of_doubts(request, look)
-            put_buffers_back()
+            restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
         told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
@@ -392,7 +412,7 @@ class Explainer(ABC):
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
-        """Put the result together with what was asked, and with what else the call ``told``."""
+        """Put the result together with the request, and with what else the call ``told``."""
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
             **told,
@@ -416,15 +436,15 @@ class Explainer(ABC):
         return True
 
     def _request(self, request: Request) -> Request:
-        """Return the question to explain; a variant of a method may ask another one than it was asked."""
+        """Return the request to explain; a variant of a method may change the one that the call made."""
         return request
 
     def _explained(self, request: Request, output: str) -> Tensor | None:
-        """Return the explained class in the terms of the asked ``output``; None if a function picked the score."""
+        """Return the explained class in terms of the requested ``output``; None if a function picked it."""
         return request.target if isinstance(request.target, Tensor) else None
 
     def _over_draws(self, request: Request, draws: int) -> tuple[Attribution, Request, int]:
-        """Explain the model, or as many realisations of it as were asked for, if there is more than one."""
+        """Explain the model, or as many realisations of it as were requested, if there is more than one."""
         if draws > 1:
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
@@ -434,7 +454,7 @@ class Explainer(ABC):
         return self._attribution(request), request, 1
 
     def _attribution(self, request: Request) -> Attribution:
-        found = at_any_scale(request, lambda asked: mutable_if_needed(lambda: self.attribute(asked)))
+        found = at_any_scale(request, lambda realised: mutable_if_needed(lambda: self.attribute(realised)))
         told = found.delta is not None or not self.targeted or not self._examined
         blank = ~found.values.flatten(1).any(1)
         if request.mask is not None:
@@ -483,5 +503,5 @@ def _few(request: Request) -> Tensor:
 
 
 def _varies(request: Request) -> bool:
-    seen = asked_twice(request.model, _few(request))
+    seen = run_twice(request.model, _few(request))
     return seen is not None and seen[1]

@@ -1,4 +1,4 @@
-"""The short way: explain by the name of a method."""
+"""Explain by the name of a method."""
 
 import inspect
 from collections.abc import Mapping, Sequence

@@ -91,9 +91,9 @@ class DeepLift(Explainer):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the scores of a block and the change they should sum to, None for own steps."""
         with torch.no_grad(), _once(part):
-            answer, start = request.raw_outputs(torch.stack([block.x, block.baseline], 1)).unbind(1)
-        block = request.read(block, answer)
-        slopes, delta = self._slopes(request, block, answer, start)
+            raw, start = request.raw_outputs(torch.stack([block.x, block.baseline], 1)).unbind(1)
+        block = request.read(block, raw)
+        slopes, delta = self._slopes(request, block, raw, start)
         explained = _Explained(request.model, part)
         with _tidy(part):
             if not isinstance(block.steps, str):
@@ -110,7 +110,7 @@ class DeepLift(Explainer):
         """Return where between both outputs the slope of softmax is taken, 1 at x, with weights that sum to 1."""
         return nodes(NODES, "gauss-legendre")
 
-    def _slopes(self, request: Request, block: Block, answer: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    def _slopes(self, request: Request, block: Block, raw: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slope of the score with respect to the model's output, and the score's change.
 
         The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
@@ -120,19 +120,19 @@ class DeepLift(Explainer):
             raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            picked = select_target(request.linked(output), target)
+            picked = select_target(request.apply_link(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 
-        slopes = torch.zeros_like(answer, dtype=torch.float64)  # so that weights sum to 1
+        slopes = torch.zeros_like(raw, dtype=torch.float64)  # so that weights sum to 1
         position, weight = self._nodes()
         with torch.enable_grad():
             for alpha, share in zip(position.tolist(), weight.tolist(), strict=True):
-                point = torch.lerp(start, answer, alpha).requires_grad_()
+                point = torch.lerp(start, raw, alpha).requires_grad_()
                 slope = differentiate(score(point).sum(), point)
                 slopes += 0 if slope is None else share * slope.double()
         with torch.no_grad():
-            return slopes.to(answer), score(answer) - score(start)
+            return slopes.to(raw), score(raw) - score(start)
 
 
 class _Explained(nn.Module):
@@ -142,12 +142,12 @@ class _Explained(nn.Module):
 
     def __init__(self, model: Model, part: nn.Module) -> None:
         super().__init__()
-        self.part, self.call = part, [model]  # the list keeps a module from being registered twice
+        self.part, self.model = part, [model]  # the list keeps a module from being registered twice
 
     def forward(self, z: Tensor) -> Tensor:
-        answer = forward(self.call[0], z)
-        require_path(answer, z)
-        weighted = answer * torch.cat([self.slopes, self.slopes])
+        raw = forward(self.model[0], z)
+        require_path(raw, z)
+        weighted = raw * torch.cat([self.slopes, self.slopes])
         return weighted.flatten(1).sum(1) + 0 * z.flatten(1).sum(1)  # a model may ignore its input
 
 

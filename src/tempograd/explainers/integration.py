@@ -26,7 +26,7 @@ from tempograd.engine import (
     slices,
 )
 
-# How many points, in which stages, and when they are enough.
+# The schedule: how many points, in which stages, and when they are enough
 
 TOP = 0.1  # share of the observed cells whose ranking matters
 
@@ -98,7 +98,7 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
     return 1 - best.sum(1) / count
 
 
-# Means over path points, stage by stage.
+# Means over path points, stage by stage
 
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
 
@@ -108,7 +108,7 @@ class Points(NamedTuple):
 
     z: Tensor  # (series, points, time, channel)
     weight: Tensor | None = None  # broadcasts to (series, points); None if all are equal
-    free: Tensor | None = None  # like z: 1 for the cells a point counts for, 0 for others; None for all
+    active: Tensor | None = None  # like z: 1 for active cells, 0 for fixed ones; None if all are active
     step: Tensor | None = None  # factor of the gradient, where it differs between points
     position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
 
@@ -125,7 +125,7 @@ class GradientPath(NamedTuple):
     at: Callable[[slice], Points]  # points in path order
     resample: Callable[[], "GradientPath | None"] = lambda: None  # better paths, if the device finds these wanting
     start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
-    straight: bool = False  # whether all points of a series lie on one way from there to x
+    straight: bool = False  # whether all points of a series lie on one straight line from there to x
     controlled: bool = False  # whether positions and scores take noise out of the mean
 
 
@@ -149,7 +149,7 @@ def integrate(
 ) -> Attribution:
     """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the schedule."""
     buffer = ResultBuffer(request, schedule)
-    ahead: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
+    prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
     batching, total, per_series = request.batching, len(request.x), schedule.together
 
     def prepare(rows: slice) -> tuple[Block, GradientPath]:
@@ -157,78 +157,84 @@ def integrate(
         return block, path(block, 0)
 
     def work(rows: slice, size: int) -> None:
-        block, paths = ahead.take((rows.start, rows.stop), lambda: prepare(rows))
+        block, paths = prefetcher.take((rows.start, rows.stop), lambda: prepare(rows))
         paths = paths.resample() or paths
         if rows.start > 0:
             request.verify_once()
         BlockRunner(request, schedule, path, size, buffer).run(block, paths)
-        following = batching.block(rows.stop, total, per_series)
+        following = batching.next_rows(rows.stop, total, per_series)
         if following.start < total:  # while the device is busy with this block
-            ahead.prepare((following.start, following.stop), lambda: prepare(following))
-        request.host_writer.land(earlier=True)
+            prefetcher.prepare((following.start, following.stop), lambda: prepare(following))
+        request.host_writer.flush(earlier=True)
 
     batching.run(total, per_series, work, label)
-    request.host_writer.land()
+    request.host_writer.flush()
     return buffer.attribution()
 
 
 class ResultBuffer:
-    """The results of all series; they land there while the next are computed."""
+    """The results of all series, written there while the next are computed."""
 
     def __init__(self, request: Request, schedule: Schedule) -> None:
         series, device = len(request.x), request.x.device
         kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
-        self._schedule, self._landing = schedule, request.host_writer
+        self._schedule, self._host_writer = schedule, request.host_writer
         self._parts = [torch.empty(request.x.shape, dtype=kind, device=device) for kind in kinds]
-        self._passes = torch.zeros(series, dtype=torch.int32, device=device)
+        self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
         self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
-        self._change: Tensor | None = None
+        self._delta: Tensor | None = None
         self._evidence: Tensor | None = None
         self._straight = False
         self._unit = resolution(request.device, request.dtype)
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
-        self._landing.put(self._curve[:, stage], rows, error)
+        self._host_writer.write(self._curve[:, stage], rows, error)
 
     def delta(self, rows: slice, delta: Tensor) -> None:
         """Note how far the path moves the score of some series."""
-        if self._change is None:
-            self._change = torch.empty(len(self._passes), device=self._passes.device)
-        self._landing.put(self._change, rows, delta)
+        if self._delta is None:
+            self._delta = torch.empty(len(self._n_evals), device=self._n_evals.device)
+        self._host_writer.write(self._delta, rows, delta)
 
     def finish(
-        self, rows: slice | Tensor, parts: tuple[Tensor, ...], passes: int, table: Tensor | None, *, straight: bool
+        self,
+        rows: slice | Tensor,
+        parts: tuple[Tensor, ...],
+        n_evals: int,
+        totals: Tensor | None,
+        *,
+        straight: bool,
     ) -> None:
         """Note the results of some series, and what their passes told about the gradient."""
         for buffer, part in zip(self._parts, parts, strict=False):
-            self._landing.put(buffer, rows, part)
-        self._passes[rows] = passes
-        if table is None:
+            self._host_writer.write(buffer, rows, part)
+        self._n_evals[rows] = n_evals
+        if totals is None:
             return
         self._straight = straight
         if self._evidence is None:
-            kind, device = torch.float64, self._passes.device
-            self._evidence = torch.empty(len(self._passes), table.shape[1], dtype=kind, device=device)
-        self._landing.put(self._evidence, rows, table)
+            kind, device = torch.float64, self._n_evals.device
+            self._evidence = torch.empty(len(self._n_evals), totals.shape[1], dtype=kind, device=device)
+        self._host_writer.write(self._evidence, rows, totals)
 
     def attribution(self) -> Attribution:
-        """Return everything, once it has landed."""
+        """Return everything, once it has been written."""
         check = None
         if self._evidence is not None:
             check = judge_gradients(
-                self._evidence, self._parts[0], self._change, self._unit, straight=self._straight
+                self._evidence, self._parts[0], self._delta, self._unit, straight=self._straight
             )
-        found = Attribution(self._parts[0], n_evals=self._passes, delta=self._change, gradient_check=check)
+        found = Attribution(self._parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
         if not self._schedule.random:
             return found
         looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
         if self._schedule.tolerance is not None:  # nobody may have needed all stages
-            looks = looks[looks <= self._passes.max().cpu()]
-        _, error, free, effective = self._parts
+            looks = looks[looks <= self._n_evals.max().cpu()]
+        _, error, active, effective = self._parts
         return found._replace(
             standard_error=error,
-            n_draws=free,
+            n_draws=active,
             ess=effective,
             curve_samples=looks,
             curve_error=self._curve[:, : len(looks)],
@@ -237,7 +243,7 @@ class ResultBuffer:
 
 @dataclass(frozen=True)
 class BlockRunner:
-    """A block of series on its way through the stages of a schedule."""
+    """A block of series that goes through the stages of a schedule."""
 
     request: Request
     schedule: Schedule
@@ -248,16 +254,16 @@ class BlockRunner:
     def run(self, block: Block, paths: GradientPath) -> None:
         """Go through the stages; series that are good enough stay behind."""
         evidence = Evidence(self.request, self.schedule.stages[0]) if self.request.checked else None
-        block = block if self._room(block) > 1 else self.request.settled(block)  # no place beside a path point
+        block = block if self._room(block) > 1 else self.request.with_target(block)  # no place beside a path point
         mean: ControlVariateMean | WeightedMean = WeightedMean(errors=self.schedule.random)
         if paths.controlled:
             mean = ControlVariateMean(paths.scale.to(self.request.precision), self.request.model)
         rows: slice | Tensor = block.rows
-        passes, before = 0, None
+        n_evals, before = 0, None
         for stage, points in enumerate(self.schedule.stages):
             paths = paths if stage == 0 else self.path(block, stage)
             block = self._add(mean, evidence, block, paths, stage)
-            passes += points
+            n_evals += points
             observed = None if self.request.mask is None else block.observed
             parts = _finish(mean.result(), None if paths.controlled else paths.scale, observed)
             done = None
@@ -266,18 +272,18 @@ class BlockRunner:
                 self.buffer.look(rows, stage, error)
                 done = self.schedule.converged(error, parts[0], before, block.observed)
                 if done is not None and evidence is not None and self.schedule.tolerance is not None:
-                    done = done & (evidence.hidden(parts[0], passes) <= self.schedule.tolerance)
-            if passes == self.schedule.points or (done is not None and bool(done.all())):
-                table = None if evidence is None else evidence.table()
-                self.buffer.finish(rows, parts, passes, table, straight=paths.straight)
+                    done = done & (evidence.hidden(parts[0], n_evals) <= self.schedule.tolerance)
+            if n_evals == self.schedule.points or (done is not None and bool(done.all())):
+                totals = None if evidence is None else evidence.totals()
+                self.buffer.finish(rows, parts, n_evals, totals, straight=paths.straight)
                 return
             before = parts[0]
             if done is not None and isinstance(mean, ControlVariateMean) and bool(done.any()):
                 everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                table = None if evidence is None else evidence.table()[ready]
+                totals = None if evidence is None else evidence.totals()[ready]
                 some = tuple(part[ready] for part in parts)
-                self.buffer.finish(everyone[ready.cpu()], some, passes, table, straight=False)
+                self.buffer.finish(everyone[ready.cpu()], some, n_evals, totals, straight=False)
                 rows, block, before = everyone[others.cpu()], block.take(others), before[others]
                 mean.take(others)
                 if evidence is not None:
@@ -297,29 +303,29 @@ class BlockRunner:
     ) -> Block:
         """Add the points of a stage, and return the block, its target now known."""
         precision = self.request.precision
-        for piece in slices(self.schedule.stages[stage], max(1, self._room(block))):
-            at = paths.at(piece)
-            start = paths.start if stage == 0 and piece.start == 0 else None
+        for batch in slices(self.schedule.stages[stage], max(1, self._room(block))):
+            at = paths.at(batch)
+            start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
             if evidence is not None:
-                rows += evidence.rows(block, at.z, piece, start, straight=paths.straight)
+                rows += evidence.extra_points(block, at.z, batch, start, straight=paths.straight)
             gradient, score, beside, block = self._differentiate(at.z, block, rows)
-            if start is not None and block.clean is not None and beside[0].ndim == 1:
-                delta = block.clean - beside[0]
+            if start is not None and block.clean_score is not None and beside[0].ndim == 1:
+                delta = block.clean_score - beside[0]
                 self.buffer.delta(block.rows, delta)
                 if evidence is not None:
                     evidence.delta = delta
             if evidence is not None:
-                evidence.add(block, piece, at.z, gradient, score, at.position, beside)
+                evidence.add(block, batch, at.z, gradient, score, at.position, beside)
             gradient = gradient.to(precision)
-            free = None if at.free is None else at.free.to(precision)
+            active = None if at.active is None else at.active.to(precision)
             if isinstance(mean, WeightedMean):
-                mean.add(gradient if at.step is None else gradient * at.step, at.weight, free)
+                mean.add(gradient if at.step is None else gradient * at.step, at.weight, active)
                 continue
-            if free is None or at.position is None or block.clean is None:
+            if active is None or at.position is None or block.clean_score is None:
                 raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
-            gap = None if score.ndim > 2 else (block.clean[:, None] - score).to(precision)
-            mean.add(gradient, at.weight, free, at.position, gap)
+            gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
+            mean.add(gradient, at.weight, active, at.position, gap)
         return block
 
     def _differentiate(

@@ -37,9 +37,9 @@ class LassoProblem(NamedTuple):
     """Problems in standard form: columns centred and scaled by the roots of the weights."""
 
     columns: Tensor  # (series, cells, samples)
-    scores: Tensor  # (series, samples, questions)
-    covariance: Tensor  # (series, cells, questions)
-    alpha: Tensor  # (series, 1, questions)
+    scores: Tensor  # (series, samples, problems)
+    covariance: Tensor  # (series, cells, problems)
+    alpha: Tensor  # (series, 1, problems)
     square: Tensor | None  # (series, cells, cells), where that is smaller than the columns
 
     def slope(self, beta: Tensor) -> Tensor:
@@ -54,9 +54,9 @@ class LassoProblem(NamedTuple):
 
 
 def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool) -> Tensor:
-    """Return the coefficients, (series, cells, questions), in float64.
+    """Return the coefficients, (series, cells, problems), in float64.
 
-    All questions share the samples ``z``, (series, samples, cells); ``y``, (series, samples, questions), holds
+    All problems share the samples ``z``, (series, samples, cells); ``y``, (series, samples, problems), holds
     their scores. Only ratios of the weights, (series, samples), matter. With ``relative`` the penalty ``alpha``,
     above 0, is a share of the smallest one at which all coefficients are 0.
 
@@ -89,7 +89,7 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
 
 
 def violation(fit: LassoProblem, beta: Tensor) -> Tensor:
-    """Return how far each problem is from its optimum, (series, 1, questions)."""
+    """Return how far each problem is from its optimum, (series, 1, problems)."""
     slope = fit.slope(beta)
     off = torch.where(beta == 0, (slope.abs() - fit.alpha).clamp(min=0), (slope - fit.alpha * beta.sign()).abs())
     return off.amax(1, keepdim=True)
@@ -125,7 +125,7 @@ def _curvature(fit: LassoProblem) -> Tensor:
 
 
 class LassoPath(NamedTuple):
-    """Where the path of each problem stands; slots hold the active cells. Shapes are (series, questions, …)."""
+    """Where the path of each problem stands; slots hold the active cells. Shapes are (series, problems, …)."""
 
     level: Tensor  # the penalty reached so far
     covariance: Tensor  # (…, cells)
@@ -299,33 +299,33 @@ class Lime(Explainer):
             return torch.full((len(request.x),), self.n_samples)
         return (2 * request.observed_cells).clamp(LEAST, MOST)
 
-    def _masks(self, request: Request, block: Block, piece: slice) -> Tensor:
+    def _masks(self, request: Request, block: Block, batch: slice) -> Tensor:
         """Return which cells are kept, (series, samples, time, channel); unobserved ones always are."""
-        stream = fold_in(keys(request.seed, block.ids, Stream.PERTURBATIONS), piece.stop)[:, :, piece]
+        stream = fold_in(keys(request.seed, block.ids, Stream.PERTURBATIONS), batch.stop)[:, :, batch]
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
         word = bits(stream[..., None], torch.arange(len(cell) // 32 + 1, device=cell.device))
         kept = ((word[..., cell // 32] >> (cell % 32)) & 1).bool()  # each bit of a word is one cell
         return kept.view(len(block.x), -1, *block.x.shape[1:]) | ~block.observed[:, None]
 
     def _ask(self, request: Request, samples: int) -> Tensor:
-        """Return the scores of all masked series, (series, samples, questions), on the model's device."""
+        """Return the scores of all masked series, (series, samples, problems), on the model's device."""
         parts: list[Tensor] = []
 
         def work(rows: slice, size: int) -> None:
-            block = request.settled(request.block(rows))
-            answers = []
-            for piece in slices(samples, max(1, size // len(block.x))):
-                keep = self._masks(request, block, piece)
+            block = request.with_target(request.block(rows))
+            scores = []
+            for batch in slices(samples, max(1, size // len(block.x))):
+                keep = self._masks(request, block, batch)
                 z = torch.where(keep, block.x[:, None], block.baseline[:, None])
-                answers.append(self._scores(request, z, block))
-            parts.append(torch.cat(answers, 1))
+                scores.append(self._scores(request, z, block))
+            parts.append(torch.cat(scores, 1))
             request.verify_once()
 
         request.batching.run(len(request.x), samples, work, f"explain with {self.name}")
         return torch.cat(parts)
 
     def _scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
-        """Return the explained scores of masked series, (series, samples, questions): one, or one per step."""
+        """Return the explained scores of masked series, (series, samples, problems): one, or one per step."""
         score = request.scores(z, block).double()
         return score if score.ndim == 3 else score[..., None]
 

@@ -37,12 +37,12 @@ class CellReplacement(Explainer):
         ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
         was observed: that of the target or, with ``every``, each output.
         """
-        request.settled(request.block(slice(0, 1)))  # tells whether there is one output per step
+        request.with_target(request.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(request)
 
         def work(rows: slice, size: int) -> None:
             request.verify_once()
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             compute = self._in_prefixes if own else _in_whole_series
             falls = compute(request, block, size, replacement(block), every)
             if not bool(falls.isfinite().all()):
@@ -76,16 +76,16 @@ class CellReplacement(Explainer):
         falls = prefixes.outputs.new_zeros(
             series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1
         )
-        for piece in slices(channels * draws, max(1, size // series - 1)):
-            changed = piece.stop - piece.start
+        for batch in slices(channels * draws, max(1, size // series - 1)):
+            changed = batch.stop - batch.start
             for starts in prefixes.starts(changed + 1, 1):
                 windows = block.x[:, starts, None, None].repeat(1, 1, changed + 1, 1, 1)  # the first stays clean
-                new = values[:, starts, piece, None, None]
-                windows[:, :, 1:].scatter_(-1, channel[piece, None, None].expand_as(new), new)
-                answer = prefixes.replaced(starts, windows)[:, :, :, 0]
+                new = values[:, starts, batch, None, None]
+                windows[:, :, 1:].scatter_(-1, channel[batch, None, None].expand_as(new), new)
+                outputs = prefixes.replaced(starts, windows)[:, :, :, 0]
                 if not every:
-                    answer = answer.gather(-1, target[:, starts, None, None].expand(*answer.shape[:3], 1))
-                falls[:, starts, piece] = answer[:, :, :1] - answer[:, :, 1:]
+                    outputs = outputs.gather(-1, target[:, starts, None, None].expand(*outputs.shape[:3], 1))
+                falls[:, starts, batch] = outputs[:, :, :1] - outputs[:, :, 1:]
         falls = falls.view(series, time, channels, draws, -1)
         return falls.where(block.observed[..., None, None], 0)
 
@@ -102,14 +102,14 @@ def _in_whole_series(request: Request, block: Block, size: int, values: Tensor, 
     clean = torch.arange(series, device=places.device)
     even = EVEN if size >= EVEN else 1
     falls = []
-    for piece in slices(len(new), max(1, size - size % even - series)):
-        place = places[torch.arange(piece.start, piece.stop, device=places.device) // draws]
+    for batch in slices(len(new), max(1, size - size % even - series)):
+        place = places[torch.arange(batch.start, batch.stop, device=places.device) // draws]
         more = place.new_zeros(-(series + len(place)) % even)
         owner = torch.cat([clean, place // width, more])
         z, changed = block.x[owner], slice(series, series + len(place))
         row = torch.arange(len(z), device=z.device)[changed]
         when = place % width // z.shape[2]
-        z[row, when, place % z.shape[2]] = new[piece]
+        z[row, when, place % z.shape[2]] = new[batch]
         alike = _alike(owner, changed, when, z.shape[1])
         parts = [
             _read(request, z[part], _of(block, owner[part]), alike[part], every) for part in slices(len(z), size)
@@ -141,18 +141,18 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
 @torch.no_grad()
 def _read(request: Request, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
-    answer = request.linked(request.call(z, alike))
+    outputs = request.apply_link(request.forward(z, alike))
     if not every:
-        return request.score(answer, block, 1)[:, None]
+        return request.score(outputs, block, 1)[:, None]
     if isinstance(block.steps, Tensor):
-        answer = (answer * block.steps[..., None]).sum(1)
-    return answer.flatten(1)
+        outputs = (outputs * block.steps[..., None]).sum(1)
+    return outputs.flatten(1)
 
 
 # Feature occlusion: what the prediction loses when a single value is replaced.
 
 
-@EXPLAINERS.register("occlusion")
+@EXPLAINERS.register("occlusion", "fo")
 @dataclass(frozen=True)
 class Occlusion(CellReplacement):
     r"""Feature occlusion.
@@ -221,7 +221,7 @@ class Occlusion(CellReplacement):
 # Augmented feature occlusion: how far the prediction moves when a value is swapped for those of other series.
 
 
-@EXPLAINERS.register("augmented_occlusion")
+@EXPLAINERS.register("augmented_occlusion", "afo")
 @dataclass(frozen=True)
 class AugmentedOcclusion(CellReplacement):
     r"""Augmented feature occlusion.

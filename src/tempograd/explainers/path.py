@@ -17,12 +17,12 @@ from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate, midpoints
 from tempograd.typing import Array, ArrayLike, Model, QuadratureRule
 
-# Integrated gradients: the mean gradient on straight paths to the series, of all cells or of those of a mask.
+# Integrated gradients, of all cells or of those of a mask
 
 HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
 
 
-@EXPLAINERS.register("integrated_gradients")
+@EXPLAINERS.register("integrated_gradients", "ig", "intgrad")
 @dataclass(frozen=True)
 class IntegratedGradients(Explainer):
     r"""Integrated gradients.
@@ -71,7 +71,7 @@ class IntegratedGradients(Explainer):
 
 @dataclass(frozen=True)
 class MaskingIG(Explainer):
-    r"""Integrated gradients that move only the cells of a mask :math:`M` and hold the others at the series.
+    r"""Integrated gradients that move only the cells of a mask :math:`M` and fix the others at the series.
 
     .. math:: A_{t,d} = M_{t,d} (x - x')_{t,d} \int_0^1
         \partial_{t,d} F_{\hat y}\big(x + M \odot (1 - \alpha)(x' - x)\big) \, d\alpha.
@@ -79,7 +79,7 @@ class MaskingIG(Explainer):
     Parameters
     ----------
     active : Tensor that broadcasts to ``x``
-        1 where a cell moves from the baseline to the series, 0 where it is held.
+        1 where a cell moves from the baseline to the series, 0 where it is fixed.
     n_steps : int, default=50
     rule : {"midpoint", "gauss-legendre"}
 
@@ -127,9 +127,9 @@ def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPat
     """Return the straight paths from some start to the series."""
     alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(points, rule))
 
-    def at(piece: slice) -> Points:
-        z = torch.lerp(start[:, None], block.x[:, None], alpha[piece, None, None])
-        return Points(z, weight[piece], position=alpha[piece])
+    def at(batch: slice) -> Points:
+        z = torch.lerp(start[:, None], block.x[:, None], alpha[batch, None, None])
+        return Points(z, weight[batch], position=alpha[batch])
 
     return GradientPath(block.x - start, at, start=start, straight=True)
 
@@ -157,13 +157,13 @@ def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
     return torch.from_numpy((position + 1) / 2), torch.from_numpy(weight / 2)
 
 
-# RandIG: TIMING's ablation, with single cells held at random instead of segments.
+# RandIG: TIMING's ablation, with single cells fixed at random instead of segments
 
 
 @EXPLAINERS.register("rand_ig")
 @dataclass(frozen=True)
 class RandIG(Explainer):
-    r"""Integrated gradients over paths that hold each cell independently at random.
+    r"""Integrated gradients over paths that fix each cell independently at random.
 
     .. math:: A_{t,d} = (x - x')_{t,d} \; \mathbb{E}_{\alpha, M}\!\left[
             \partial_{t,d} F_{\hat y}\big(x + M \odot (1 - \alpha)(x' - x)\big) \;\middle|\; M_{t,d} = 1 \right],
@@ -175,7 +175,7 @@ class RandIG(Explainer):
         Path points; each has its own mask and costs one pass of the model.
     p : float, default=0.5
         Probability that a cell **moves**, as in the paper's text. The paper's ablation table reads p as the
-        probability that a cell is **held**: its row "p = 0.3" is ``p=0.7`` here.
+        probability that a cell is **fixed**: its row "p = 0.3" is ``p=0.7`` here.
 
     Notes
     -----
@@ -208,7 +208,7 @@ class RandIG(Explainer):
         return integrate(request, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
-        """Return how far points are on their way from the baseline, 0, to the series, 1."""
+        """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
         return midpoints(points, like)
 
     def _path(self, seed: int, block: Block, stage: int) -> GradientPath:
@@ -216,21 +216,21 @@ class RandIG(Explainer):
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
         alpha = self._positions(self.n_samples, block.x)
 
-        def at(piece: slice) -> Points:
-            free = (bits(streams[:, :, piece, None], cell) < round(self.moves * 2**32)).view(
+        def at(batch: slice) -> Points:
+            active = (bits(streams[:, :, batch, None], cell) < round(self.moves * 2**32)).view(
                 len(block.x), -1, *block.x.shape[1:]
             )
             x = block.x[:, None]
-            z = torch.where(free, torch.lerp(block.baseline[:, None], x, alpha[piece, None, None]), x)
-            return Points(z, free=free.to(x.dtype), position=alpha[piece])
+            z = torch.where(active, torch.lerp(block.baseline[:, None], x, alpha[batch, None, None]), x)
+            return Points(z, active=active.to(x.dtype), position=alpha[batch])
 
         return GradientPath(block.x - block.baseline, at, start=block.baseline)
 
 
-# GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines.
+# GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines
 
 
-@EXPLAINERS.register("gradient_shap")
+@EXPLAINERS.register("gradient_shap", "gs", "shap", "gradshap")
 @dataclass(frozen=True)
 class GradientShap(Explainer):
     r"""Expected gradients.
@@ -293,20 +293,20 @@ class GradientShap(Explainer):
 
     def _path(self, request: Request, block: Block, stage: int) -> GradientPath:
         stream = keys(request.seed, block.ids, Stream.BASELINES)
-        alpha = self._positions(block, stream)
+        alpha = self._series_positions(block, stream)
         noise = fold_in(stream, self.n_samples)
         baselines = self._baselines(block, stream, request)
 
-        def at(piece: slice) -> Points:
+        def at(batch: slice) -> Points:
             start = block.baseline[:, None]
             if baselines is not None:  # unobserved cells stay where they are
-                start = torch.where(block.observed[:, None], baselines(piece), block.x[:, None])
-            step = (block.x[:, None] - start).expand(-1, piece.stop - piece.start, -1, -1)
+                start = torch.where(block.observed[:, None], baselines(batch), block.x[:, None])
+            step = (block.x[:, None] - start).expand(-1, batch.stop - batch.start, -1, -1)
             if self.noise:
-                step = step + self.noise * _gaussian(noise, piece, block)
+                step = step + self.noise * _gaussian(noise, batch, block)
             # with noise the paths do not end at x
-            position = None if self.noise else alpha[:, piece]
-            return Points(start + alpha[:, piece, None, None] * step, step=step, position=position)
+            position = None if self.noise else alpha[:, batch]
+            return Points(start + alpha[:, batch, None, None] * step, step=step, position=position)
 
         return GradientPath(
             torch.ones_like(block.x),
@@ -315,8 +315,8 @@ class GradientShap(Explainer):
             straight=baselines is None and not self.noise,
         )
 
-    def _positions(self, block: Block, stream: Tensor) -> Tensor:
-        """Return the positions between baseline and series, (series or 1, points)."""
+    def _series_positions(self, block: Block, stream: Tensor) -> Tensor:
+        """Return where the points of each series lie on the path, (series or 1, points)."""
         return midpoints(self.n_samples, block.x)[None]
 
     def _baselines(self, block: Block, stream: Tensor, request: Request) -> Callable[[slice], Tensor] | None:
@@ -326,10 +326,10 @@ class GradientShap(Explainer):
         pool: Tensor = self.pool
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         rows = randint(stream[..., None], counter, len(pool)).to(pool.device)
-        return lambda piece: pool[rows[:, piece]].to(block.x)
+        return lambda batch: pool[rows[:, batch]].to(block.x)
 
 
-def _gaussian(streams: Tensor, piece: slice, block: Block) -> Tensor:
+def _gaussian(streams: Tensor, batch: slice, block: Block) -> Tensor:
     cell = torch.arange(block.x[0].numel(), device=block.x.device)
-    drawn = normal(streams[:, :, piece, None], cell).to(block.x)
+    drawn = normal(streams[:, :, batch, None], cell).to(block.x)
     return drawn.view(len(block.x), -1, *block.x.shape[1:]) * block.observed[:, None]

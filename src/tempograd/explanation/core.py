@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The strongest cells of each series, as tensors that print themselves for people.
+# The strongest cells of each series, as tensors that print themselves
 
 SHOWN = 5  # series that a short text names
 
@@ -124,7 +124,7 @@ class Explanation:
         Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
         that of class 1, and 0 is its complement.
     columns : int, optional
-        Numbers that the model answers with per series, or per step. None in files of versions that did not know:
+        Numbers that the model returns per series, or per step. None in files of versions that did not know:
         there, 0 was the name of a single probability.
     output : str
         ``"probability"`` or ``"raw"``: what was differentiated and is measured.
@@ -135,7 +135,7 @@ class Explanation:
     facts : Facts
         What the method promises, which the verdict builds on.
     draws, varies : int and bool
-        Realisations that were averaged, and whether the model answers differently each time it is asked.
+        Realisations that were averaged, and whether the model's outputs differ each time it runs.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter.
     """
@@ -409,7 +409,7 @@ def _sliced(rows: slice, count: int) -> slice | Tensor:
 
 
 def _check_parts(found: Explanation) -> None:
-    """Refuse parts that are not of the kind and size that the scores ask for."""
+    """Refuse parts that are not of the kind and size that the scores need."""
     values = found.values
     if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
         raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")

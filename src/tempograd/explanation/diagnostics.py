@@ -48,7 +48,7 @@ class ErrorCurve(NamedTuple):
 
 
 class Against(NamedTuple):
-    """What speaks against the maps of some series, and no number of points can mend, (series,) each."""
+    """What speaks against the maps of some series, and no number of samples can repair, (series,) each."""
 
     undefined: Tensor  # the model gives no number at the baseline, as where it divides by 0
     wrong: Tensor  # the gradient is not that of the prediction
@@ -134,8 +134,8 @@ def completeness_gap(explanation: "Explanation") -> float | None:
 
 def goal(explanation: "Explanation") -> float:
     """Return the relative error to reach: the tolerance that was asked for, else :data:`GOAL`."""
-    asked = tolerance(explanation)
-    return GOAL if asked is None or _by_top(explanation) else asked
+    requested = tolerance(explanation)
+    return GOAL if requested is None or _by_top(explanation) else requested
 
 
 def errors(explanation: "Explanation") -> Errors:
@@ -144,8 +144,8 @@ def errors(explanation: "Explanation") -> Errors:
     if relative is None or error is None:
         raise InputError(f"{explanation.method} has no Monte-Carlo error.")
     unit = explanation.facts.unit or "n_samples"
-    asked = explanation.parameters.get(explanation.facts.unit)
-    points = [asked] * len(explanation) if isinstance(asked, int) else []
+    requested = explanation.parameters.get(explanation.facts.unit)
+    points = [requested] * len(explanation) if isinstance(requested, int) else []
     if explanation.n_evals is not None:
         points = explanation.n_evals.tolist()
     unmet = _unmet(explanation, points)
@@ -184,8 +184,8 @@ def _by_top(explanation: "Explanation") -> bool:
 
 def tolerance(explanation: "Explanation") -> float | None:
     """Return the error that was asked for; what methods that are not adaptive call so is something else."""
-    asked = explanation.parameters.get("tolerance")
-    return float(asked) if asked is not None and explanation.facts.adaptive else None
+    requested = explanation.parameters.get("tolerance")
+    return float(requested) if requested is not None and explanation.facts.adaptive else None
 
 
 def error_curve(explanation: "Explanation") -> ErrorCurve | None:

@@ -27,12 +27,12 @@ def sentence(explanation: "Explanation", i: int | None = None, *, option: str = 
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
-    asked = diagnostics.has_content(part)
-    if len(part) == 0 or not asked.any():
+    explained = diagnostics.has_content(part)
+    if len(part) == 0 or not explained.any():
         why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
         return f"nothing was explained{why}"
-    rest = "" if asked.all() else f"; nothing was explained in {int((~asked).sum()):,} series"
-    part = part if asked.all() else part[asked]
+    rest = "" if explained.all() else f"; nothing was explained in {int((~explained).sum()):,} series"
+    part = part if explained.all() else part[explained]
     if diagnostics.noisy(part):
         return f"noisy: the model answers the same series differently each time; pass {option}draws=32{rest}"
     against = diagnostics.against(part)
@@ -60,7 +60,7 @@ def _few(against: Against) -> str:
 
 
 def _objection(part: "Explanation", against: Against) -> str:
-    """Say what no number of points can mend; nothing if at most a few series are concerned."""
+    """Say what no number of samples can repair; nothing if at most a few series are concerned."""
     count, check, worst = len(part), part.gradient_check, against.worst(part.gradient_check)
     if not worst:
         return ""
@@ -154,10 +154,10 @@ def _advice(found: Errors, enough: list[int], explanation: "Explanation", option
     """Say what to type: more points, or a tolerance where the method takes one and has none."""
     if found.unit == "draws":
         return f"; pass {option}draws={enough[0]} for {percent(found.goal)}" if enough else ""
-    asked = diagnostics.tolerance(explanation) is not None
+    requested = diagnostics.tolerance(explanation) is not None
     for_goal = "" if found.top else f" for {percent(found.goal)}"
-    ways = [f"{option}{'max_samples' if asked else found.unit}={enough[0]}{for_goal}"] if enough else []
-    if explanation.facts.adaptive and not asked:
+    ways = [f"{option}{'max_samples' if requested else found.unit}={enough[0]}{for_goal}"] if enough else []
+    if explanation.facts.adaptive and not requested:
         first = 0 if len(found.error) > 1 else 1  # of many series the easy ones then cost less
         ways.insert(first, f"{option}tolerance={found.goal:g}")
     return f"; pass {', or '.join(ways)}" if ways else ""

@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.engine import frozen, place
 from tempograd.engine.guesses import is_probability
-from tempograd.engine.second_look import FEW, asked_twice, generators_kept, random_state
+from tempograd.engine.second_look import FEW, generators_kept, random_state, run_twice
 from tempograd.errors import InputError, SettingError, brief, warn
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.metrics.base import METRICS, RANKS, Metric
@@ -82,7 +82,7 @@ def evaluate(
     require(explanation)
     chosen = _metrics(metrics)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
-    if removing:  # the others never ask the model
+    if removing:  # the others never run the model
         validation.check_model(model)
         warn_of_another_model(model, {explanation.method: explanation})
     with generators_kept(model) if removing else nullcontext():
@@ -127,7 +127,7 @@ def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     if series is None:
         return False
     with frozen(model):
-        found = asked_twice(model, series[:FEW].to(*place(model, series)))
+        found = run_twice(model, series[:FEW].to(*place(model, series)))
     return found is not None and found[1]
 
 
@@ -155,21 +155,21 @@ def measure(
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
-def _remove(subject: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
-    cells, device = subject.x[0].numel(), subject.explanation.values.device
-    routes = [metric.route(k, subject.observed, cells) for metric in metrics]
-    scores = {metric.name: torch.empty(len(subject.x), device=device) for metric in metrics}
+def _remove(evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
+    cells, device = evaluated.x[0].numel(), evaluated.explanation.values.device
+    schedules = [metric.schedule(k, evaluated.observed, cells) for metric in metrics]
+    scores = {metric.name: torch.empty(len(evaluated.x), device=device) for metric in metrics}
 
-    def read(rows: slice, readings: list[RemovalOutputs]) -> None:
+    def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
         if seen.clean is None:
-            seen.clean = readings[0].predictions[:, 0]
-        for metric, reading in zip(metrics, readings, strict=True):
-            scores[metric.name][rows] = metric.read(reading).float().to(device)
+            seen.clean = outputs[0].predictions[:, 0]
+        for metric, output in zip(metrics, outputs, strict=True):
+            scores[metric.name][rows] = metric.read(output).float().to(device)
 
-    with frozen(subject.model):
-        state = random_state(subject.model)
-        run_removals(subject, routes, read, "evaluate")
-        seen.drew = random_state(subject.model) != state
+    with frozen(evaluated.model):
+        state = random_state(evaluated.model)
+        run_removals(evaluated, schedules, read, "evaluate")
+        seen.drew = random_state(evaluated.model) != state
     return scores
 
 
@@ -199,7 +199,7 @@ def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     return chosen
 
 
-# Removal curves: the prediction as cells go one by one.
+# Removal curves: the prediction as cells go one by one
 
 
 class RemovalCurve(NamedTuple):
@@ -262,24 +262,26 @@ def removal_curve(
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
-    subject = EvalTarget.of(model, explanation, x, baseline, batch_size)
-    limit = n_removed(k, subject.observed, subject.x[0].numel())
+    evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size)
+    limit = n_removed(k, evaluated.observed, evaluated.x[0].numel())
     parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}
     device = explanation.values.device
 
-    def read(rows: slice, readings: list[RemovalOutputs]) -> None:
-        (reading,) = readings
+    def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
+        (output,) = outputs
         parts[rows.start] = (
-            None if reading.target is None else reading.over_steps(reading.score).float().to(device),
-            reading.delta.float().to(device),
-            None if reading.steps is not None else reading.predictions.float().to(device),
+            None if output.target is None else output.over_steps(output.score).float().to(device),
+            output.delta.float().to(device),
+            None if output.steps is not None else output.predictions.float().to(device),
         )
 
-    route = RemovalSchedule(rank, descending, limit, every=True)
+    schedule = RemovalSchedule(rank, descending, limit, every=True)
     with frozen(model):
-        run_removals(subject, [route], read, "remove cells")
+        run_removals(evaluated, [schedule], read, "remove cells")
     score, delta, predictions = zip(*parts.values(), strict=True)
-    return RemovalCurve(torch.arange(route.width), limit, _joined(score), torch.cat(delta), _joined(predictions))
+    return RemovalCurve(
+        torch.arange(schedule.width), limit, _joined(score), torch.cat(delta), _joined(predictions)
+    )
 
 
 def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:

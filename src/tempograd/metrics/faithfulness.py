@@ -32,7 +32,7 @@ class Faithfulness(Metric, ABC):
     descending: ClassVar[bool] = True
     """Whether the most important cells go first."""
     every: ClassVar[bool] = False
-    """Whether the states on the way matter, or only the last."""
+    """Whether the states in between matter, or only the last."""
     keeps: ClassVar[bool] = False
     """Whether k cells stay instead of going."""
     needs_target: ClassVar[bool] = True
@@ -40,24 +40,24 @@ class Faithfulness(Metric, ABC):
 
     k: int | float | None = settings.count_or_share(None)
 
-    def route(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:
-        """Say which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""
+    def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:
+        """Return which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""
         limit = n_removed(k if self.k is None else self.k, observed, cells)
         return RemovalSchedule(self.rank, self.descending, observed - limit if self.keeps else limit, self.every)
 
-    def read(self, reading: RemovalOutputs) -> Tensor:
+    def read(self, outputs: RemovalOutputs) -> Tensor:
         """Check what the score needs, and compute it, (series,)."""
-        if self.needs_target and reading.target is None:
+        if self.needs_target and outputs.target is None:
             raise InputError(
                 f"{self.name} follows the explained class, but a function picked the score: "
                 "use cpd or cpp, or explain with a class as target."
             )
         if self.needs_probability:
-            reading.require_probability(self.name)
-        return self.score(reading)
+            outputs.require_probability(self.name)
+        return self.score(outputs)
 
     @abstractmethod
-    def score(self, reading: RemovalOutputs) -> Tensor:
+    def score(self, outputs: RemovalOutputs) -> Tensor:
         """Return the score of each series, (series,)."""
 
 
@@ -81,8 +81,8 @@ class CumulativePredictionDifference(Faithfulness):
     every: ClassVar[bool] = True
     needs_target: ClassVar[bool] = False
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        return reading.delta.sum(1)
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        return outputs.delta.sum(1)
 
 
 @METRICS.register("cpp")
@@ -104,11 +104,11 @@ class PredictionDifference(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        return reading.over_steps((reading.score[:, :1] - reading.score[:, -1:]).abs())[:, 0]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        return outputs.over_steps((outputs.score[:, :1] - outputs.score[:, -1:]).abs())[:, 0]
 
 
-@METRICS.register("accuracy")
+@METRICS.register("accuracy", "acc")
 @dataclass(frozen=True, kw_only=True)
 class Accuracy(Faithfulness):
     r"""Whether the explained class is still predicted, :math:`[\arg\max F(x^\uparrow_K) = \hat y]`.
@@ -116,7 +116,7 @@ class Accuracy(Faithfulness):
     Parameters
     ----------
     threshold : float, optional
-        Ask for :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5.
+        Require :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5.
     """
 
     higher_is_better: ClassVar[bool] = False
@@ -124,12 +124,12 @@ class Accuracy(Faithfulness):
 
     threshold: float | None = settings.real(None, high=1.0)
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        kept = reading.retained if self.threshold is None else reading.score >= self.threshold
-        return reading.over_steps(kept[:, -1:].to(reading.raw))[:, 0]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        kept = outputs.retained if self.threshold is None else outputs.score >= self.threshold
+        return outputs.over_steps(kept[:, -1:].to(outputs.raw))[:, 0]
 
 
-@METRICS.register("cross_entropy")
+@METRICS.register("cross_entropy", "ce")
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Faithfulness):
     r"""Surprise at the explained class after the removal, :math:`-\ln F_{\hat y}(x^\uparrow_K)`."""
@@ -137,8 +137,8 @@ class CrossEntropy(Faithfulness):
     higher_is_better: ClassVar[bool] = True
     needs_probability: ClassVar[bool] = True
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        return -reading.over_steps(reading.log_probability[:, -1:])[:, 0]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        return -outputs.over_steps(outputs.log_probability[:, -1:])[:, 0]
 
 
 @METRICS.register("log_odds")
@@ -149,12 +149,12 @@ class LogOdds(Faithfulness):
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        logarithm = reading.log_probability
-        return reading.over_steps(logarithm[:, -1:] - logarithm[:, :1])[:, 0]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        logarithm = outputs.log_probability
+        return outputs.over_steps(logarithm[:, -1:] - logarithm[:, :1])[:, 0]
 
 
-@METRICS.register("comprehensiveness")
+@METRICS.register("comprehensiveness", "comp")
 @dataclass(frozen=True, kw_only=True)
 class Comprehensiveness(Faithfulness):
     r"""Loss of the explained output without the important cells.
@@ -164,11 +164,11 @@ class Comprehensiveness(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        return outputs.over_steps(outputs.score[:, :1] - outputs.score[:, -1:])[:, 0]
 
 
-@METRICS.register("sufficiency")
+@METRICS.register("sufficiency", "suff")
 @dataclass(frozen=True, kw_only=True)
 class Sufficiency(Comprehensiveness):
     r"""Loss of the explained output with nothing but the important cells.

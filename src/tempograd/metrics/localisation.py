@@ -20,7 +20,7 @@ from tempograd.explanation import Explanation
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import cell_importance
 
-# Cells sorted by their score, and how many salient ones lie above each threshold.
+# Cells sorted by their score, and how many salient ones lie above each threshold
 
 MARGIN = 1e-5  # keeps the highest score below 1, where its information is finite
 

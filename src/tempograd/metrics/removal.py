@@ -1,4 +1,4 @@
-"""Series with cells taken away in the order of their scores, and what the model says about them."""
+"""Series with cells removed in the order of their scores, and the model's outputs for them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explanation import Explanation
 
-# What the model said about a few series in each state of their removal, as metrics want to read it.
+# The model's outputs for a few series in each state of their removal
 
 
 @dataclass(frozen=True)
 class RemovalOutputs:
-    """Raw outputs along a route; state 0 is the clean series.
+    """Raw outputs along a schedule of removals; state 0 is the clean series.
 
     With one output per step, everything has a further axis, time, that :meth:`over_steps` averages.
     A single probability p is that of class 1 of two, and 1 - p that of class 0.
@@ -48,8 +48,8 @@ class RemovalOutputs:
     @cached_property
     def predictions(self) -> Tensor:
         """The output that was explained, one per class; an output of another shape is one long vector."""
-        answer = by_class(self.raw, self.output)
-        return answer.flatten(2) if self.steps is None else answer
+        raw = by_class(self.raw, self.output)
+        return raw.flatten(2) if self.steps is None else raw
 
     @cached_property
     def score(self) -> Tensor:
@@ -94,7 +94,7 @@ class RemovalOutputs:
         return self.target[:, None].expand(self.raw.shape[:-1])
 
 
-# What is evaluated: a model, the series it was explained on, and what takes the place of removed cells.
+# What is evaluated: a model, the series it was explained on, and what takes the place of removed cells
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ class EvalTarget:
             return torch.ones((), dtype=torch.bool, device=self.device).expand(self.x[rows].flatten(1).shape)
         return self.mask[rows].to(self.device).flatten(1)
 
-    def steps(self, rows: slice, answer: Tensor) -> Tensor | None:
+    def steps(self, rows: slice, raw: Tensor) -> Tensor | None:
         """Which steps are averaged over, (series, time); None for one output per series."""
         time, steps = self.x.shape[1], self.explanation.steps
-        per_step = answer.ndim == 3 and answer.shape[1] == time
-        if not per_step and (steps is not None or (answer.ndim > 2 and self.explanation.target is not None)):
+        per_step = raw.ndim == 3 and raw.shape[1] == time
+        if not per_step and (steps is not None or (raw.ndim > 2 and self.explanation.target is not None)):
             wanted = f"(batch, {time}, classes)" if steps is not None else "(batch, classes)"
             raise ModelError(
-                f"The model returned shape {tuple(answer.shape)}, but the explanation is of a model that returns "
+                f"The model returned shape {tuple(raw.shape)}, but the explanation is of a model that returns "
                 f"{wanted}: evaluate with the model that was explained."
             )
         if not per_step:
@@ -148,15 +148,15 @@ class EvalTarget:
         length = validation.lengths(None if self.mask is None else self.mask[rows], self.x[rows])
         return (torch.arange(time) < length[:, None]).to(self.device)
 
-    def target(self, rows: slice, answer: Tensor, steps: Tensor | None) -> Tensor | None:
+    def target(self, rows: slice, raw: Tensor, steps: Tensor | None) -> Tensor | None:
         """Return the explained class, (series,) or (series, time); None if a function picked the score."""
-        explained = explained_class(self.explanation, answer.shape[-1])
+        explained = explained_class(self.explanation, raw.shape[-1])
         if explained is None:
             return None
-        target, classes = explained[rows].to(self.device), class_count(answer.shape[-1], self.explanation.output)
+        target, classes = explained[rows].to(self.device), class_count(raw.shape[-1], self.explanation.output)
         if target.ndim == 2 and steps is None:
             raise ModelError(
-                f"The explanation has one target per step, but the model returned shape {tuple(answer.shape)}: "
+                f"The explanation has one target per step, but the model returned shape {tuple(raw.shape)}: "
                 "evaluate with the model that was explained."
             )
         if bool(((target < 0) | (target >= classes)).any()):
@@ -168,7 +168,7 @@ class EvalTarget:
 
 
 def explained_class(explanation: Explanation, columns: int) -> Tensor | None:
-    """Return the target, given with how many columns the model answers.
+    """Return the target, given how many columns the model returns.
 
     Explanations that do not know ``n_outputs`` are of earlier versions, which called a single probability 0: it is
     that of class 1 of two.
@@ -202,10 +202,10 @@ def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
     return torch.where(gaps, baseline.to(x), x)
 
 
-# Series with cells taken away in the order of their scores, and what the model says about them.
+# Removal in the order of the scores
 #
 # The cells of a series are ranked :math:`0, 1, …, n-1`, most important first; a hash of (series id, cell)
-# orders equal scores. Every series the model is asked about lacks the cells of one run of ranks,
+# orders equal scores. Every series that the model gets lacks the cells of one run of ranks,
 # :math:`[0, j)` when the important go first and :math:`[n-j, n)` when they go last, so that
 #
 # .. math:: z_{t,d} = \begin{cases} s_{t,d} & \text{rank}_{t,d} \in [a, b) \\ x_{t,d} & \text{else}
@@ -251,7 +251,7 @@ class States(NamedTuple):
 
 
 def cell_importance(values: Tensor, rank: str, *, signed: bool) -> Tensor:
-    """Return what cells are ranked by; see :attr:`tempograd.Explanation.strength`."""
+    """Return what cells are ranked by; see :attr:`tempograd.Explanation.importance`."""
     return values.abs() if signed and rank == "absolute" else values + 0.0  # no sort may tell -0 from 0
 
 
@@ -294,78 +294,81 @@ def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
 
 
 def run_removals(
-    subject: EvalTarget,
-    routes: Sequence[RemovalSchedule],
+    evaluated: EvalTarget,
+    schedules: Sequence[RemovalSchedule],
     read: Callable[[slice, list[RemovalOutputs]], None],
     label: str,
 ) -> None:
-    """Ask the model about every state of every route once, a few series at a time.
+    """Run the model on every state of every schedule once, a few series at a time.
 
-    ``read`` gets the rows and one reading per route; it may be called again for the same rows when memory
+    ``read`` gets the rows and the outputs of each schedule; it may be called again for the same rows when memory
     ran out half-way.
     """
-    names = sorted({route.rank for route in routes})
-    ends = {(route.rank, route.descending, route.every, route.width): route.width for route in routes}
+    names = sorted({schedule.rank for schedule in schedules})
+    ends = {
+        (schedule.rank, schedule.descending, schedule.every, schedule.width): schedule.width
+        for schedule in schedules
+    }
 
     def work(rows: slice, size: int) -> None:
-        ranks = _ranks(subject, rows, names)
-        states, indices = _states(subject, rows, routes, names)
-        answers = _ask(subject, rows, ranks, states, size)
-        steps = subject.steps(rows, answers)
-        target = subject.target(rows, answers, steps)
-        output = subject.explanation.output
-        read(rows, [RemovalOutputs(answers[index], output, target, steps) for index in indices])
+        ranks = _ranks(evaluated, rows, names)
+        states, indices = _states(evaluated, rows, schedules, names)
+        outputs = _run_states(evaluated, rows, ranks, states, size)
+        steps = evaluated.steps(rows, outputs)
+        target = evaluated.target(rows, outputs, steps)
+        output = evaluated.explanation.output
+        read(rows, [RemovalOutputs(outputs[index], output, target, steps) for index in indices])
 
-    plan = wider(Batching(subject.device, subject.x[0].numel(), subject.batch_size), subject.model)
-    plan.run(len(subject.x), sum(ends.values()), work, label)
+    batching = wider(Batching(evaluated.device, evaluated.x[0].numel(), evaluated.batch_size), evaluated.model)
+    batching.run(len(evaluated.x), sum(ends.values()), work, label)
 
 
-def _ranks(subject: EvalTarget, rows: slice, names: Sequence[str]) -> Tensor:
+def _ranks(evaluated: EvalTarget, rows: slice, names: Sequence[str]) -> Tensor:
     """Ranks of each series under each ranking, (ranking, series, cell)."""
-    explanation = subject.explanation
-    values = explanation.values[rows].to(subject.device).flatten(1)
-    observed, ids = subject.cells_observed(rows), explanation.ids[rows].to(subject.device, torch.int64)
+    explanation = evaluated.explanation
+    values = explanation.values[rows].to(evaluated.device).flatten(1)
+    observed, ids = evaluated.cells_observed(rows), explanation.ids[rows].to(evaluated.device, torch.int64)
     sizes = (cell_importance(values, name, signed=explanation.signed) for name in names)
     return torch.stack([rankings(size, observed, ids) for size in sizes])
 
 
 def _states(
-    subject: EvalTarget, rows: slice, routes: Sequence[RemovalSchedule], names: Sequence[str]
+    evaluated: EvalTarget, rows: slice, schedules: Sequence[RemovalSchedule], names: Sequence[str]
 ) -> tuple[States, list[Tensor]]:
-    """All states of all routes without repetition, and where each route finds its own, (series, state)."""
-    observed = subject.observed[rows].to(subject.device)[:, None]
-    row = torch.arange(len(observed), device=subject.device)[:, None]
-    ways, radix = 2 * len(names), subject.x[0].numel() + 1
+    """All states of all schedules without repetition, and where each finds its own, (series, state)."""
+    observed = evaluated.observed[rows].to(evaluated.device)[:, None]
+    row = torch.arange(len(observed), device=evaluated.device)[:, None]
+    orders, radix = 2 * len(names), evaluated.x[0].numel() + 1
     codes = []
-    for route in routes:
-        counts = route.counts(rows, subject.device)
-        way = 2 * names.index(route.rank) + (not route.descending)
+    for schedule in schedules:
+        counts = schedule.counts(rows, evaluated.device)
+        order = 2 * names.index(schedule.rank) + (not schedule.descending)
         # with nothing or everything gone the order makes no difference
         trivial = (counts == 0) | (counts == observed)
-        codes.append((row * ways + torch.where(trivial, 0, way)) * radix + counts)
+        codes.append((row * orders + torch.where(trivial, 0, order)) * radix + counts)
     distinct, where = torch.unique(torch.cat([code.flatten() for code in codes]), return_inverse=True)
     counts, rest = distinct % radix, distinct // radix
-    row, way = rest // ways, rest % ways
-    first = torch.where(way % 2 == 1, observed[row, 0] - counts, 0)
+    row, order = rest // orders, rest % orders
+    first = torch.where(order % 2 == 1, observed[row, 0] - counts, 0)
     parts = where.split([code.numel() for code in codes])
     indices = [part.view(code.shape) for part, code in zip(parts, codes, strict=True)]
-    return States(row, way // 2, first, first + counts), indices
+    return States(row, order // 2, first, first + counts), indices
 
 
-def _ask(subject: EvalTarget, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
+def _run_states(evaluated: EvalTarget, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
     """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time."""
-    x, baseline = (t[rows].to(subject.device, subject.dtype) for t in (subject.x, subject.baseline))
-    answers = []
-    for piece in slices(len(states.row), size):
-        row, ranking, first, stop = (part[piece] for part in states)
+    x, baseline = (t[rows].to(evaluated.device, evaluated.dtype) for t in (evaluated.x, evaluated.baseline))
+    outputs = []
+    for batch in slices(len(states.row), size):
+        row, ranking, first, stop = (part[batch] for part in states)
         rank = ranks[ranking, row]  # (state, cell)
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            answer = call_model(subject.model, z, alike, shape=subject.x.shape)
-        answers.append(answer.to(torch.promote_types(answer.dtype, torch.float32)))
-    whole = torch.cat(answers)
+            raw = call_model(evaluated.model, z, alike, shape=evaluated.x.shape)
+        outputs.append(raw.to(torch.promote_types(raw.dtype, torch.float32)))
+    whole = torch.cat(outputs)
     if not bool(whole.isfinite().all()):
         raise ModelError(
             "The model returned NaN or infinity for a series with cells removed: "

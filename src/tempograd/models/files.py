@@ -179,7 +179,7 @@ _environment = threading.Lock()  # held while a variable is changed
 class FixedBatch(nn.Module):
     """A model that takes exactly ``size`` series at a time, made to take any number of them.
 
-    The last batch is filled up with copies of its last series, whose answers are left out.
+    The last batch is filled up with copies of its last series, whose outputs are left out.
     """
 
     def __init__(self, model: nn.Module, size: int) -> None:
@@ -187,13 +187,13 @@ class FixedBatch(nn.Module):
         self.model, self.size = model, size
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the answers to the series ``x`` (N, T, D)."""
+        """Return the outputs for the series ``x`` (N, T, D)."""
         filled = torch.cat([x, x[-1:].expand(-len(x) % self.size, -1, -1)])
         return torch.cat([self.model(batch) for batch in torch.split(filled, self.size)])[: len(x)]
 
 
 def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
-    """Read what ``torch.export.save`` wrote; it answers and is differentiated as the module it was made from.
+    """Read what ``torch.export.save`` wrote; it runs and is differentiated as the module it was made from.
 
     To open one runs code: torch evaluates the expressions in it as Python, and loads compiled libraries in it.
     """

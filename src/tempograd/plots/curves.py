@@ -189,7 +189,7 @@ def convergence_record(explanations: Explanations, *, title: str | None = None) 
     Parameters
     ----------
     explanations : Explanation, or sequence or mapping of them
-        Of the same series, each with a look on the way (``curve_samples``).
+        Of the same series, each with errors along the samples (``curve_samples``).
     title : str, optional
 
     Returns

@@ -9,7 +9,7 @@ A package that brings a method needs one test, with pytest or without::
 
 Every rule is tried on small models and series that come with it, the same on every machine, and one that is broken
 raises :class:`ContractError`, a sentence that names the rule. What a class says about itself, such as
-``deterministic`` or ``zero_if_ignored``, decides what is asked of it.
+``deterministic`` or ``zero_if_ignored``, decides what it must fulfil.
 """
 
 from collections.abc import Iterable

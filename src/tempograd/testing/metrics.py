@@ -199,7 +199,7 @@ def _direction(metric: Metric) -> None:
 
 @contract_rule(METRIC_RULES, "model, series and generators are left as they were found")
 def _left(metric: Metric) -> None:
-    if not isinstance(metric, Faithfulness):  # these never ask the model
+    if not isinstance(metric, Faithfulness):  # these never run the model
         return
     x = small_series(6).float()
     found = _explanation(Recurrent(), x, _maps(6))

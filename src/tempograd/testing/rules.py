@@ -89,8 +89,8 @@ def shape_of(found: Tensor) -> tuple[int, ...]:
     return tuple(found.shape)
 
 
-# Models and series. The models are modules that end in a linear layer, answer series of any length and are smooth,
-# so that every method can be asked about them.
+# Models and series. The models are modules that end in a linear layer, take series of any length and are smooth,
+# so that every method can explain them.
 
 
 def small_series(batch: int, time: int = TIME, channels: int = CHANNELS, seed: int = 0) -> Tensor:
@@ -169,7 +169,7 @@ class Recurrent(nn.Module):
 
 
 class Watched(Smooth):
-    """Keeps every sequence that it is asked about."""
+    """Keeps every sequence that it gets."""
 
     seen: list[Tensor]
 
@@ -179,7 +179,7 @@ class Watched(Smooth):
 
 
 def left_as_found(model: Recurrent, x: Tensor, work: Callable[[], object]) -> None:
-    """Let something ask a model, to its end or not, and compare all that it may have touched."""
+    """Let something run a model, to its end or not, and compare all that it may have touched."""
     state, kept, hooks = copy.deepcopy(model.state_dict()), x.clone(), _hooks(model)
     generators, enabled, fails = _generators(), torch.is_grad_enabled(), model.fails_after is not None
     try:

@@ -51,7 +51,7 @@ def compute_scores(
 ) -> dict[str, dict[str, Tensor]]:
     """Score every method by what its strongest cells do to the prediction and, where known, by the truth.
 
-    It warns of no other model: who asks has done so, once for all methods.
+    It warns of no other model: the caller has done so, once for all methods.
     """
     metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
     return {

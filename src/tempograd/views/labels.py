@@ -52,7 +52,7 @@ def _range(ids: Tensor) -> str:
 
 
 def settings(explanation: Explanation) -> dict[str, Any]:
-    """Return the parameters that made a difference: no empty list, and how to stop only where that was asked."""
+    """Return the parameters that made a difference: no empty list, and how to stop only where that was set."""
     stops = explanation.parameters.get("tolerance") is not None
     idle = () if stops else ("tolerance", "max_samples", "stop_when")
     return {name: value for name, value in explanation.parameters.items() if value != [] and name not in idle}

@@ -1,4 +1,4 @@
-"""What the model says about series, whole and with cells removed, what was asked of it, and what is known."""
+"""The model's outputs for series, whole and with cells removed, what was requested, and what is known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from tempograd.views.labels import check_classes, class_name, tells_class
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
-BATCH = 64  # series that the model is asked about at once
+BATCH = 64  # series that go through the model at once
 
 
 def model_outputs(model: Model, x: Tensor, output: str) -> Tensor:
@@ -31,7 +31,7 @@ def model_outputs(model: Model, x: Tensor, output: str) -> Tensor:
 
 
 def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
-    """Ask the model how many outputs it has if the explanation, of an earlier version, does not know."""
+    """Run the model to see how many outputs it has if the explanation, of an earlier version, does not know."""
     if explanation.n_outputs is not None:
         return explanation
     columns = model_outputs(model, x[:1], "raw").shape[-1]
@@ -120,7 +120,7 @@ def _outcomes(predicted: Indices, label: Indices, *, two: bool) -> tuple[str, ..
 
 @dataclass(frozen=True)
 class PredictionText:
-    """What the model says about one series, and what was asked.
+    """The model's outputs for one series, and what was requested.
 
     ``text`` is the sentence for the title: the explained class, its probability and the true class, as far as they
     are known. ``output`` is the explained output, ``steps`` what it is for a model with one output per step,
@@ -199,7 +199,7 @@ def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
     return labels[i : i + 1].cpu()
 
 
-# What the model says while the strongest cells of each series give way to the baseline.
+# The model's outputs while the strongest cells of each series give way to the baseline
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class RemovedOutputs:
 
 
 def removal_counts(most: int) -> Indices:
-    """Return the numbers of removed cells that are asked about: each of the first ten, then ever fewer.
+    """Return the numbers of removed cells that are looked at: each of the first ten, then ever fewer.
 
     Examples
     --------
@@ -229,24 +229,24 @@ def removal_counts(most: int) -> Indices:
 def removal_outputs(
     model: Model, explanation: Explanation, x: Tensor, observed: Flags, counts: Indices
 ) -> RemovedOutputs:
-    """Ask the model about every series with each number of its strongest cells at the baseline."""
+    """Run the model on every series with each number of its strongest cells at the baseline."""
     if not observed.all():
         explanation = replace(explanation, mask=torch.from_numpy(observed))
-    subject = EvalTarget.of(model, explanation, x, explanation.baseline, None)
+    evaluated = EvalTarget.of(model, explanation, x, explanation.baseline, None)
     parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
 
-    def read(rows: slice, readings: list[RemovalOutputs]) -> None:
-        (reading,) = readings
-        outputs, clean = reading.predictions, None
-        if reading.steps is not None:
+    def read(rows: slice, every: list[RemovalOutputs]) -> None:
+        (removed,) = every
+        outputs, clean = removed.predictions, None
+        if removed.steps is not None:
             clean = outputs[:, 0].cpu()
-            outputs = reading.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
-        score = None if reading.target is None else reading.over_steps(reading.score).cpu()
+            outputs = removed.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
+        score = None if removed.target is None else removed.over_steps(removed.score).cpu()
         parts[rows.start] = outputs.cpu(), score, clean
 
-    route = RemovalSchedule("absolute", True, subject.observed, every=True, stops=torch.from_numpy(counts))
+    schedule = RemovalSchedule("absolute", True, evaluated.observed, every=True, stops=torch.from_numpy(counts))
     with frozen(model):
-        run_removals(subject, [route], read, "remove")
+        run_removals(evaluated, [schedule], read, "remove")
     outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
     return RemovedOutputs(
         outputs=to_numpy(torch.cat(outputs)),

@@ -28,4 +28,4 @@ class GradientTimesInput(tg.Explainer):
         return integrate(request, schedule, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> GradientPath:
-        return GradientPath(self.factor * (block.x - block.baseline), lambda piece: Points(block.x[:, None]))
+        return GradientPath(self.factor * (block.x - block.baseline), lambda batch: Points(block.x[:, None]))

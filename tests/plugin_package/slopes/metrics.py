@@ -15,5 +15,5 @@ class Drop(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
 
-    def score(self, reading: RemovalOutputs) -> Tensor:
-        return reading.over_steps(reading.score[:, :1] - reading.score[:, -1:])[:, 0]
+    def score(self, outputs: RemovalOutputs) -> Tensor:
+        return outputs.over_steps(outputs.score[:, :1] - outputs.score[:, -1:])[:, 0]

@@ -98,7 +98,7 @@ def read_series(
     """
     columns = (format, id, time, label, variable, value)
     named = (_names(channels, "channels"), _names(classes, "classes"))
-    asked = ReadOptions(*columns, *named, align=align, missing=missing, labels=labels)
+    options = ReadOptions(*columns, *named, align=align, missing=missing, labels=labels)
     path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -108,10 +108,10 @@ def read_series(
         raise DataError(f"{short_path(path)} cannot be read: {kind} of series end in {known}.")
     with reading(path):
         if ending in {".npz", ".npy"}:
-            return from_arrays(path, asked)
+            return from_arrays(path, options)
         if ending == ".ts":
-            return _series(path, from_ts(path, asked))
-        return _series(path, pivot_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), asked))
+            return _series(path, from_ts(path, options))
+        return _series(path, pivot_table(ParquetTable(path) if ending == ".parquet" else CsvTable(path), options))
 
 
 def _names(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:

@@ -29,26 +29,26 @@ UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 _Array = NDArray[Any]
 
 
-def from_arrays(path: Path, asked: ReadOptions) -> Series:
+def from_arrays(path: Path, options: ReadOptions) -> Series:
     """Read arrays by name; only x is needed."""
-    arrays = _load(path, [name for name in NAMES if asked.labels or name not in {"y", "truth"}])
+    arrays = _load(path, [name for name in NAMES if options.labels or name not in {"y", "truth"}])
     try:
-        return _series(arrays, asked, short_path(path))
+        return _series(arrays, options, short_path(path))
     except InputError as error:
         raise DataError(f"{short_path(path)}: {one_line(str(error), 210)}") from error
 
 
-def _series(arrays: dict[str, _Array], asked: ReadOptions, where: str) -> Series:
-    x = validation.check_series(arrays["x"], gaps=asked.missing == "mask")
+def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
+    x = validation.check_series(arrays["x"], gaps=options.missing == "mask")
     mask = validation.check_mask(arrays.get("mask"), x)
     x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
-    y, classes = _labels(arrays.get("y"), len(x), asked, where)
+    y, classes = _labels(arrays.get("y"), len(x), options, where)
     ids, names = arrays.get("ids"), None
     if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
         ids, names = None, validation.check_names(_texts(ids, "ids"), len(x), "ids")
         if len(set(names or ())) < len(x):
             raise InputError("ids must be distinct, but one of the names occurs more than once.")
-    channels = asked.channels or _texts(arrays.get("channels"), "channels")
+    channels = options.channels or _texts(arrays.get("channels"), "channels")
     return Series(
         x=x,
         y=y,
@@ -144,17 +144,17 @@ def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
 
 
 def _labels(
-    labels: _Array | None, count: int, asked: ReadOptions, where: str
+    labels: _Array | None, count: int, options: ReadOptions, where: str
 ) -> tuple[Tensor, tuple[str, ...] | None]:
     if labels is None:
         return torch.zeros(count, dtype=torch.int64), None
     if labels.dtype.kind not in "iufUS":
         raise InputError(f"y must hold classes (integers or text) or real values, got {labels.dtype}.")
     negative = labels.dtype.kind == "i" and bool((labels < 0).any())  # -1 and 1, as in tables
-    if labels.dtype.kind in "US" or negative or asked.classes is not None:
+    if labels.dtype.kind in "US" or negative or options.classes is not None:
         found = Text.of(_texts(labels.reshape(-1), "y") or ())
         numbers, classes = as_numbers(
-            found.texts, asked.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
+            found.texts, options.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
         )
         return torch.as_tensor(numbers[found.codes].reshape(labels.shape)), classes
     tensor = validation.check_numbers(labels, "y")

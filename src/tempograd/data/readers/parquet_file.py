@@ -51,7 +51,7 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found, counted = self._ask("DESCRIBE SELECT *", "SELECT count(*) AS rows")
+        found, counted = self._query("DESCRIBE SELECT *", "SELECT count(*) AS rows")
         self._rows = int(counted["rows"][0])
         self._kinds = {
             str(name): str(kind) for name, kind in zip(found["column_name"], found["column_type"], strict=True)
@@ -73,7 +73,7 @@ class ParquetTable(Table):
             raise DataError(f"{short_path(self.path)} holds no series: it has no row.")
         size = self._rows * (BYTES * len(numbers) + TEXT_BYTES * len(texts))
         refuse_beyond_memory(self.path, size, "its content", "cut it into several files")
-        (found,) = self._ask(f"SELECT {', '.join(wanted)}")
+        (found,) = self._query(f"SELECT {', '.join(wanted)}")
         if any(len(column) != self._rows for column in found.values()):
             raise DataError(f"{short_path(self.path)} is damaged: it has not as many rows as it says.")
         values = np.empty((self._rows, len(numbers)))
@@ -91,14 +91,14 @@ class ParquetTable(Table):
     def fault(self, row: int, what: str) -> DataError:
         return DataError(f"{short_path(self.path)}, row {row + 1}: {what}.")
 
-    def _ask(self, *questions: str) -> list[dict[str, Any]]:
+    def _query(self, *queries: str) -> list[dict[str, Any]]:
         source = escape(str(self.path)).replace("'", "''")
         # columns that the names of folders make up are not in the file
         table = f"FROM read_parquet('{source}', hive_partitioning = false)"
         with reading(self.path), open_duckdb(MEMORY) as connection:
             connection.execute("SET preserve_insertion_order = true")
             try:
-                return [connection.execute(f"{request} {table}").fetchnumpy() for request in questions]
+                return [connection.execute(f"{query} {table}").fetchnumpy() for query in queries]
             except Exception as error:  # on a damaged file DuckDB may raise anything, its internal errors included
                 raise _unreadable(self.path, error) from error
 

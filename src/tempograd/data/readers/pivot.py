@@ -123,22 +123,22 @@ class Arrays(NamedTuple):
     labels: Labels | None
 
 
-def pivot_table(table: Table, asked: ReadOptions) -> Arrays:
+def pivot_table(table: Table, options: ReadOptions) -> Arrays:
     """Read a table of any form."""
-    roles = find_roles(table, asked)
-    wanted = roles.texts if asked.labels else [name for name in roles.texts if name != roles.label]
+    roles = find_roles(table, options)
+    wanted = roles.texts if options.labels else [name for name in roles.texts if name != roles.label]
     texts, values = table.read(wanted, roles.values)
     for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
         if column is not None and "" in texts[column].texts:
             raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
     if roles.format == "wide":
-        return _wide(table, roles, asked, texts, values)
+        return _wide(table, roles, options, texts, values)
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
     time = texts[roles.time] if roles.time else None
-    steps = time_index(table, series, time, asked.align, named=roles.id is not None)
+    steps = time_index(table, series, time, options.align, named=roles.id is not None)
     variable, channels = np.zeros_like(series.codes), roles.values
     if roles.format == "melted":
-        variable, channels = _variables(table, texts[str(roles.variable)], asked.channels)
+        variable, channels = _variables(table, texts[str(roles.variable)], options.channels)
     cells = empty(table.path, (len(series.texts), steps.total, len(channels)), values.size, ORDER)
     if roles.format == "melted":
         _refuse_twice(table, series, steps, variable, len(channels))
@@ -148,8 +148,8 @@ def pivot_table(table: Table, asked: ReadOptions) -> Arrays:
         _refuse_twice(table, series, steps, variable, 1)
         cells[series.codes, steps.places] = values
     labels = None
-    if roles.label and asked.labels:
-        labels = read_labels(table, texts[roles.label], series, steps, asked.classes)
+    if roles.label and options.labels:
+        labels = read_labels(table, texts[roles.label], series, steps, options.classes)
     return Arrays(cells, channels, steps.names, series.texts if roles.id else None, labels)
 
 
@@ -167,11 +167,13 @@ def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> 
     return np.full(shape, np.nan, np.float32)
 
 
-def _wide(table: Table, roles: ColumnRoles, asked: ReadOptions, texts: dict[str, Text], values: _Floats) -> Arrays:
-    if asked.channels is not None and len(asked.channels) != 1:
+def _wide(
+    table: Table, roles: ColumnRoles, options: ReadOptions, texts: dict[str, Text], values: _Floats
+) -> Arrays:
+    if options.channels is not None and len(options.channels) != 1:
         raise DataError(
             f"{short_path(table.path)} has one row per series, and so one channel: name one in channels=, got "
-            f"{listed(asked.channels)}."
+            f"{listed(options.channels)}."
         )
     names = None
     if roles.id:
@@ -181,21 +183,21 @@ def _wide(table: Table, roles: ColumnRoles, asked: ReadOptions, texts: dict[str,
             raise table.fault(row, f"the series {quote(series.texts[series.codes[row]])} is there twice")
         names = series.texts
     labels = None
-    if roles.label and asked.labels:
+    if roles.label and options.labels:
         rows = np.arange(len(values))
         own = Text(rows, [str(row) for row in rows])
         steps = TimeSteps(np.zeros(len(values), np.int64), 1, None)
-        labels = read_labels(table, texts[roles.label], own, steps, asked.classes)
-    return Arrays(values[:, :, None].astype(np.float32), asked.channels, roles.values, names, labels)
+        labels = read_labels(table, texts[roles.label], own, steps, options.classes)
+    return Arrays(values[:, :, None].astype(np.float32), options.channels, roles.values, names, labels)
 
 
-def _variables(table: Table, variable: Text, asked: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:
+def _variables(table: Table, variable: Text, given: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:
     """Return the channel of every row and the channels' names, sorted unless somebody says otherwise.
 
     Sorted, since the order of rows may differ between two files of the same channels.
     """
-    _require(table, "channel", asked or (), variable.texts)
-    channels = asked or tuple(sorted(variable.texts))
+    _require(table, "channel", given or (), variable.texts)
+    channels = given or tuple(sorted(variable.texts))
     rank = {name: number for number, name in enumerate(channels)}
     ranks = np.array([rank.get(name, len(channels)) for name in variable.texts])
     return ranks[variable.codes], channels
@@ -217,27 +219,27 @@ def _refuse_twice(table: Table, series: Text, steps: TimeSteps, variable: Codes,
     )
 
 
-def find_roles(table: Table, asked: ReadOptions) -> ColumnRoles:
+def find_roles(table: Table, options: ReadOptions) -> ColumnRoles:
     """Decide what every column is; where names do not tell, say which columns there are and how to name them."""
-    found = {role: _column(table, role, getattr(asked, role)) for role in OBVIOUS}
-    form = asked.format or _form(table, found)
+    found = {role: _column(table, role, getattr(options, role)) for role in OBVIOUS}
+    form = options.format or _form(table, found)
     own, label = found["id"], found["label"]
     if form == "melted":
         for role in ("id", "time", "variable", "value"):
-            if found[role] is None and (role != "time" or asked.align != "order"):
+            if found[role] is None and (role != "time" or options.align != "order"):
                 raise _unclear(table, f"pass {role}= (--{role}) for the column with {MEANING[role]}")
         return ColumnRoles(form, own, found["time"], label, found["variable"], (str(found["value"]),))
     if form == "wide":
         return ColumnRoles(form, own, None, label, None, _left(table, {own, label}, "step"))
     time = found["time"]
-    if time is None and asked.align != "order":
+    if time is None and options.align != "order":
         raise _unclear(
             table,
             "pass time= (--time) for the column with the time, or align='order' (--align order) where rows "
             "are in order of time",
         )
-    _require(table, "column", asked.channels or (), table.columns)
-    values = asked.channels or _left(table, {own, time, label}, "channel")
+    _require(table, "column", options.channels or (), table.columns)
+    values = options.channels or _left(table, {own, time, label}, "channel")
     return ColumnRoles("long", own, time, label, None, values)
 
 
@@ -271,11 +273,11 @@ def _counted(names: Sequence[str]) -> bool:
     return len(prefixes) == 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _column(table: Table, role: str, asked: str | None) -> str | None:
+def _column(table: Table, role: str, given: str | None) -> str | None:
     """Return the column of a role: the one asked for, or the only one with an obvious name."""
-    if asked is not None:
-        _require(table, "column", [asked], table.columns)
-        return asked
+    if given is not None:
+        _require(table, "column", [given], table.columns)
+        return given
     likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split()]
     if role == "label" and {"x", "z"} & {name.lower() for name in table.columns}:
         likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers

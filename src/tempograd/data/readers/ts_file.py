@@ -23,7 +23,7 @@ class _Header(NamedTuple):
     dimensions: int | None = None
 
 
-def from_ts(path: Path, asked: ReadOptions) -> Arrays:
+def from_ts(path: Path, options: ReadOptions) -> Arrays:
     """Read a file; dimensions may differ in length, and the shorter ones end in missing values."""
     series: list[list[_Floats]] = []
     labels: list[str] = []
@@ -53,7 +53,7 @@ def from_ts(path: Path, asked: ReadOptions) -> Arrays:
     for row, dimensions_of in enumerate(series):
         for channel, values in enumerate(dimensions_of):
             x[row, : len(values), channel] = values
-    return Arrays(x, asked.channels, None, None, _labels(path, labels, found_in, header, asked))
+    return Arrays(x, options.channels, None, None, _labels(path, labels, found_in, header, options))
 
 
 def _read_header(path: Path, text_lines: Iterator[tuple[int, str]]) -> _Header:
@@ -105,10 +105,12 @@ def _values(path: Path, line: int, part: str) -> _Floats:
     return values
 
 
-def _labels(path: Path, labels: list[str], lines: list[int], header: _Header, asked: ReadOptions) -> Labels | None:
-    if not header.labelled or not asked.labels:
+def _labels(
+    path: Path, labels: list[str], lines: list[int], header: _Header, options: ReadOptions
+) -> Labels | None:
+    if not header.labelled or not options.labels:
         return None
-    classes = asked.classes
+    classes = options.classes
     if classes is None and header.classes:  # by value where they are numbers, else by letters
         classes = tuple(sorted(header.classes, key=None if None in map(parse_number, header.classes) else float))
     found = Text.of(labels)

@@ -17,13 +17,13 @@ from tempograd.explainers.base import Explainer
 from tempograd.explainers.integration import Attribution
 from tempograd.typing import MaskPerturbation
 
-# How masks are learnt: a frozen model, clean answers read once, one loss per series, steps of Adam.
+# How masks are learnt: clean outputs are read once, each series has one loss, Adam takes the steps
 
 Error = Callable[[Tensor], Tensor]
 
 
 class MaskBatch(NamedTuple):
-    """Some series that go through the model together, and how far the answers to others are from theirs."""
+    """Some series that go through the model together, and how far the outputs of others are from theirs."""
 
     block: Block
     error: Error  # (series, points, time, channel) to (series, points)
@@ -57,26 +57,26 @@ class LearntMask(Explainer):
     lr: float
 
     def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Error:
-        r"""Return the distance of raw answers (series, points, …, class) from the clean ones (series, …, class).
+        r"""Return the distance of raw outputs (series, points, …, class) from the clean ones (series, …, class).
 
         Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the
-        cross-entropy and which is 0 for equal answers; raw outputs by the mean squared difference. Steps are
+        cross-entropy and which is 0 for equal outputs; raw outputs by the mean squared difference. Steps are
         averaged.
         """
         clean = both_logits(clean[:, None], output)
         log_clean = clean.log_softmax(-1)
         chance = log_clean.exp()
 
-        def apart(answer: Tensor) -> Tensor:
-            answer = both_logits(answer, output)
+        def apart(raw: Tensor) -> Tensor:
+            raw = both_logits(raw, output)
             if output == "raw":
-                return over_steps((answer - clean).square().mean(-1), steps)
-            return over_steps((chance * (log_clean - answer.log_softmax(-1))).sum(-1), steps)
+                return over_steps((raw - clean).square().mean(-1), steps)
+            return over_steps((chance * (log_clean - raw.log_softmax(-1))).sum(-1), steps)
 
         return apart
 
     def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
-        """Return the problems of each step of an epoch; one without any moves nothing."""
+        """Return the loss terms of each step of an epoch; one without any moves nothing."""
         return groups
 
     def _optimize(
@@ -91,7 +91,7 @@ class LearntMask(Explainer):
     ) -> None:
         """Take one step of Adam per group and epoch; ``bounded`` keeps masks in [0, 1].
 
-        The losses of a group add up, so that it does not matter how its series are cut into pieces. A mask that a
+        The losses of a group add up, so that it does not matter how its series are cut into batches. A mask that a
         group does not use rests during its step.
         """
         leaves = [*masks, *networks]
@@ -99,8 +99,8 @@ class LearntMask(Explainer):
         optimiser = torch.optim.Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
         for epoch in range(self.epochs):
             for group in groups:
-                for problem in group:
-                    accumulate(problem.loss(epoch), problem.leaves)
+                for term in group:
+                    accumulate(term.loss(epoch), term.leaves)
                 optimiser.step()
                 optimiser.zero_grad()
                 if bounded:
@@ -109,26 +109,26 @@ class LearntMask(Explainer):
             done()
 
     def _read(self, request: Request, rows: slice, *, empty: bool = False) -> MaskBatch:
-        """Read some series in a pass of their own; ``empty`` compares with the answers to the baseline instead."""
+        """Read some series in a pass of their own; ``empty`` compares with the outputs of the baseline instead."""
         block = request.block(rows)
         with torch.no_grad():
-            answer = request.raw_outputs(block.x[:, None])[:, 0]
-            block = request.read(block, answer)
+            raw = request.raw_outputs(block.x[:, None])[:, 0]
+            block = request.read(block, raw)
             if empty:
-                answer = request.raw_outputs(block.baseline[:, None])[:, 0]
+                raw = request.raw_outputs(block.baseline[:, None])[:, 0]
         if isinstance(block.steps, str):
             raise InputError(
                 "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
                 "pass steps=None or a list of steps."
             )
-        apart = self._distance(answer.to(request.precision), request.output, block.steps)
+        apart = self._distance(raw.to(request.precision), request.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
-            answers = request.raw_outputs(z.to(request.dtype))
+            raw = request.raw_outputs(z.to(request.dtype))
             if torch.is_grad_enabled() and "differentiable" not in request.shortcuts:
-                require_path(answers, z)
+                require_path(raw, z)
                 request.shortcuts["differentiable"] = True
-            return apart(answers.to(request.precision))
+            return apart(raw.to(request.precision))
 
         return MaskBatch(block, error)
 
@@ -140,9 +140,9 @@ class LearntMask(Explainer):
         *,
         empty: bool = False,
     ) -> Attribution:
-        """Fit all series at once, where they share a network; ``fit`` returns the maps of the pieces in order.
+        """Fit all series at once, where they share a network; ``fit`` returns the maps batch by batch.
 
-        Each batch is cut into pieces that fit the device; if they do not, all starts again with smaller ones.
+        Series are cut into batches that fit the device; if they do not, all starts again with smaller ones.
         """
         values = torch.zeros(request.x.shape, device=request.x.device)
         total = len(request.x)
@@ -158,14 +158,14 @@ class LearntMask(Explainer):
             request.verify_once()
             with progress_bar(self.epochs, f"explain with {self.name}") as advance:
                 maps = fit(groups, advance)
-            for piece, found in zip((piece for group in groups for piece in group), maps, strict=True):
-                values[piece.block.rows] = found.detach().where(piece.block.observed, 0).to(values)
+            for one, found in zip((one for group in groups for one in group), maps, strict=True):
+                values[one.block.rows] = found.detach().where(one.block.observed, 0).to(values)
 
-        request.batching.each(slice(0, 1), 1, work, lambda _: None)
+        request.batching.run_rows(slice(0, 1), 1, work, lambda _: None)
         return Attribution(values)
 
 
-# What a mask does to a series: 1 keeps a value, 0 replaces it by what its surroundings suggest.
+# What a mask does to a series: 1 keeps a value, 0 replaces it by what its surroundings suggest
 
 PERTURBATIONS: tuple[MaskPerturbation, ...] = get_args(MaskPerturbation)
 Perturb = Callable[[Tensor], Tensor]

@@ -155,32 +155,32 @@ class Dynamask(LearntMask):
             def work(rows: slice, size: int) -> None:
                 keep(rows, *self._fit(request, rows, size, advance))
 
-            request.batching.each(series, areas, work, lambda _: None)
+            request.batching.run_rows(series, areas, work, lambda _: None)
 
     def _fit(self, request: Request, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""
-        piece = self._read(request, rows)
+        batch = self._read(request, rows)
         request.verify_once()
         found = []
-        for part in slices(len(self.areas), max(1, size // len(piece.block.x))):
-            shape = (len(piece.block.x), part.stop - part.start, *piece.block.x.shape[1:])
-            mask = piece.block.x.new_full(shape, 0.5, dtype=request.precision, requires_grad=True)
-            problem, error = self._problem(piece, mask, self.areas[part])
+        for part in slices(len(self.areas), max(1, size // len(batch.block.x))):
+            shape = (len(batch.block.x), part.stop - part.start, *batch.block.x.shape[1:])
+            mask = batch.block.x.new_full(shape, 0.5, dtype=request.precision, requires_grad=True)
+            problem, error = self._problem(batch, mask, self.areas[part])
             done = partial(advance, shape[0] * shape[1])
             self._optimize(request, [[problem]], [mask], done=done, bounded=True)
             with torch.no_grad():
-                found.append((mask.where(piece.block.observed[:, None], 0), error()))
+                found.append((mask.where(batch.block.observed[:, None], 0), error()))
         masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
         return masks, errors
 
     def _problem(
-        self, piece: MaskBatch, mask: Tensor, areas: tuple[float, ...]
+        self, batch: MaskBatch, mask: Tensor, areas: tuple[float, ...]
     ) -> tuple[LossTerm, Callable[[], Tensor]]:
-        perturb = perturbation(self.perturbation, piece.block, self.width, mask.dtype)
-        size, rough = area_term(piece.block.observed, areas), time_term(piece.block.observed)
+        perturb = perturbation(self.perturbation, batch.block, self.width, mask.dtype)
+        size, rough = area_term(batch.block.observed, areas), time_term(batch.block.observed)
 
         def error() -> Tensor:
-            return piece.error(perturb(1 - mask if self.deletion else mask))
+            return batch.error(perturb(1 - mask if self.deletion else mask))
 
         def loss(epoch: int) -> Tensor:
             total = self._aim(error()).sum()
@@ -190,7 +190,7 @@ class Dynamask(LearntMask):
                 total = total + self.time_weight * rough(mask)
             return total
 
-        return LossTerm(piece.block.rows, [mask], loss), error
+        return LossTerm(batch.block.rows, [mask], loss), error
 
     def _aim(self, errors: Tensor) -> Tensor:
         """Return what a mask is to make small: its error, or for deletion the opposite."""

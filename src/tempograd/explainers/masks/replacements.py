@@ -33,14 +33,14 @@ class Replacement(nn.Module):
         self.head = nn.Linear(2 * channels, channels)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return replacements; ``lengths`` (on the CPU) keeps the way back in time from padding."""
+        """Return replacements; ``lengths`` (on the CPU) keeps the backward pass in time from padding."""
         if lengths is None:
             states = self.gru(x)[0]
         else:
             packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
             states, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=x.shape[1])
-        answer: Tensor = self.head(normalize(states, dim=-1))
-        return answer
+        output: Tensor = self.head(normalize(states, dim=-1))
+        return output
 
 
 class Trend(nn.Module):
@@ -80,10 +80,10 @@ class _Part:
 
     settings: "ExtremalMask | ContraLSP"
 
-    def __init__(self, settings: LearntMask, request: Request, piece: MaskBatch, networks: nn.ModuleList) -> None:
+    def __init__(self, settings: LearntMask, request: Request, batch: MaskBatch, networks: nn.ModuleList) -> None:
         self.settings = settings  # type: ignore[assignment]  # that of the subclass
-        self.piece, self.networks, self.replacement = piece, networks, networks[0]
-        block, dtype = piece.block, request.precision
+        self.batch, self.networks, self.replacement = batch, networks, networks[0]
+        block, dtype = batch.block, request.precision
         self.x, self.observed = block.x.to(dtype), block.observed
         lengths = request.lengths[block.rows]
         self.lengths = None if bool((lengths == request.x.shape[1]).all()) else lengths.clamp(min=1)
@@ -93,7 +93,7 @@ class _Part:
 
     @property
     def problem(self) -> LossTerm:
-        return LossTerm(self.piece.block.rows, [self.learnt, *self.networks.parameters()], self.loss)
+        return LossTerm(self.batch.block.rows, [self.learnt, *self.networks.parameters()], self.loss)
 
     @abstractmethod
     def loss(self, epoch: int) -> Tensor:
@@ -107,7 +107,7 @@ class _Part:
         """Replace a share of each value; ``size`` is the weighted size of the mask, cell by cell."""
         z = self.x + share * (moved - self.centred) * self.observed
         size = (size + self.settings.replacement_weight * moved.abs()) * self.observed
-        each: Tensor = self.piece.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / self.cells
+        each: Tensor = self.batch.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / self.cells
         return each.sum()
 
 
@@ -170,7 +170,7 @@ class ExtremalMask(LearntMask):
 
     def _fit(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
         networks = seeded(request, lambda: [Replacement(request.x.shape[2])])
-        parts = [[_Masks(self, request, piece, networks) for piece in group] for group in groups]
+        parts = [[_Masks(self, request, batch, networks) for batch in group] for group in groups]
         masks = [part.learnt for group in parts for part in group]
         steps = [[part.problem for part in group] for group in parts]
         self._optimize(request, steps, masks, networks.parameters(), done=advance)
@@ -308,7 +308,7 @@ class ContraLSP(LearntMask):
     def _fit(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
         channels, longest = request.x.shape[2], max(1, int(request.lengths.max()))
         networks = seeded(request, lambda: [Replacement(channels), Trend(longest, channels)])
-        parts = [_Gates(self, request, piece, networks) for piece in groups[0]]
+        parts = [_Gates(self, request, batch, networks) for batch in groups[0]]
         problems = [part.problem for part in parts]
         if self.contrastive == "triplet" and len(request.x) > 1:
             problems.append(self._contrast(parts))
@@ -332,9 +332,9 @@ class _Gates(_Part):
 
     settings: ContraLSP
 
-    def __init__(self, settings: ContraLSP, request: Request, piece: MaskBatch, networks: nn.ModuleList) -> None:
-        super().__init__(settings, request, piece, networks)
-        self.stream = keys(request.seed, piece.block.ids, Stream.GATES)
+    def __init__(self, settings: ContraLSP, request: Request, batch: MaskBatch, networks: nn.ModuleList) -> None:
+        super().__init__(settings, request, batch, networks)
+        self.stream = keys(request.seed, batch.block.ids, Stream.GATES)
         self.places = torch.arange(self.x[0].numel(), device=self.x.device)
 
     def trend(self) -> Tensor:

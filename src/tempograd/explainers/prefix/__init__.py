@@ -1,1 +1,1 @@
-"""Methods that ask how a prediction changes from step to step: FIT and WinIT."""
+"""Methods that measure how a prediction changes from step to step: FIT and WinIT."""

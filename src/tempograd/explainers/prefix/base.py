@@ -44,17 +44,17 @@ class PrefixExplainer(Explainer):
 
         For one series ``candidates`` windows per step go through the model.
         """
-        asked = request.asked_steps
-        if asked is not None and not (isinstance(asked, str) and asked == "own"):
+        steps = request.requested_steps
+        if steps is not None and not (isinstance(steps, str) and steps == "own"):
             raise InputError(
-                f"{self.name} scores a value by the predictions from its own step on, got steps={brief(asked)}: "
+                f"{self.name} scores a value by the predictions from its own step on, got steps={brief(steps)}: "
                 "leave steps out, or use integrated_gradients."
             )
         values = torch.zeros(request.x.shape, device=request.x.device)
 
         @torch.no_grad()
         def work(rows: slice, size: int) -> None:
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             request.verify_once()
             prefixes = Prefixes(request, block, size)
             self._check_outputs(prefixes.outputs)
@@ -121,12 +121,12 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
     return (p * ratio - p + q).sum(-1)  # both sum to 1, but rounded sums would drown a small divergence
 
 
-# One training loop for the networks that learn to draw.
+# One training loop for the networks that learn to draw
 
 Network = TypeVar("Network", bound=nn.Module)
 
 
-class FitPlan(NamedTuple):
+class FitSchedule(NamedTuple):
     """How to learn."""
 
     epochs: int
@@ -153,7 +153,7 @@ def learn(
     task: Callable[[Network], Task],
     model: Model,
     x: Tensor,
-    plan: FitPlan,
+    schedule: FitSchedule,
     seed: int,
     label: str,
 ) -> Network:
@@ -165,14 +165,14 @@ def learn(
     dtype = torch.promote_types(dtype, torch.float32)
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=rng)
-    held = math.ceil(len(x) * plan.held_out)
+    held = math.ceil(len(x) * schedule.held_out)
     if len(x) - held < 2:
         raise InputError(f"Too few series to {label}: got {len(x)}, fit with ten or more.")
     with torch.inference_mode(mode=False), torch.enable_grad():
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
             network = make().to(device, dtype)
-        _train(network, task(network), x, (order[held:], order[:held]), plan, rng, label)
+        _train(network, task(network), x, (order[held:], order[:held]), schedule, rng, label)
     return network.eval().requires_grad_(requires_grad=False)
 
 
@@ -181,18 +181,18 @@ def _train(
     task: Task,
     x: Tensor,
     rows: tuple[Tensor, Tensor],
-    plan: FitPlan,
+    schedule: FitSchedule,
     rng: torch.Generator,
     label: str,
 ) -> None:
     like = next(network.parameters())
-    optimiser = torch.optim.Adam(network.parameters(), lr=plan.rate, weight_decay=plan.decay)
+    optimiser = torch.optim.Adam(network.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
     best, since, seed = _Best(), 0, rng.initial_seed()
-    with progress_bar(plan.epochs, label) as advance:
-        for _ in range(plan.epochs):
+    with progress_bar(schedule.epochs, label) as advance:
+        for _ in range(schedule.epochs):
             network.train()
             total = torch.zeros((), device=like.device)
-            for batch in batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], plan.batch_size):
+            for batch in batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], schedule.batch_size):
                 for loss in task.losses(x[batch.to(x.device)].to(like).clone(), rng):
                     optimiser.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
@@ -205,21 +205,23 @@ def _train(
             advance()
             if not len(rows[1]):
                 continue
-            since = 0 if best.offer(network, _mean_check(network, task, x, rows[1], plan, seed)) else since + 1
-            if plan.patience is not None and since >= plan.patience:
+            since = 0 if best.offer(network, _mean_check(network, task, x, rows[1], schedule, seed)) else since + 1
+            if schedule.patience is not None and since >= schedule.patience:
                 break
     if best.weights:
         network.load_state_dict(best.weights)
 
 
-def _mean_check(network: nn.Module, task: Task, x: Tensor, rows: Tensor, plan: FitPlan, seed: int) -> Tensor:
+def _mean_check(
+    network: nn.Module, task: Task, x: Tensor, rows: Tensor, schedule: FitSchedule, seed: int
+) -> Tensor:
     """Return the loss of the held-out series, with the same random numbers every time."""
     like, rng = next(network.parameters()), torch.Generator().manual_seed(seed)
     network.eval()
     with torch.no_grad():
         parts = [
             len(batch) * task.check(x[batch.to(x.device)].to(like), rng)
-            for batch in torch.split(rows, plan.batch_size)
+            for batch in torch.split(rows, schedule.batch_size)
         ]
     return torch.stack(parts).sum(0) / len(rows)
 

@@ -15,7 +15,7 @@ from tempograd.engine import Prefixes, Request
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
-    FitPlan,
+    FitSchedule,
     PrefixExplainer,
     Task,
     distributions,
@@ -181,7 +181,7 @@ class Fit(PrefixExplainer):
     be longer or shorter than those. With one channel there is nothing to draw:
     :math:`\Delta_t = \mathrm{KL}(p_t \| p_{t-1})`.
 
-    Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
+    Models with one output per series predict on every prefix. The scores are about the whole
     distribution, so a target makes no difference.
 
     References
@@ -212,20 +212,20 @@ class Fit(PrefixExplainer):
     def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = self._training_series(model, x)
-        channels, plan = series.shape[2], self._plan()
+        channels, schedule = series.shape[2], self._fit_schedule()
         generator = learn(
             lambda: self._generator(channels),
             self._task,
             model,
             series,
-            plan._replace(epochs=0) if channels == 1 else plan,  # nothing is ever drawn from it
+            schedule._replace(epochs=0) if channels == 1 else schedule,  # nothing is ever drawn from it
             seed,
             f"train the generator of {self.name}",
         )
         return replace(self, generator=generator)
 
-    def _plan(self) -> FitPlan:
-        return FitPlan(self.epochs, self.fit_batch_size, patience=self.patience)
+    def _fit_schedule(self) -> FitSchedule:
+        return FitSchedule(self.epochs, self.fit_batch_size, patience=self.patience)
 
     def _generator(self, channels: int) -> Generator:
         """Return a generator that has not learnt yet."""
@@ -260,7 +260,7 @@ class Fit(PrefixExplainer):
         for at in prefixes.starts(channels * self.n_samples, 1):
             drawn = generator.candidates(x, past, at, block.ids, prefixes.request.seed, self.n_samples).to(block.x)
             drawn = drawn.where(block.observed[:, at, None, None], block.x[:, at, None, None]).flatten(2, 3)
-            answers = distributions(replaced(prefixes, at, drawn[:, :, :, None])[..., 0, :])
-            shift = divergence(p[:, at, None], answers)
+            outputs = distributions(replaced(prefixes, at, drawn[:, :, :, None])[..., 0, :])
+            shift = divergence(p[:, at, None], outputs)
             left[:, at] = shift.view(*shift.shape[:2], channels, self.n_samples).mean(-1)
         return left

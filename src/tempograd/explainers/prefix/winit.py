@@ -15,7 +15,7 @@ from tempograd.errors import InputError
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
-    FitPlan,
+    FitSchedule,
     PrefixExplainer,
     Task,
     distributions,
@@ -157,7 +157,7 @@ class WinIT(PrefixExplainer):
     state there, and W steps give the terms of W predictions. Windows that overlap share their random numbers.
     Learning the generator takes longer than explaining; marginal replacements need none of it.
 
-    Models with one output per series are asked for the prediction on every prefix. The scores are about the whole
+    Models with one output per series predict on every prefix. The scores are about the whole
     output, so a target makes no difference.
 
     References
@@ -200,7 +200,7 @@ class WinIT(PrefixExplainer):
             next_values,
             model,
             series,
-            FitPlan(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
+            FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
             seed,
             f"train the generators of {self.name}",
         )
@@ -220,16 +220,16 @@ class WinIT(PrefixExplainer):
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
         block, raw = prefixes.block, prefixes.request.output == "raw" and self.distance == "pd"
         (series, time, channels), samples = block.x.shape, self.n_samples
-        law = (lambda outputs: outputs) if raw else distributions
-        clean = windows_of(law(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)
+        compared = (lambda outputs: outputs) if raw else distributions
+        clean = windows_of(compared(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)
         x, observed = (windows_of(part, self.window) for part in (block.x, block.observed))
         one = torch.eye(channels, dtype=torch.bool, device=x.device)[..., None]
         changes = torch.zeros(series, time, channels, self.window, dtype=clean.dtype, device=x.device)
         for at in prefixes.starts(samples * channels, self.window):
             moved = one & observed[:, at, None, None]  # the channel that is replaced, where it was observed
             windows = torch.where(moved, draw(at)[..., None, :], x[:, at, None, None])
-            answers = law(replaced(prefixes, at, windows.flatten(2, 3).mT))
-            apart = self._distance(clean[:, at, None], answers)
+            outputs = compared(replaced(prefixes, at, windows.flatten(2, 3).mT))
+            apart = self._distance(clean[:, at, None], outputs)
             changes[:, at] = apart.view(*apart.shape[:2], samples, channels, -1).mean(2)
         return changes
 

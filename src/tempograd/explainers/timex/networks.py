@@ -1,4 +1,4 @@
-"""The small networks of TimeX and TimeX++, and a model's answer together with its embedding."""
+"""The small networks of TimeX and TimeX++, and a model's output together with its embedding."""
 
 import copy
 from contextlib import ExitStack
@@ -44,7 +44,7 @@ class MaskGenerator(nn.Module):
     """Maps series (N, T, D) to soft masks in (0, 1), by attention over the steps.
 
     An encoder reads the series behind its time code; a decoder reads the series before its time code and
-    asks the encoder. One linear layer turns each step's state into one probability per channel.
+    attends to the encoder. One linear layer turns each step's state into one probability per channel.
     """
 
     code: Tensor
@@ -70,12 +70,12 @@ class MaskGenerator(nn.Module):
         code = self.code.expand(len(x), -1, -1)
         return torch.cat([code, x], -1), torch.cat([x, code], -1)
 
-    def attend(self, asked: Tensor, asking: Tensor, padding: Tensor | None = None) -> Tensor:
+    def attend(self, source: Tensor, queries: Tensor, padding: Tensor | None = None) -> Tensor:
         """Return the probabilities by attention over the second axis."""
-        memory = self.encoder(asked, src_key_padding_mask=padding)
-        state = self.decoder(asking, memory, tgt_key_padding_mask=padding, memory_key_padding_mask=padding)
-        answer: Tensor = self.head(state)
-        return answer.sigmoid() if self.channels > 1 else answer.softmax(-1)[..., 1:]
+        memory = self.encoder(source, src_key_padding_mask=padding)
+        state = self.decoder(queries, memory, tgt_key_padding_mask=padding, memory_key_padding_mask=padding)
+        raw: Tensor = self.head(state)
+        return raw.sigmoid() if self.channels > 1 else raw.softmax(-1)[..., 1:]
 
 
 class Conditioner(nn.Module):
@@ -104,7 +104,7 @@ class Gaussian(nn.Module):
         return self.mean(x), self.log_var(x)
 
 
-# A model's answer together with its embedding: what one of its layers says, or what its last one reads.
+# A model's output together with its embedding: what one of its layers returns, or what its last one reads
 
 SOME = 8  # layers that a message names
 
@@ -130,7 +130,7 @@ def copied(model: Model) -> Model:
 
 @dataclass(frozen=True)
 class EmbeddingReader:
-    """Runs a model and catches its embedding on the way.
+    """Runs a model and catches its embedding.
 
     The embedding is (N, F), or (N, T, F) where the model has one output and one vector per step.
     """
@@ -157,12 +157,12 @@ class EmbeddingReader:
 
         handle = self.module.get_submodule(self.layer).register_forward_hook(catch, with_kwargs=True)
         try:
-            answer = predict(self.model, z, "raw")
+            raw = predict(self.model, z, "raw")
         finally:
             handle.remove()
         if not caught:
-            raise ModelError(f"The layer {self.layer!r} takes no part in the model's answer: name one that does.")
-        return answer, _per_series(caught[-1], answer, z, self.layer)
+            raise ModelError(f"The layer {self.layer!r} takes no part in the model's output: name one that does.")
+        return raw, _per_series(caught[-1], raw, z, self.layer)
 
 
 def one_vector(embedding: Tensor) -> Tensor:
@@ -206,7 +206,7 @@ def _last_linear(model: Model, module: nn.Module, x: Tensor) -> str:
     return ran[-1]
 
 
-def _per_series(embedding: Any, answer: Tensor, z: Tensor, layer: str) -> Tensor:
+def _per_series(embedding: Any, raw: Tensor, z: Tensor, layer: str) -> Tensor:
     if isinstance(embedding, (tuple, list)) and embedding:
         embedding = embedding[0]  # a recurrent layer says its states first
     batch, time = z.shape[:2]
@@ -214,7 +214,7 @@ def _per_series(embedding: Any, answer: Tensor, z: Tensor, layer: str) -> Tensor
         if len(embedding) == batch * time and time > 1:  # the steps joined the batch
             embedding = embedding.reshape(batch, time, -1)
         if len(embedding) == batch:
-            per_step = answer.ndim == embedding.ndim == 3 and embedding.shape[1] == time
+            per_step = raw.ndim == embedding.ndim == 3 and embedding.shape[1] == time
             whole: Tensor = embedding if per_step else embedding.flatten(1)
             return whole
     got = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__

@@ -92,7 +92,7 @@ class MaskNetwork(Explainer):
             return self._taught_by(model, x, seed)
 
     def _taught_by(self, model: Model, x: Tensor, seed: int) -> Self:
-        """Learn from the answers of a model that is at rest, which keeps the generators of random numbers, too."""
+        """Learn from the outputs of a model that is frozen, which keeps the generators of random numbers, too."""
         device, dtype = place(model, x)
         seed_generators(seed, device)
         one = x[:1].to(device, dtype)
@@ -103,7 +103,7 @@ class MaskNetwork(Explainer):
         return replace(self, network=training.run(f"fit {self.name}"))
 
     def _training_set(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype) -> TrainingSet:
-        """Return the training series with the model's answers to them."""
+        """Return the training series with the model's outputs for them."""
         return TrainingSet(x, read, device, dtype, f"read series for {self.name}")
 
     def _training(
@@ -114,7 +114,7 @@ class MaskNetwork(Explainer):
 
     @abstractmethod
     def _reader(self, model: Model, x: Tensor) -> Read:
-        """Return what reads the model's answers, after a look at how it takes one series."""
+        """Return what reads the model's outputs, after a look at how it takes one series."""
 
     @abstractmethod
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
@@ -128,7 +128,7 @@ class MaskNetwork(Explainer):
 
         @torch.no_grad()
         def work(rows: slice, _: int) -> None:
-            block = request.settled(request.block(rows))
+            block = request.with_target(request.block(rows))
             values[rows] = self._masks(generator, block).where(block.observed, 0).to(values)
 
         self._batching(request).run(len(values), 1, work, f"explain with {self.name}")
@@ -145,15 +145,15 @@ class MaskNetwork(Explainer):
 
 
 def _check(request: Request, method: str) -> None:
-    """Refuse questions about other answers than the ones the generator was learnt for."""
-    if request.asked_steps is not None:
+    """Refuse requests about other outputs than the ones the generator was learnt for."""
+    if request.requested_steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={brief(request.asked_steps)}: leave steps out."
+            f"{method} explains all steps together, got steps={brief(request.requested_steps)}: leave steps out."
         )
     if request.output == "raw":
         with torch.no_grad():
-            answer = request.answers(request.block(slice(0, 2)).x[:, None])
-        if not is_probability(answer):
+            raw = request.outputs(request.block(slice(0, 2)).x[:, None])
+        if not is_probability(raw):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
                 "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."
@@ -213,9 +213,9 @@ class TimeX(MaskNetwork):
     -----
     A model with one output per step has one vector per step; Emb then compares their means over time. Any
     other embedding is flattened. Where the only linear layer reads the series themselves, name a layer: the
-    series as their own embedding say nothing about the model. The answers are read as class probabilities.
+    series as their own embedding say nothing about the model. The outputs are read as class probabilities.
 
-    The copy stays at rest like the model (no dropout, fixed normalisation), so that a series which loses
+    The copy stays frozen like the model (no dropout, fixed normalisation), so that a series which loses
     nothing starts exactly where it belongs. The paper's prototypes learn from the embeddings without acting
     on them: they change no score, and are left out, as is the constant cross-entropy of the frozen model.
 
@@ -249,7 +249,7 @@ class TimeX(MaskNetwork):
             weight.requires_grad_(weight.is_floating_point())
         with torch.no_grad():
             one = surrogate(data.x[:1].to(data.device, data.dtype))[1]
-        head = _Head(one, data.answer_shape).to(generator.code)
+        head = _Head(one, data.output_shape).to(generator.code)
 
         def fidelity(batch: Batch, _: Tensor, masked: Tensor) -> Tensor:
             found = surrogate(masked)[1]
@@ -267,19 +267,19 @@ class TimeX(MaskNetwork):
 class _Head(nn.Module):
     """Predicts from an embedding, with one hidden layer; step by step where there is one vector per step."""
 
-    def __init__(self, embedding: Tensor, answer: tuple[int, ...]) -> None:
+    def __init__(self, embedding: Tensor, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self.answer = answer
+        self.shape = shape
         size, hidden = embedding.shape[-1], min(embedding.shape[-1], WIDEST)
-        outputs = answer[-1] if embedding.ndim == 3 else prod(answer)
+        outputs = shape[-1] if embedding.ndim == 3 else prod(shape)
         self.layers = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
     def forward(self, embedding: Tensor) -> Tensor:
         predicted: Tensor = self.layers(embedding)
-        return predicted.view(len(embedding), *self.answer)
+        return predicted.view(len(embedding), *self.shape)
 
 
-@EXPLAINERS.register("timexpp")
+@EXPLAINERS.register("timexpp", "timex++")
 @dataclass(frozen=True)
 class TimeXPP(MaskNetwork):
     r"""TimeX++: a mask generator learnt so that masked series stay in distribution and keep their prediction.
@@ -316,7 +316,7 @@ class TimeXPP(MaskNetwork):
 
     Notes
     -----
-    The answers are read as class probabilities: softmax, sigmoid for one column, or as they are if they
+    The outputs are read as class probabilities: softmax, sigmoid for one column, or as they are if they
     already sum to 1. The divergence of the Gaussians is a weak tie, since both sides learn freely. So does c,
     which may learn to pass on what the mask drops: on small models the cells that matter scored highest with one
     seed and lowest with the next. Fit with several seeds, and check the maps with ``evaluate``.

@@ -102,7 +102,7 @@ CLIP = 1.0  # largest norm of a step's gradient
 HELD_OUT = 0.1  # share of the training series that choose the epoch
 PATIENCE, FACTOR, THRESHOLD, STEADY = 5, 0.1, 1e-5, 20  # the rate falls on a plateau, after the first 20 epochs
 
-Read = Callable[[Tensor], tuple[Tensor, Tensor | None]]  # series -> the model's raw answer and its embedding
+Read = Callable[[Tensor], tuple[Tensor, Tensor | None]]  # series -> the model's raw output and its embedding
 
 
 class Batch(NamedTuple):
@@ -131,9 +131,9 @@ class Learnt(NamedTuple):
     epoch: int  # the one that was kept
 
 
-def probabilities(answer: Tensor) -> Tensor:
-    """Turn raw answers into probabilities that sum to 1: softmax, or for one logit a no and a yes."""
-    return both_logits(answer, "probability").softmax(-1)
+def probabilities(raw: Tensor) -> Tensor:
+    """Turn raw outputs into probabilities that sum to 1: softmax, or for one logit a no and a yes."""
+    return both_logits(raw, "probability").softmax(-1)
 
 
 class TrainingSet:
@@ -142,38 +142,38 @@ class TrainingSet:
     def __init__(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, label: str) -> None:
         self.x, self.read, self.device, self._theirs = x, read, device, dtype
         self.dtype = torch.promote_types(dtype, torch.float32)
-        answers, self.embeddings = self._read_all(label)
-        if not bool(answers.isfinite().all()):
+        outputs, self.embeddings = self._read_all(label)
+        if not bool(outputs.isfinite().all()):
             raise ModelError(
                 f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}: "
                 "check its weights and the scale of the series."
             )
-        self.answer_shape = tuple(answers.shape[1:])
-        self._given = is_probability(answers)
-        self.predictions = self.probabilities(answers)
+        self.output_shape = tuple(outputs.shape[1:])
+        self._given = is_probability(outputs)
+        self.predictions = self.probabilities(outputs)
         self.mean = x.mean(0).to(device, self.dtype)
         self.deviation = x.std(0, correction=0).to(device, self.dtype)
 
     def predict(self, z: Tensor) -> Tensor:
         """Return the model's probabilities for any series."""
-        return self.probabilities(self.ask(z)[0])
+        return self.probabilities(self.run_model(z)[0])
 
-    def probabilities(self, answer: Tensor) -> Tensor:
-        """Return what the model's answers mean."""
-        return answer if self._given else probabilities(answer)
+    def probabilities(self, raw: Tensor) -> Tensor:
+        """Return the model's outputs as probabilities."""
+        return raw if self._given else probabilities(raw)
 
-    def ask(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
-        answer, embedding = self.read(z.to(self.device, self._theirs))
-        return answer.to(self.dtype), None if embedding is None else one_vector(embedding).to(self.dtype)
+    def run_model(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        raw, embedding = self.read(z.to(self.device, self._theirs))
+        return raw.to(self.dtype), None if embedding is None else one_vector(embedding).to(self.dtype)
 
     @torch.no_grad()
     def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
         parts: list[tuple[Tensor, Tensor | None]] = []
         Batching(self.device, self.x[0].numel()).run(
-            len(self.x), 1, lambda rows, _: parts.append(self.ask(self.x[rows])), label
+            len(self.x), 1, lambda rows, _: parts.append(self.run_model(self.x[rows])), label
         )
         embeddings = [embedding for _, embedding in parts if embedding is not None]
-        return torch.cat([answer for answer, _ in parts]), torch.cat(embeddings) if embeddings else None
+        return torch.cat([raw for raw, _ in parts]), torch.cat(embeddings) if embeddings else None
 
     def batch(self, rows: Tensor, random: torch.Generator) -> Batch:
         """Return some of the series, with draws from a generator on the host."""
@@ -188,9 +188,9 @@ class TrainingSet:
 def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input."""
     z = x.clone().requires_grad_()
-    answer = call_model(model, z, shape=z.shape)
-    require_path(answer, z)
-    differentiate(answer.sum(), z)
+    raw = call_model(model, z, shape=z.shape)
+    require_path(raw, z)
+    differentiate(raw.sum(), z)
 
 
 class Training:
@@ -210,7 +210,7 @@ class Training:
         )
 
     def run(self, label: str) -> Learnt:
-        """Train, and return the generator at rest."""
+        """Train, and return the generator in evaluation mode."""
         plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimiser, factor=FACTOR, patience=PATIENCE, threshold=THRESHOLD
         )

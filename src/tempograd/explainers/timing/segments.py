@@ -1,4 +1,4 @@
-"""Masks of random single-channel segments for many series at once, and how often a cell is free of them."""
+"""Masks of random single-channel segments for many series at once, and how often they leave a cell active."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,16 +11,16 @@ from torch import Tensor
 from tempograd._utils.rng import FAR, bits, fold_in, scale
 from tempograd.errors import SettingError, warn
 
-# How often a cell is free of random segments, in closed form, and settings that follow from it.
+# How often segments leave a cell active, in closed form, and settings that follow from it
 #
-# A mask holds :math:`n` segments. Each has a length :math:`l` uniform on :math:`\{s_{\min}, \dots, s_{\max}\}`,
+# A mask fixes :math:`n` segments. Each has a length :math:`l` uniform on :math:`\{s_{\min}, \dots, s_{\max}\}`,
 # one channel uniform on the :math:`D` channels and a start uniform on :math:`\{0, \dots, T - l\}`.
-# Cell :math:`(t, d)` is free (it moves along the path) with probability
+# Cell :math:`(t, d)` is active (it moves along the path) with probability
 #
 # .. math:: p(t) = (1 - h(t) / D)^n, \qquad
 #     h(t) = \operatorname{mean}_l \frac{\#\{\text{starts that cover } t\}}{T - l + 1}.
 
-RAREST = 1e-6  # a cell less often free than this cannot be estimated
+RAREST = 1e-6  # a cell less often active than this cannot be estimated
 _Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
@@ -35,12 +35,12 @@ class SegmentSettings:
     high: int
     anchored: float = 0.0  # share of the points whose mask is drawn around a chosen cell
 
-    def free(self) -> _Array:
-        """Return p(t), how likely a cell at step t is free.
+    def p_active(self) -> _Array:
+        """Return p(t), how likely a cell at step t is active.
 
         Examples
         --------
-        >>> SegmentSettings(time=3, channels=1, count=1, low=2, high=2).free()
+        >>> SegmentSettings(time=3, channels=1, count=1, low=2, high=2).p_active()
         array([0.5, 0. , 0.5])
         """
         return np.asarray((1 - _hit(self.time, self.low, self.high) / self.channels) ** self.count)
@@ -53,7 +53,7 @@ class SegmentSettings:
 def complete(
     time: int, channels: int, count: int | None, low: int | None, high: int | None, longest: int
 ) -> SegmentSettings:
-    """Fill in what was left open, so that about half of the cells are free, and fit it to the length.
+    """Fill in what was left open, so that about half of the cells are active, and fit it to the length.
 
     ``longest`` is the length of the batch; a series that ends sooner gets its segments cut to its own.
     """
@@ -83,9 +83,9 @@ def _hit(time: int, low: int, high: int) -> _Array:
 
 
 def _half(cover: _Array) -> int:
-    """Find the number of segments for which the mean free share is closest to one half."""
+    """Find the number of segments for which the mean active share is closest to one half."""
     if cover.max() >= 1:
-        return 0  # a single segment already holds everything, as for one step and one channel
+        return 0  # a single segment already fixes everything, as for one step and one channel
     guess = int(np.log(0.5) / np.log1p(-cover.mean()))
     candidates = np.arange(max(0, guess - 2), 2 * guess + 4)
     share = ((1 - cover) ** candidates[:, None]).mean(-1)
@@ -93,20 +93,20 @@ def _half(cover: _Array) -> int:
 
 
 def warn_of_rare_cells(settings: list[SegmentSettings], points: int) -> None:
-    """Warn, before anything runs, if some cell will be free in fewer than two points on average."""
-    setting = min(settings, key=lambda each: float(each.free().min()))
-    rarest = max(float(setting.free().min()), RAREST)  # what is held always was found to be unobserved
+    """Warn, before anything runs, if some cell will be active in fewer than two points on average."""
+    setting = min(settings, key=lambda each: float(each.p_active().min()))
+    rarest = max(float(setting.p_active().min()), RAREST)  # what is always fixed was found to be unobserved
     if rarest * points < 2:
         warn(
-            f"With {setting} step {setting.free().argmin()} is free in only {rarest * points:.2g} of {points} "
-            f"samples on average: expect large errors there; use n_samples={int(2 / rarest) + 1} or shorter "
-            "segments."
+            f"With {setting} step {setting.p_active().argmin()} is active in only {rarest * points:.2g} of "
+            f"{points} samples on average: expect large errors there; use n_samples={int(2 / rarest) + 1} or "
+            "shorter segments."
         )
 
 
-# Drawing masks of random single-channel segments for many series at once, the mask family of TIMING.
+# Drawing masks for many series at once
 
-FIELDS = 8  # random words a segment may use
+FIELDS = 8  # random numbers of 32 bits that a segment may use
 BITS = 30  # of the shares that lengths are chosen by
 
 
@@ -120,7 +120,7 @@ class SegmentSampler:
     low: Tensor
     high: Tensor
     anchored: Tensor  # whether any point is
-    free: Tensor  # (series, time): probability that a cell is free
+    p_active: Tensor  # (series, time): probability that a cell is active
     channels: int
     most: int  # largest count
     span: int  # most different lengths
@@ -136,15 +136,15 @@ class SegmentSampler:
             [setting.time, setting.count, setting.low, setting.high, setting.anchored > 0]
             for setting in settings.values()
         ]
-        free = torch.zeros(len(settings), steps, dtype=dtype)
-        for row, setting in zip(free, settings.values(), strict=True):
-            row[: setting.time] = torch.from_numpy(setting.free())
+        p_active = torch.zeros(len(settings), steps, dtype=dtype)
+        for row, setting in zip(p_active, settings.values(), strict=True):
+            row[: setting.time] = torch.from_numpy(setting.p_active())
         time, count, low, high, anchored = torch.tensor(rows).T.contiguous().to(device)
         most = max(setting.count for setting in settings.values())
         span = max(setting.high - setting.low + 1 for setting in settings.values())
         share = max(setting.anchored for setting in settings.values())
         lengths = torch.tensor(list(settings), device=device)
-        return cls(lengths, time, count, low, high, anchored, free.to(device), channels, most, span, share)
+        return cls(lengths, time, count, low, high, anchored, p_active.to(device), channels, most, span, share)
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the settings of each series by its length, in a table."""
@@ -154,7 +154,7 @@ class SegmentSampler:
 
     def rows(self, rows: Tensor) -> Self:
         """Return the sampler of some of the series."""
-        names = ("time", "count", "low", "high", "anchored", "free")
+        names = ("time", "count", "low", "high", "anchored", "p_active")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
@@ -171,29 +171,30 @@ def sample_masks(
 ) -> Tensor:
     """Draw masks, True where a cell moves, (series, points, time, channel), from a stream (2, series, points).
 
-    ``anchor``, (series, points), is a flat cell (time · channels + channel) that must be free, or -1: segments are
-    then independent and follow their distribution given that they miss it. ``base``, (series, points, 2,
-    segments), are the 32-bit words that place the segments, by default independent ones of the stream: the first
-    of each pair says how long and in which channel, the second where.
+    ``anchor``, (series, points), is a flat cell (time · channels + channel) that must be active, or -1: segments
+    are then independent and follow their distribution given that they miss it. ``base``, (series, points, 2,
+    segments), are the random bits, 32 each, that place the segments, by default independent ones of the stream:
+    the first of each pair says how long and in which channel, the second where.
     """
     return paint(
-        sample_segments(placing_words(stream, sampler) if base is None else base, sampler, stream, anchor), sampler
+        sample_segments(placement_bits(stream, sampler) if base is None else base, sampler, stream, anchor),
+        sampler,
     )
 
 
-def placing_words(stream: Tensor, sampler: SegmentSampler) -> Tensor:
-    """Return the random words that place segments, (series, points, 2, segments)."""
-    return _words(stream, sampler, 0, 2)
+def placement_bits(stream: Tensor, sampler: SegmentSampler) -> Tensor:
+    """Return the random bits that place segments, (series, points, 2, segments)."""
+    return _bits(stream, sampler, 0, 2)
 
 
-def _words(stream: Tensor, sampler: SegmentSampler, first: int, last: int) -> Tensor:
+def _bits(stream: Tensor, sampler: SegmentSampler, first: int, last: int) -> Tensor:
     index = torch.arange(sampler.most, device=stream.device)
     fields = torch.arange(first, last, device=stream.device)
     return bits(stream[..., None, None], index * FIELDS + fields[:, None])
 
 
 def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
-    """Place segments by random words; see :func:`sample_masks` for the arguments."""
+    """Place segments by random bits; see :func:`sample_masks` for the arguments."""
     shape, place = base.unbind(2)
     time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
     both = scale(shape, (high - low + 1) * sampler.channels)  # length and channel in one number
@@ -209,7 +210,7 @@ def paint(segments: Drawn, sampler: SegmentSampler) -> Tensor:
     """Mark what no segment covers: +1 where one starts, -1 where it ends, and a running sum over time."""
     length, channel, start = segments
     series, points = start.shape[:2]
-    rows, steps = series * points, sampler.free.shape[1]
+    rows, steps = series * points, sampler.p_active.shape[1]
     kind = torch.int8 if start.shape[2] < 128 else torch.int32
     edges = torch.zeros(rows, (steps + 1) * sampler.channels, dtype=kind, device=start.device)
     one = torch.ones((), dtype=kind, device=start.device).expand(rows, start.shape[2])
@@ -222,15 +223,15 @@ def paint(segments: Drawn, sampler: SegmentSampler) -> Tensor:
 
 def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Drawn) -> Drawn:
     """Redraw each segment that covers its anchor from the distribution of those that miss it."""
-    held = anchor.clamp(min=0)[..., None]
-    when, where = held // sampler.channels, held % sampler.channels
+    cell = anchor.clamp(min=0)[..., None]
+    when, where = cell // sampler.channels, cell % sampler.channels
     length, channel, start = drawn
     covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
 
     time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
     cumulative = _missing_weights(when, sampler)
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
-    first, second, place = _words(stream, sampler, 2, 5).unbind(2)
+    first, second, place = _bits(stream, sampler, 2, 5).unbind(2)
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
     total = inside + (sampler.channels - 1) * everywhere
@@ -264,9 +265,9 @@ def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
     return torch.where(length <= high, weight, 0).cumsum(-1)
 
 
-# Masks that leave no observed cell out, with weights that keep the estimate exact.
+# Masks that leave no observed cell out, with weights that keep the estimate exact
 #
-# A share of the masks is drawn given that an anchor cell is free. Taken together, the :math:`S` masks of a
+# A share of the masks is drawn given that an anchor cell is active. Taken together, the :math:`S` masks of a
 # series with anchors :math:`a_1, \dots, a_m` (the rest has none) come from the mixture with density
 #
 # .. math:: q(M) = p(M) \Big[ 1 - \tfrac{m}{S} + \tfrac{1}{S} \sum_j M_{a_j} / p_{a_j} \Big],
@@ -297,7 +298,7 @@ def draw_masks(stream: Tensor, sampler: SegmentSampler, observed: Tensor, points
     if sampler.share:
         anchors = _spread(lottery[:, points:], observed, order, sampler)
         masks = sample_masks(streams, sampler, anchors)
-        weights = _weights(masks, anchors, sampler.free)
+        weights = _weights(masks, anchors, sampler.p_active)
     else:
         anchors, masks = torch.full_like(order, -1), sample_masks(streams, sampler)
         weights = None
@@ -314,7 +315,7 @@ def cover_all_cells(drawn: MaskSample, sampler: SegmentSampler, observed: Tensor
             break
         part = _Part(drawn.streams[:, rows], sampler.rows(rows), observed[rows], order[rows])
         masks[rows], anchors[rows] = _redrawn(part, masks[rows], anchors[rows], last)
-    return drawn._replace(weights=_weights(masks, anchors, sampler.free))
+    return drawn._replace(weights=_weights(masks, anchors, sampler.p_active))
 
 
 def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
@@ -371,15 +372,15 @@ def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Te
     return masks, anchors
 
 
-def _weights(masks: Tensor, anchors: Tensor, free: Tensor) -> Tensor:
+def _weights(masks: Tensor, anchors: Tensor, p_active: Tensor) -> Tensor:
     points, channels = masks.shape[1], masks.shape[3]
     cell = anchors.clamp(min=0)
-    anchored = (anchors >= 0).to(free.dtype)
-    boost = anchored / (points * free.gather(1, cell // channels).clamp(min=torch.finfo(free.dtype).tiny))
+    anchored = (anchors >= 0).to(p_active.dtype)
+    boost = anchored / (points * p_active.gather(1, cell // channels).clamp(min=torch.finfo(p_active.dtype).tiny))
     flat = masks.flatten(2)
     if points < flat.shape[2]:  # look at the anchors only, or at all cells, whichever are fewer
         total = (flat.gather(2, cell[:, None].expand(-1, points, -1)) * boost[:, None]).sum(2)
     else:
-        boosts = torch.zeros_like(flat[:, 0], dtype=free.dtype).scatter_add_(1, cell, boost)
+        boosts = torch.zeros_like(flat[:, 0], dtype=p_active.dtype).scatter_add_(1, cell, boost)
         total = torch.where(flat, boosts[:, None], 0).sum(2)
     return 1 / (1 - anchored.mean(1, keepdim=True) + total)

@@ -40,7 +40,7 @@ from tempograd.typing import StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
-SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are free in fewer of the first points than that
+SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
 
 
 @EXPLAINERS.register("timing")
@@ -49,7 +49,7 @@ class Timing(Explainer):
     r"""Temporality-aware integrated gradients.
 
     Plain integrated gradients fades the whole series in at once, so the model sees series whose temporal
-    order means nothing. TIMING holds random segments at their true values while the rest moves from the
+    order means nothing. TIMING fixes random segments at their true values while the rest moves from the
     baseline :math:`x'` to the input :math:`x`, and averages over the masks :math:`M` that let a cell move:
 
     .. math::
@@ -63,8 +63,8 @@ class Timing(Explainer):
     n_samples : int, default=50
         Path points; each has its own mask and costs one pass of the model.
     segments, min_length, max_length : int, optional
-        Segments held per mask and the bounds of their length. By default chosen from the length and the
-        number of channels so that about half of the cells are free.
+        Segments fixed per mask and the bounds of their length. By default chosen from the length and the
+        number of channels so that about half of the cells are active.
     tolerance : float, optional
         Draw further samples, in stages that double their number from ``n_samples`` on, until a series is good
         enough: easy series cost less. 0.1 stops at an estimated relative error of the map of 10 %.
@@ -79,14 +79,14 @@ class Timing(Explainer):
         what is missing of the change of the score, so that they hold where a model is steep. ``False`` gives the
         plain weighted mean over one grid of positions.
     anchored : float, optional
-        Share of the masks that are drawn given that a chosen cell is free; exact weights keep the estimate
-        unchanged in expectation. By default 0.8 where a cell would be free in fewer than 5 samples, and none
-        elsewhere. In any case the last masks are redrawn until every observed cell is free at least once;
+        Share of the masks that are drawn given that a chosen cell is active; exact weights keep the estimate
+        unchanged in expectation. By default 0.8 where a cell would be active in fewer than 5 samples, and none
+        elsewhere. In any case the last masks are redrawn until every observed cell is active at least once;
         only with ``anchored=0`` masks are independent and stay as they come.
 
     Notes
     -----
-    With ``segments=0`` nothing is held and TIMING is midpoint integrated gradients. With segments the scores
+    With ``segments=0`` nothing is fixed and TIMING is midpoint integrated gradients. With segments the scores
     do not sum to the change of the prediction. A series that ends before others (padding) has its own
     segments, cut to its own length.
 
@@ -187,7 +187,7 @@ class Timing(Explainer):
         return small
 
     def settings_by_length(self, request: Request) -> dict[int, SegmentSettings]:
-        """Complete the setting for every length of the series in question."""
+        """Complete the setting for every length of the requested series."""
         _, longest, channels = request.x.shape
         by_length = {}
         for length in sorted(set(request.lengths.tolist())):
@@ -209,15 +209,15 @@ class Timing(Explainer):
         setting = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
         share = self.anchored
         if share is None:
-            share = SHARE if setting.free().min() * self.schedule.stages[0] < ENOUGH else 0.0
+            share = SHARE if setting.p_active().min() * self.schedule.stages[0] < ENOUGH else 0.0
         setting = replace(setting, anchored=share)
-        rare = setting.free() < RAREST
+        rare = setting.p_active() < RAREST
         if watched is not None:
             rare &= watched
         if rare.any() and self._examined:
             good = complete(setting.time, channels, None, None, None, longest)
             raise SettingError(
-                f"{setting} hold step {rare.argmax()} of series of {setting.time} steps and {channels} channels "
+                f"{setting} fix step {rare.argmax()} of series of {setting.time} steps and {channels} channels "
                 f"(almost) always, so nothing can be said of it: try {good}."
             )
         return setting
@@ -251,7 +251,7 @@ class Timing(Explainer):
         return sample_masks(streams, sampler)
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
-        """Return how far points are on their way from the baseline, 0, to the series, 1."""
+        """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
         return midpoints(points, like)
 
     def _scale(self, difference: Tensor, masks: Tensor) -> Tensor:
@@ -262,12 +262,12 @@ class Timing(Explainer):
         alpha = self._positions(drawn.masks.shape[1], block.x)
         difference = block.x - block.baseline
 
-        def at(piece: slice) -> Points:
-            free = drawn.masks[:, piece].to(block.x.dtype)
-            back = free * (alpha[piece, None, None] - 1)  # how far towards the baseline, 0 where a cell is held
+        def at(batch: slice) -> Points:
+            active = drawn.masks[:, batch].to(block.x.dtype)
+            back = active * (alpha[batch, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
             z = torch.addcmul(block.x[:, None], back, difference[:, None])
-            weight = None if drawn.weights is None else drawn.weights[:, piece]
-            return Points(z, weight, free, position=alpha[piece])
+            weight = None if drawn.weights is None else drawn.weights[:, batch]
+            return Points(z, weight, active, position=alpha[batch])
 
         scale, straight = self._scale(difference, drawn.masks), self.segments == 0
         return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
