@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from tempograd.explanation.files import SETTING_WORDS
+from tempograd.typing import Rank
 
 Pairs = tuple[tuple[str, Any], ...]
 """Settings as (name, JSON value) pairs: like a dict, but frozen."""
@@ -69,7 +70,7 @@ class Cell:
     measures: tuple[Measure, ...]
     protocol: str
     settings: Pairs = ()
-    rank: str = "absolute"
+    rank: Rank = "absolute"
     series: int | None = None
     seed: int = 42
     training: Pairs = ()

@@ -14,7 +14,7 @@ torch.Size([1, 3, 2])
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -35,6 +35,7 @@ from tempograd.engine import (
 from tempograd.errors import InputError, MissingExtraError, ModelError, brief
 from tempograd.explainers.timing.segments import SegmentSettings, warn_of_rare_cells
 from tempograd.explainers.timing.timing import draw_whole
+from tempograd.typing import ArrayLike
 
 try:
     from captum.attr import GradientAttribution  # type: ignore[import-untyped]
@@ -46,6 +47,14 @@ __all__ = ["Timing"]
 
 Forward = Callable[..., Tensor]
 Attributions = Tensor | tuple[Tensor, ...]
+Baselines = float | Tensor | tuple[float | Tensor, ...] | None
+Method = TypeVar("Method", bound=Callable[..., object])
+
+
+def _as_captum(method: Method) -> Method:
+    """Do what captum does to its methods, and keep their types: NoiseTunnel calls what this wraps."""
+    wrapped: Method = log_usage()(method)
+    return wrapped
 
 
 class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
@@ -113,13 +122,13 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         """Tell that ``return_convergence_delta`` is supported."""
         return True
 
-    @log_usage()  # type: ignore[untyped-decorator]  # NoiseTunnel calls what this decorator wraps
+    @_as_captum
     def attribute(
         self,
         inputs: Tensor | tuple[Tensor, ...],
-        baselines: Any = None,
-        target: Any = None,
-        additional_forward_args: Any = None,
+        baselines: Baselines = None,
+        target: int | tuple[int, ...] | ArrayLike | None = None,
+        additional_forward_args: object = None,
         n_steps: int = 50,
         internal_batch_size: int | None = None,
         return_convergence_delta: bool = False,

@@ -13,10 +13,11 @@ class SupportsArray(Protocol):
     def __array__(self) -> NDArray[Any]: ...
 
 
-ArrayLike = (
-    Tensor | SupportsArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
-)
-"""Numbers of any library, or lists of them; never text."""
+Array = Tensor | SupportsArray
+"""Numbers of any library, with a shape of their own: series, masks."""
+
+ArrayLike = Array | Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+"""Those, or lists of numbers; never text."""
 
 Model = Callable[[Tensor], Tensor]
 """What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs."""
@@ -33,29 +34,53 @@ Baseline = Literal["zero", "average"] | float | ArrayLike
 Steps = Literal["own"] | int | ArrayLike
 """Which outputs are explained, of a model that has one output per step."""
 
+Channels = int | Sequence[str | int] | Array
+"""Which channels a picture shows: so many of the strongest, or these, by name or position."""
+
 Setting = bool | int | float | str | Sequence[float] | None
-"""A hyper-parameter of a method."""
+"""A hyper-parameter of a method or a model."""
+
+# The words of every choice, once: what type checkers know and what is checked at run time (``get_args``).
 
 Output = Literal["probability", "raw"]
 Layout = Literal["BTD", "BDT"]
 Missing = Literal["error", "mask"]
 Precision = Literal["full", "tf32", "bf16"]
 Rank = Literal["absolute", "signed"]
+TableFormat = Literal["long", "melted", "wide"]
+Align = Literal["time", "order"]
+ChannelOrder = Literal["effect", "given"]
+EffectUnit = Literal["series", "value"]
+QuadratureRule = Literal["gauss-legendre", "midpoint"]
+StopWhen = Literal["error", "top"]
+Marginal = Literal["per_time", "pooled"]
+OcclusionScore = Literal["target", "all"]
+LimeDistance = Literal["kept", "series"]
+WinITDistance = Literal["pd", "kl", "js"]
+WinITAggregation = Literal["mean", "max", "absmax"]
+WinITSampler = Literal["generator", "marginal"]
+MaskPerturbation = Literal["blur", "mean", "window", "reference"]
+Contrast = Literal["none", "triplet"]
 
 
-class CallOptions(TypedDict, total=False):
-    """The arguments of :meth:`Explainer.__call__ <tempograd.Explainer.__call__>` beside model and series."""
+class SeriesOptions(TypedDict, total=False):
+    """What a file of series tells beside their values."""
 
-    target: Target | None
-    baseline: Baseline | None
-    mask: ArrayLike | None
-    steps: Steps | None
-    output: Output
-    seed: int
+    mask: Array | None
     ids: ArrayLike | None
     channels: Sequence[str] | None
     times: Sequence[object] | None
     names: Sequence[object] | None
+
+
+class CallOptions(SeriesOptions, total=False):
+    """The arguments of :meth:`Explainer.__call__ <tempograd.Explainer.__call__>` beside model and series."""
+
+    target: Target | None
+    baseline: Baseline | None
+    steps: Steps | None
+    output: Output
+    seed: int
     layout: Layout
     missing: Missing
     draws: int
@@ -67,18 +92,95 @@ class CallOptions(TypedDict, total=False):
 class ExplainOptions(CallOptions, total=False):
     """The arguments of :func:`tempograd.explain` beside model, series and method."""
 
-    background: ArrayLike | None
+    background: Array | None
 
 
-class TimingOptions(ExplainOptions, total=False):
-    """Those, and the hyper-parameters of :class:`tempograd.Timing`."""
+class SegmentOptions(ExplainOptions, total=False):
+    """Those, and the hyper-parameters that :class:`tempograd.Timing` alone has, or gives their type."""
 
-    n_samples: int
     segments: int | None
     min_length: int | None
     max_length: int | None
     tolerance: float | None
     max_samples: int | None
-    stop_when: Literal["error", "top"] | None
+    stop_when: StopWhen | None
     control_variates: bool
     anchored: float | None
+
+
+class TimingOptions(SegmentOptions, total=False):
+    """Those of :func:`tempograd.explain` for TIMING."""
+
+    n_samples: int
+
+
+class MethodOptions(SegmentOptions, total=False):
+    """Those of :func:`tempograd.explain` for any method of the library by its name.
+
+    Settings of other packages' methods are not among them: type checkers know those of their classes.
+    """
+
+    n_samples: int | None
+    n_steps: int
+    rule: QuadratureRule
+    p: float
+    noise: float
+    alpha: float
+    relative: bool
+    width: float
+    distance: LimeDistance | WinITDistance
+    areas: tuple[float, ...]
+    perturbation: MaskPerturbation
+    epochs: int
+    lr: float
+    size_weight: float
+    growth: float
+    time_weight: float
+    deletion: bool
+    mask_weight: float
+    replacement_weight: float
+    fit_batch_size: int | None
+    sigma: float
+    contrastive: Contrast
+    absolute: bool
+    marginal: Marginal
+    over: OcclusionScore
+    hidden: int | None
+    patience: int | None
+    window: int
+    aggregation: WinITAggregation
+    sampler: WinITSampler
+    learning_rate: float
+    weight_decay: float
+    prior: float
+    sparsity: float
+    connection: float
+    label_weight: float
+    scaled: bool
+    embedding: str | None
+    gaussian_weight: float
+    reference_weight: float
+
+
+class RecipeOptions(TypedDict, total=False):
+    """The settings of a training, :class:`tempograd.models.Recipe`."""
+
+    epochs: int
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    shuffle: bool
+    patience: int | None
+    minimum_steps: int
+
+
+class SeriesPlotOptions(TypedDict, total=False):
+    """The options of :func:`tempograd.plots.series`."""
+
+    model: Model | None
+    x: Array | None
+    y: ArrayLike | None
+    truth: Array | None
+    channels: Channels | None
+    classes: Sequence[str] | None
+    title: str | None

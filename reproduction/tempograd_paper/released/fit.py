@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from tempograd.explainers.prefix.base import FitSchedule, Task
 from tempograd.explainers.prefix.fit import Generator
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
+
+_Recipe = Literal["validated", "plain"]
 
 
 def scrambled(values: Tensor) -> Tensor:
@@ -65,7 +67,7 @@ class ReleasedFit(Scrambled, Fit):
         every batch is learnt, and the last weights are kept.
     """
 
-    recipe: str = settings.choice("validated", ("validated", "plain"))
+    recipe: _Recipe = settings.choice("validated", _Recipe)
 
     @classmethod
     def of(cls, dataset: str) -> Self:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from tempograd.explainers.timex.training import (
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
 
+_Label = Literal["pairs", "means"]
 TEST_BATCH = 50  # series that are explained together
 
 
@@ -161,7 +162,7 @@ class ReleasedTimeX(ReleasedMaskNetwork, TimeX):
         "7": "the epoch is chosen by Emb and Lab alone, without GSAT and Connect",
     }
 
-    label: str = settings.choice("pairs", ("pairs", "means"))
+    label: _Label = settings.choice("pairs", _Label)
 
     @classmethod
     def of(cls, dataset: str) -> Self:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from tempograd.data.files import reading
 from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
@@ -137,6 +137,7 @@ class _Walk:
         self.at += 1
 
 
+Name = TypeVar("Name", bound=str)
 LARGEST = 100_000  # bytes of a plan
 
 
@@ -222,12 +223,12 @@ class Entry:
             raise self.must("a finite number")
         return value
 
-    def choice(self, kind: str, known: Iterable[str]) -> str:
+    def choice(self, kind: str, known: Iterable[Name]) -> Name:
         """Return one of the known names."""
-        known = list(known)
-        if self.text() not in known:
-            raise self.wrong(UnknownNameError(kind, self.value, known, short=EXPLAINERS.short | METRICS.short))
-        return self.text()
+        names = {str(name): name for name in known}
+        if self.text() not in names:
+            raise self.wrong(UnknownNameError(kind, self.value, names, short=EXPLAINERS.short | METRICS.short))
+        return names[self.text()]
 
     def items(self) -> list["Entry"]:
         """Return the entries of a list, which must have some."""

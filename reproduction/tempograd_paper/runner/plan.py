@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tempograd.data import DATASETS
+from tempograd.typing import Rank
 from tempograd_paper.cell import Cell, Measure, Pairs
 
 PROTOCOLS = ("published", "fair")
@@ -16,7 +17,7 @@ class Row:
     method: str
     label: str
     settings: Pairs = ()
-    rank: str = "absolute"
+    rank: Rank = "absolute"
 
 
 @dataclass(frozen=True)

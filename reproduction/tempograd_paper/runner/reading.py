@@ -140,7 +140,7 @@ def _removal(metric: str, keys: dict[str, Entry], entry: Entry) -> Measure:
     if not isinstance(k, int):
         k = amount.number()
     try:
-        METRICS[metric](k=k)  # type: ignore[call-arg]  # every metric that removes cells has k
+        METRICS[metric](k=k)  # every metric that removes cells has k
     except TempogradError as error:
         raise amount.wrong(error) from error
     average = "baseline" in keys and keys["baseline"].choice("baseline", BASELINES) == "average"

@@ -5,10 +5,10 @@ the field's metadata, where checks, help and documentation find it (:func:`rules
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -37,10 +37,12 @@ def rules(kind: Any) -> dict[str, Rule]:
 
     Examples
     --------
+    >>> from typing import Literal
+    >>> Quadrature = Literal["midpoint", "simpson"]
     >>> @dataclass(frozen=True)
     ... class Method:
     ...     n_samples: int = integer(50)
-    ...     rule: str = choice("midpoint", ("midpoint", "simpson"))
+    ...     rule: Quadrature = choice("midpoint", Quadrature)
     >>> for name, rule in rules(Method).items():
     ...     print(f"{name}: {rule}")
     n_samples: an integer of at least 1
@@ -104,8 +106,9 @@ def boolean(default: bool) -> Any:
     return _declared(default, "True or False", partial(validation.check_flag, error=SettingError))
 
 
-def choice(default: str | None, known: Sequence[str]) -> Any:
-    """Declare a setting that is one of a few words."""
+def choice(default: str | None, words: object) -> Any:
+    """Declare a setting that is one of a few words: those of a ``Literal``, which is the type of the field."""
+    known = get_args(words)
     one_of = partial(validation.check_choice, known=known, error=SettingError)
     return _declared(default, " or ".join(map(repr, known)), one_of)
 

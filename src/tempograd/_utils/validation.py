@@ -9,13 +9,14 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tempograd.errors import InputError, SettingError, brief
+from tempograd.typing import Layout
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 DEEPEST = 4  # lists within lists
@@ -187,7 +188,7 @@ def check_series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = F
             f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: "
             f"write {name}[None] for a single series, {name}[..., None] for a single channel."
         )
-    check_choice(layout, "layout", ("BTD", "BDT"))
+    check_choice(layout, "layout", get_args(Layout))
     if tensor.numel() == 0:
         raise InputError(f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series.")
     if not tensor.is_floating_point():

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.errors import InputError, listed
+from tempograd.typing import SeriesOptions
 
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut
@@ -233,9 +234,11 @@ class Series(Split):
     labelled: bool = True
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> SeriesOptions:
         """What :func:`tempograd.explain` takes beside ``x``: ``explain(model, series.x, **series.options)``."""
-        return {name: getattr(self, name) for name in ("mask", "ids", "channels", "times", "names")}
+        return SeriesOptions(
+            mask=self.mask, ids=self.ids, channels=self.channels, times=self.times, names=self.names
+        )
 
     def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``indices`` (positions, a slice or a bool mask), with their ids and names."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 import torch
@@ -22,6 +22,7 @@ from torch.nn.parameter import is_lazy
 from tempograd._utils import validation
 from tempograd.errors import InputError, ModelError
 from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those who look for it here
+from tempograd.typing import Precision
 
 Restore = Callable[[], object]  # puts something back
 DEEP = 6  # function in function in container …
@@ -36,8 +37,9 @@ GROUP = 2**24  # elements of tensors that are compared at once
 WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
-PRECISIONS = ("full", "tf32", "bf16")
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 T = TypeVar("T")
+Net = TypeVar("Net", bound=nn.Module)
 
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
 _here = threading.local()  # the calls of this thread, and whether its model is running
@@ -421,7 +423,7 @@ def _attributes(thing: Any, names: Iterable[str]) -> list[Any]:
     return [held[name] for name in names if name in held]
 
 
-def wrap(net: nn.Module, call: Callable[..., Tensor]) -> nn.Module:
+def wrap(net: Net, call: Callable[[Tensor], Tensor] | Callable[[Net, Tensor], Tensor]) -> nn.Module:
     """Join a module and the function that calls it into one model that can be explained like any module.
 
     Functions around modules are explained as they are: tempograd finds the module in most of them, and freezes

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from tempograd._utils import validation
 from tempograd.engine.batching import Batching, out_of_memory
 from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
 from tempograd.errors import InputError, ModelError, TempogradError, brief
-from tempograd.typing import Picker
+from tempograd.typing import Output, Picker
 
 WHOLE = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -65,7 +65,7 @@ def _fault(raw: Tensor, rows: int, who: str) -> str:
     return f"{who} must return {least} per series: {rows} series gave shape {tuple(raw.shape)}."
 
 
-OUTPUTS = ("probability", "raw")
+OUTPUTS: tuple[Output, ...] = get_args(Output)
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
@@ -344,7 +344,7 @@ def _range(columns: int, output: str) -> str:
     return f"the model has {columns} outputs, 0 to {columns - 1}"
 
 
-def resolve_steps(steps: Any, lengths: Tensor, raw: Tensor) -> Tensor | str | None:
+def resolve_steps(steps: Any, lengths: Tensor, raw: Tensor) -> Tensor | Literal["own"] | None:
     """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
     if raw.ndim != 3:
         if steps is not None:

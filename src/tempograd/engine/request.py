@@ -4,7 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 from weakref import WeakKeyDictionary
 
 import torch
@@ -27,7 +27,7 @@ from tempograd.engine.outputs import (
     select_target,
 )
 from tempograd.errors import InputError, ModelError
-from tempograd.typing import Picker
+from tempograd.typing import Missing, Picker
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
@@ -44,7 +44,7 @@ class Block(NamedTuple):
     target: Tensor | Picker | None = (
         None  # (series,), (series, time) or a function; None before the series was read
     )
-    steps: Tensor | str | None = None  # (series, time), "own" or None
+    steps: Tensor | Literal["own"] | None = None  # (series, time), "own" or None
     clean_score: Tensor | None = None  # (series, …): score of the series themselves, known with the target
 
     def take(self, kept: Tensor) -> "Block":
@@ -81,7 +81,7 @@ class Request:
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     checked: bool = False  # whether the gradient is compared with differences of the score
     target: Tensor | Picker | None = None
-    steps: Tensor | str | None = None
+    steps: Tensor | Literal["own"] | None = None
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     host_writer: HostWriter = field(default_factory=HostWriter)
@@ -106,7 +106,7 @@ class Request:
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
-        validation.check_choice(missing, "missing", ("error", "mask"))
+        validation.check_choice(missing, "missing", get_args(Missing))
         if callable(target) and steps is not None:
             raise InputError(
                 "steps= cannot be combined with a function as target: pick the steps in the function."

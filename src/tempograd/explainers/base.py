@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -36,7 +36,19 @@ from tempograd.engine.second_look import (
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
-from tempograd.typing import ArrayLike, Baseline, Layout, Missing, Model, Output, Precision, Steps, Target
+from tempograd.typing import (
+    Array,
+    ArrayLike,
+    Baseline,
+    Layout,
+    Missing,
+    Model,
+    Output,
+    Precision,
+    Setting,
+    Steps,
+    Target,
+)
 
 # Doubts about an explanation that was just made
 
@@ -254,10 +266,14 @@ class Explainer(ABC):
     caveat: ClassVar[str] = ""
     """How the warning begins that this method may give with its scores; empty if there is none."""
 
+    if TYPE_CHECKING:  # a class from the registry has settings of its own
+
+        def __init__(self, **settings: Setting) -> None: ...
+
     def __post_init__(self) -> None:
         settings.check(self)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
@@ -265,7 +281,7 @@ class Explainer(ABC):
         return self
 
     @property
-    def learnt(self) -> Any:
+    def learnt(self) -> object:
         """Return what :meth:`fit` learnt, None before."""
         return next((getattr(self, f.name) for f in fields(self) if f.metadata.get("fitted")), None)
 
@@ -294,11 +310,11 @@ class Explainer(ABC):
     def __call__(
         self,
         model: Model,
-        x: ArrayLike,
+        x: Array,
         *,
         target: Target | None = None,
         baseline: Baseline | None = None,
-        mask: ArrayLike | None = None,
+        mask: Array | None = None,
         steps: Steps | None = None,
         output: Output = PROBABILITY,
         seed: int = 0,
@@ -401,7 +417,7 @@ class Explainer(ABC):
             **(result._asdict() | {"signed": self.signed and result.signed}),
             **told,
             target=self._explained(request, output),
-            output=str(output),
+            output=cast("Output", str(output)),
             steps=request.steps,
             baseline=request.baseline,
             mask=request.mask,

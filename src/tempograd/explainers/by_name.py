@@ -13,10 +13,12 @@ from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
+    Array,
     ArrayLike,
     Baseline,
     ExplainOptions,
     Layout,
+    MethodOptions,
     Missing,
     Model,
     Output,
@@ -30,50 +32,27 @@ from tempograd.typing import (
 
 @overload
 def explain(
-    model: Model, x: ArrayLike, method: Literal["timing"] = "timing", **options: Unpack[TimingOptions]
+    model: Model, x: Array, method: Literal["timing"] = "timing", **options: Unpack[TimingOptions]
 ) -> Explanation: ...
 
 
 @overload
-def explain(model: Model, x: ArrayLike, method: Explainer, **options: Unpack[ExplainOptions]) -> Explanation: ...
+def explain(model: Model, x: Array, method: Explainer, **options: Unpack[ExplainOptions]) -> Explanation: ...
 
 
 @overload
-def explain(
-    model: Model,
-    x: ArrayLike,
-    method: str,
-    *,
-    background: ArrayLike | None = None,
-    target: Target | None = None,
-    baseline: Baseline | None = None,
-    mask: ArrayLike | None = None,
-    steps: Steps | None = None,
-    output: Output = ...,
-    seed: int = 0,
-    ids: ArrayLike | None = None,
-    channels: Sequence[str] | None = None,
-    times: Sequence[object] | None = None,
-    names: Sequence[object] | None = None,
-    layout: Layout = "BTD",
-    missing: Missing = "error",
-    draws: int = 1,
-    batch_size: int | None = None,
-    precision: Precision = "full",
-    gradient_check: bool = True,
-    **settings: Setting,
-) -> Explanation: ...
+def explain(model: Model, x: Array, method: str, **options: Unpack[MethodOptions]) -> Explanation: ...
 
 
 def explain(
     model: Model,
-    x: ArrayLike,
+    x: Array,
     method: str | Explainer = "timing",
     *,
-    background: ArrayLike | None = None,
+    background: Array | None = None,
     target: Target | None = None,
     baseline: Baseline | None = None,
-    mask: ArrayLike | None = None,
+    mask: Array | None = None,
     steps: Steps | None = None,
     output: Output = PROBABILITY,
     seed: int = 0,
@@ -191,7 +170,7 @@ def _explainer(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
     return method if isinstance(method, Explainer) else kind(**settings)
 
 
-def _check_width(background: Tensor, x: ArrayLike, layout: str) -> None:
+def _check_width(background: Tensor, x: Array, layout: str) -> None:
     """Refuse background series of another width before anything is learnt from them."""
     shape = tuple(validation.as_tensor(x, "x").shape)
     channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else background.shape[2]

@@ -12,6 +12,7 @@ from tempograd.engine import Batching, Block, Request, slices
 from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
+from tempograd.typing import LimeDistance
 
 # Many weighted Lasso problems at once, solved to the end.
 #
@@ -211,7 +212,6 @@ def _next_corner(path: LassoPath, fit: LassoProblem, alpha: Tensor) -> tuple[Las
     return following, joins, entering
 
 
-DISTANCES = ("kept", "series")
 LEAST, MOST = 50, 4096  # samples chosen by default
 COPIES = 4  # of the masks, in double precision, while the regressions are solved
 
@@ -275,7 +275,7 @@ class Lime(Explainer):
     alpha: float = settings.positive(0.01)
     relative: bool = settings.boolean(True)
     width: float = settings.positive(1.0)
-    distance: str = settings.choice("kept", DISTANCES)
+    distance: LimeDistance = settings.choice("kept", LimeDistance)
 
     def attribute(self, request: Request) -> Attribution:
         samples = self._count(request)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
-from tempograd.typing import ArrayLike, Model
+from tempograd.typing import Array, Marginal, Model, OcclusionScore
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
@@ -190,9 +190,9 @@ class Occlusion(CellReplacement):
     deterministic: ClassVar[bool] = True
 
     absolute: bool = settings.boolean(False)
-    means: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    means: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
         return replace(
             self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
@@ -219,8 +219,6 @@ class Occlusion(CellReplacement):
 
 
 # Augmented feature occlusion: how far the prediction moves when a value is swapped for those of other series.
-
-MARGINALS, OVER = ("per_time", "pooled"), ("target", "all")
 
 
 @EXPLAINERS.register("augmented_occlusion", "afo")
@@ -265,17 +263,17 @@ class AugmentedOcclusion(CellReplacement):
     uses_baseline: ClassVar[bool] = False
 
     n_samples: int = settings.integer(10)
-    marginal: str = settings.choice("per_time", MARGINALS)
-    over: str = settings.choice("target", OVER)
-    rows: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    marginal: Marginal = settings.choice("per_time", Marginal)
+    over: OcclusionScore = settings.choice("target", OcclusionScore)
+    rows: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
 
     def attribute(self, request: Request) -> Attribution:
-        check_training(self.rows.shape, request)
-        pool: Tensor = self.rows
+        pool = cast("Tensor", self.rows)  # no call gets here before fit
+        check_training(pool.shape, request)
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(request.device)
         values = torch.zeros(request.x.shape, device=request.x.device)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,11 +15,10 @@ from tempograd.engine import Block, Request
 from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate, midpoints
-from tempograd.typing import ArrayLike, Model
+from tempograd.typing import Array, ArrayLike, Model, QuadratureRule
 
 # Integrated gradients, of all cells or of those of a mask
 
-RULES = ("gauss-legendre", "midpoint")
 HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
 
 
@@ -56,7 +55,7 @@ class IntegratedGradients(Explainer):
     complete: ClassVar[bool] = True
 
     n_steps: int = settings.integer(50)
-    rule: Literal["gauss-legendre", "midpoint"] = settings.choice("gauss-legendre", RULES)
+    rule: QuadratureRule = settings.choice("gauss-legendre", QuadratureRule)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,9 +99,9 @@ class MaskingIG(Explainer):
     zero_if_ignored: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
-    active: Any = field(metadata={"fitted": True}, repr=False, compare=False)
+    active: ArrayLike = field(metadata={"fitted": True}, repr=False, compare=False)
     n_steps: int = settings.integer(50)
-    rule: Literal["gauss-legendre", "midpoint"] = settings.choice("midpoint", RULES)
+    rule: QuadratureRule = settings.choice("midpoint", QuadratureRule)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,9 +273,9 @@ class GradientShap(Explainer):
 
     n_samples: int = settings.integer(50)
     noise: float = settings.real(0.0)
-    pool: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    pool: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer with these series as the pool of baselines."""
         return replace(self, pool=validation.check_series(x, name="the pool of baselines"))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from tempograd.engine import GradientCheck, Model, class_count, fingerprint, rel
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
 from tempograd.explanation import files, messages
-from tempograd.typing import ArrayLike
+from tempograd.typing import ArrayLike, Output, SeriesPlotOptions
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ class Explanation:
 
     values: Tensor
     target: Tensor | None
-    output: str
-    steps: Tensor | str | None
+    output: Output
+    steps: Tensor | Literal["own"] | None
     baseline: Tensor
     mask: Tensor | None
     x: Tensor | None
@@ -320,7 +320,7 @@ class Explanation:
         table |= {name: part[seen].cpu().numpy() for name, part in columns.items() if part is not None}
         return pd.DataFrame(table)
 
-    def plot(self, i: int | str = 0, **options: Any) -> "Figure":
+    def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
         figure: Figure = joined("plot")(self, i, **options)
         return figure

@@ -16,7 +16,7 @@ from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.html_report import text
 from tempograd.html_report.content import collect, packed
-from tempograd.typing import Model
+from tempograd.typing import Array, Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
@@ -38,7 +38,7 @@ def report(
     *,
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
-    raw: Any = None,
+    raw: Array | None = None,
     units: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     title: str = "What moved the model’s prediction",

@@ -1,13 +1,13 @@
 """From one score per series to a mean with its standard error, and to paired differences."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from tempograd._utils import stats, validation
 from tempograd.errors import InputError
+from tempograd.typing import ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +39,7 @@ class Difference:
         )
 
 
-def summarise(scores: Tensor) -> Summary:
+def summarise(scores: ArrayLike) -> Summary:
     r"""Mean :math:`\bar s` and standard error :math:`\sqrt{\sum (s_i - \bar s)^2 / (n (n - 1))}` of scores.
 
     Scores that are not defined (NaN) are left out; ``count`` tells how many are not.
@@ -56,7 +56,7 @@ def summarise(scores: Tensor) -> Summary:
     return Summary(float(defined.mean()), error, count)
 
 
-def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
+def compare(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Difference:
     r"""Mean difference of two methods on the same series, first minus second, with an interval of Student's t.
 
     .. math:: \bar d \pm t_{n-1} \, \frac{\mathrm{sd}(d)}{\sqrt n}, \qquad d_i = a_i - b_i
@@ -70,18 +70,18 @@ def compare(first: Tensor, second: Tensor, level: float = 0.95) -> Difference:
     Difference(mean=+2, standard_error=0.58, low=-0.484, high=+4.48, count=3)
     """
     level = validation.check_share(level, "level")
-    first, second = _scores(first, "first"), _scores(second, "second")
-    if len(first) != len(second):
+    one, other = _scores(first, "first"), _scores(second, "second")
+    if len(one) != len(other):
         raise InputError(
-            f"Scores are compared series by series, but there are {len(first)} and {len(second)} of them."
+            f"Scores are compared series by series, but there are {len(one)} and {len(other)} of them."
         )
-    gain = summarise(first - second)
+    gain = summarise(one - other)
     freedom = torch.tensor([gain.count - 1], dtype=torch.float64)
     half = float(stats.t_quantile(level, freedom)) * gain.standard_error
     return Difference(gain.mean, gain.standard_error, gain.mean - half, gain.mean + half, gain.count)
 
 
-def _scores(scores: Any, name: str) -> Tensor:
+def _scores(scores: ArrayLike, name: str) -> Tensor:
     tensor = validation.check_numbers(scores, name).cpu().double()
     if tensor.ndim > 1:
         raise InputError(f"{name} must be one number per series, got shape {tuple(tensor.shape)}.")

@@ -1,10 +1,11 @@
 """What every metric shares: settings as fields, a direction, and the name its scores are reported under."""
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from tempograd._utils import settings
 from tempograd._utils.registry import Registry
+from tempograd.typing import Rank, Setting
 
 METRICS: Registry[type["Metric"]] = Registry(
     "metric",
@@ -12,7 +13,7 @@ METRICS: Registry[type["Metric"]] = Registry(
     lambda thing: isinstance(thing, type) and issubclass(thing, Metric),
     "a class under tempograd.Metric",
 )
-RANKS = ("absolute", "signed")
+RANKS: tuple[Rank, ...] = get_args(Rank)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,11 @@ class Metric:
     """The direction of a good score."""
 
     name: str = settings.text("", "a text")
-    rank: str = settings.choice("absolute", RANKS)
+    rank: Rank = settings.choice("absolute", Rank)
+
+    if TYPE_CHECKING:  # a class from the registry has settings of its own
+
+        def __init__(self, *, name: str = "", rank: Rank = "absolute", **settings: Setting) -> None: ...
 
     def __post_init__(self) -> None:
         settings.check(self)

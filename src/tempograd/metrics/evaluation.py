@@ -25,17 +25,17 @@ from tempograd.metrics.removal import (
     n_removed,
     run_removals,
 )
-from tempograd.typing import ArrayLike, Baseline, Model, Rank
+from tempograd.typing import Array, Baseline, Model, Rank
 
 
 def evaluate(
     model: Model,
     explanation: Explanation,
-    x: ArrayLike | None = None,
+    x: Array | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
     baseline: Baseline | None = None,
     k: int | float = 0.1,
-    truth: ArrayLike | None = None,
+    truth: Array | None = None,
     *,
     batch_size: int | None = None,
 ) -> dict[str, Tensor]:
@@ -230,7 +230,7 @@ class RemovalCurve(NamedTuple):
 def removal_curve(
     model: Model,
     explanation: Explanation,
-    x: ArrayLike | None = None,
+    x: Array | None = None,
     k: int | float = 0.1,
     baseline: Baseline | None = None,
     rank: Rank = "absolute",

@@ -106,7 +106,7 @@ PICKLES = {".ckpt", ".pkl", ".pickle"}
 
 
 def save_model(
-    model: nn.Module, path: str | Path, *, facts: Mapping[str, Any] | None = None, force: bool = False
+    model: nn.Module, path: str | Path, *, facts: Mapping[str, object] | None = None, force: bool = False
 ) -> Path:
     """Write a model made by :func:`~tempograd.models.build` or :func:`~tempograd.models.train` to one file.
 

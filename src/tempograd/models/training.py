@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from tempograd.engine.model import find_device, place
 from tempograd.engine.outputs import numbers_of
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.models.networks import Classifier, build
+from tempograd.typing import RecipeOptions, Setting
 
 # How a model is trained, as data.
 
@@ -171,8 +172,8 @@ def train(
     seed: int = 0,
     recipe: Recipe = DEFAULT,
     device: str | torch.device | None = None,
-    options: Mapping[str, Any] | None = None,
-    **overrides: Any,
+    options: Mapping[str, Setting] | None = None,
+    **overrides: Unpack[RecipeOptions],
 ) -> nn.Module:
     r"""Train a classifier and return it in evaluation mode.
 

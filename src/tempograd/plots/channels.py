@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from tempograd.errors import InputError
 from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
+from tempograd.typing import ArrayLike, Channels, EffectUnit, Rank
 from tempograd.views import labels, palette
 from tempograd.views.channels import Effects, chosen_channels, mean_and_error
 from tempograd.views.labels import channel_names, check_classes
@@ -52,7 +53,7 @@ class ChannelImportanceRecord:
     method: str
     text: str
     signed: bool
-    per: str
+    per: EffectUnit
     series: int
     channels: tuple[str, ...]
     signed_mean: Floats
@@ -73,10 +74,10 @@ def channel_importance_record(
     explanation: Explanation,
     target: int | None = None,
     *,
-    rows: Any = None,
-    per: str = "series",
-    by: str = "absolute",
-    channels: Any = None,
+    rows: ArrayLike | None = None,
+    per: EffectUnit = "series",
+    by: Rank = "absolute",
+    channels: Channels | None = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
 ) -> ChannelImportanceRecord:
@@ -115,8 +116,8 @@ def channel_importance_record(
     values for ``per="value"``; means and standard errors are over the series.
     """
     require(explanation)
-    validation.check_choice(per, "per", tuple(PER))
-    validation.check_choice(by, "by", ("absolute", "signed"))
+    validation.check_choice(per, "per", get_args(EffectUnit))
+    validation.check_choice(by, "by", get_args(Rank))
     check_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
     effects = Effects.of(explanation, index)
@@ -144,7 +145,7 @@ def channel_importance_record(
     )
 
 
-def _rows(explanation: Explanation, target: int | None, rows: Any) -> Tensor:
+def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) -> Tensor:
     """Return the positions of the series that count."""
     index = torch.arange(len(explanation))
     if rows is not None:

@@ -16,7 +16,7 @@ from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style
 from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
-from tempograd.typing import Baseline, Model
+from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import mean_and_error
 from tempograd.views.labels import Explanations, as_mapping
@@ -70,7 +70,7 @@ def removal_record(
     model: Model,
     explanations: Explanations,
     *,
-    x: Any = None,
+    x: Array | None = None,
     k: int | float = 0.1,
     baseline: Baseline | None = None,
     batch_size: int | None = None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import cells, draw_dashes, heading, map_note, scale_bar, score_ticks, time_axis
-from tempograd.typing import Model
+from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
 from tempograd.views import labels
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import Explanations, as_mapping, channel_names, time_names
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # Many channels as heat maps: the input beside its attribution, one pair for each series.
 
 MOST = 24  # channels shown where nobody says how many
-ORDERS = ("effect", "given")
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,10 @@ def heatmap_record(
     i: int | str | Sequence[int | str] = 0,
     *,
     model: Model | None = None,
-    x: Any = None,
-    y: Any = None,
-    channels: Any = None,
-    order: str = "effect",
+    x: Array | None = None,
+    y: ArrayLike | None = None,
+    channels: Channels | None = None,
+    order: ChannelOrder = "effect",
     classes: Sequence[str] | None = None,
     title: str | None = None,
 ) -> HeatmapRecord:
@@ -97,7 +96,7 @@ def heatmap_record(
     matplotlib.figure.Figure or HeatmapRecord
         The picture, or from ``heatmap_record`` the numbers behind it.
     """
-    validation.check_choice(order, "order", ORDERS)
+    validation.check_choice(order, "order", get_args(ChannelOrder))
     several = i if isinstance(i, Sequence) and not isinstance(i, str) else [i]
     rows = [position(explanation, row) for row in several]
     if not rows:
@@ -228,9 +227,9 @@ def compare_record(
     i: int | str = 0,
     *,
     model: Model | None = None,
-    x: Any = None,
-    y: Any = None,
-    channels: Any = None,
+    x: Array | None = None,
+    y: ArrayLike | None = None,
+    channels: Channels | None = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
 ) -> CompareRecord:

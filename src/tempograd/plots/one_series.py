@@ -18,7 +18,7 @@ from tempograd.plots.parts import (
     time_axis,
     value_ticks,
 )
-from tempograd.typing import Model
+from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import channel_names, time_names
@@ -88,10 +88,10 @@ def series_record(
     i: int | str = 0,
     *,
     model: Model | None = None,
-    x: Any = None,
-    y: Any = None,
-    truth: Any = None,
-    channels: Any = None,
+    x: Array | None = None,
+    y: ArrayLike | None = None,
+    truth: Array | None = None,
+    channels: Channels | None = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
 ) -> SeriesRecord:

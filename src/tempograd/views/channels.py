@@ -19,6 +19,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.errors import InputError, brief, listed
 from tempograd.explanation import Explanation
+from tempograd.typing import Channels
 from tempograd.views.labels import channel_names
 from tempograd.views.series import Floats, sizes
 
@@ -90,7 +91,9 @@ def channel_shares(explanation: Explanation, most: int) -> list[tuple[str, float
     return [(names[d], float(share[d])) for d in share.argsort(descending=True, stable=True)[:most].tolist()]
 
 
-def chosen_channels(wanted: Any, names: Sequence[str], effect: Floats, most: int, *, ordered: bool) -> list[int]:
+def chosen_channels(
+    wanted: Channels | None, names: Sequence[str], effect: Floats, most: int, *, ordered: bool
+) -> list[int]:
     """Return the channels to show: how many of the strongest by ``effect``, or which; None: at most ``most``.
 
     Where nobody asked for an order the strongest come first, or, without ``ordered``, all keep their places.

@@ -14,6 +14,7 @@ from tempograd.data import Split
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
+from tempograd.typing import Array
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
@@ -163,7 +164,7 @@ def removed_at_most(seen: Flags) -> int:
     return min(most, max(MOST_REMOVED, int(seen[0].size) // 10))
 
 
-def position(explanation: Explanation, i: Any) -> int:
+def position(explanation: Explanation, i: int | str) -> int:
     """Return the position of a series, given as such or by its name, or say which there are."""
     if not len(require(explanation)):
         raise InputError("The explanation holds no series, so there is none to show.")
@@ -187,14 +188,15 @@ def kept(explanations: Iterable[Explanation]) -> Tensor | None:
     return next((each.x for each in explanations if each.x is not None), None)
 
 
-def whole_series(explanation: Explanation, x: Any) -> Tensor:
+def whole_series(explanation: Explanation, x: Array | None) -> Tensor:
     """Return the explained series: those given, or those kept with the explanation."""
-    if x is None and explanation.x is None:
+    series = explanation.x if x is None else x
+    if series is None:
         raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
-    return cells_like(explanation.x if x is None else x, explanation, "x")
+    return cells_like(series, explanation, "x")
 
 
-def cells_like(given: Any, explanation: Explanation, what: str) -> Tensor:
+def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
     """Check that there is one number per cell."""
     tensor = validation.as_tensor(given, what)
     if tensor.shape != explanation.values.shape:

@@ -18,6 +18,7 @@ from tempograd.data.readers.parquet_file import ParquetTable
 from tempograd.data.readers.pivot import Arrays, ReadOptions, pivot_table
 from tempograd.data.readers.ts_file import from_ts
 from tempograd.errors import DataError, InputError, quote, short_path
+from tempograd.typing import Align, Missing, TableFormat
 
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
 ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".ts")
@@ -27,7 +28,7 @@ PACKED = (".csv", ".tsv", ".ts")
 def read_series(
     path: str | Path,
     *,
-    format: str | None = None,  # noqa: A002  # the words of the command line
+    format: TableFormat | None = None,  # noqa: A002  # the words of the command line
     id: str | None = None,  # noqa: A002
     time: str | None = None,
     label: str | None = None,
@@ -35,8 +36,8 @@ def read_series(
     value: str | None = None,
     channels: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
-    align: str | None = None,
-    missing: str | None = None,
+    align: Align | None = None,
+    missing: Missing | None = None,
     labels: bool = True,
 ) -> Series:
     r"""Read series from a file of one's own.

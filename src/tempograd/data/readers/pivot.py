@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ from tempograd.data.readers.columns import (
     resembles_number,
 )
 from tempograd.errors import DataError, InputError, UnknownNameError, listed, one_line, quote, short_path, warn
+from tempograd.typing import Align, Missing, TableFormat
 
-FORMATS = ("long", "melted", "wide")
+FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 OBVIOUS = {
     "id": "id ids series series_id case case_id sample sample_id patient patient_id record record_id recordid",
     "time": "time t step time_step timestep timestamp date datetime hour hours minute minutes second seconds",
@@ -67,8 +68,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         for name, value, known in (
             ("format", self.format, FORMATS),
-            ("align", self.align, ("time", "order")),
-            ("missing", self.missing, ("error", "mask")),
+            ("align", self.align, get_args(Align)),
+            ("missing", self.missing, get_args(Missing)),
         ):
             if value is not None:
                 validation.check_choice(value, name, known)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from tempograd.engine.model import by_lists
 from tempograd.errors import InputError
 from tempograd.explainers.base import Explainer
 from tempograd.explainers.integration import Attribution
+from tempograd.typing import MaskPerturbation
 
 # How masks are learnt: clean outputs are read once, each series has one loss, Adam takes the steps
 
@@ -166,7 +167,7 @@ class LearntMask(Explainer):
 
 # What a mask does to a series: 1 keeps a value, 0 replaces it by what its surroundings suggest
 
-PERTURBATIONS = ("blur", "mean", "window", "reference")
+PERTURBATIONS: tuple[MaskPerturbation, ...] = get_args(MaskPerturbation)
 Perturb = Callable[[Tensor], Tensor]
 _SHARPEST = 1e-6  # width of the blur at mask 1, as a share of the widest
 

@@ -13,7 +13,8 @@ from tempograd._utils.progress import Advance, progress_bar
 from tempograd.engine import Request, slices
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.masks.base import PERTURBATIONS, LearntMask, LossTerm, MaskBatch, perturbation
+from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch, perturbation
+from tempograd.typing import MaskPerturbation
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 
@@ -125,7 +126,7 @@ class Dynamask(LearntMask):
     blends_steps: ClassVar[bool] = True
 
     areas: tuple[float, ...] = settings.increasing_shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
-    perturbation: str = settings.choice("mean", PERTURBATIONS)
+    perturbation: MaskPerturbation = settings.choice("mean", MaskPerturbation)
     width: float = settings.positive(2.0)
     epochs: int = settings.integer(500)
     lr: float = settings.positive(0.01)

@@ -19,6 +19,7 @@ from tempograd.engine import Request
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch
+from tempograd.typing import Contrast
 
 # A small network that learns what to put in the place of a value, shared by all series it is trained on.
 
@@ -241,9 +242,6 @@ def two_means(points: Tensor) -> tuple[Tensor, Tensor]:
     return first, centres
 
 
-CONTRASTS = ("none", "triplet")
-
-
 @EXPLAINERS.register("contralsp")
 @dataclass(frozen=True)
 class ContraLSP(LearntMask):
@@ -302,7 +300,7 @@ class ContraLSP(LearntMask):
     sigma: float = settings.positive(0.5)
     epochs: int = settings.integer(500)
     lr: float = settings.positive(0.01)
-    contrastive: str = settings.choice("none", CONTRASTS)
+    contrastive: Contrast = settings.choice("none", Contrast)
 
     def attribute(self, request: Request) -> Attribution:
         return self._fit_jointly(request, partial(self._fit, request))

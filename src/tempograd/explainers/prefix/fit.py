@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from tempograd.explainers.prefix.base import (
     learn,
     replaced,
 )
-from tempograd.typing import ArrayLike, Model
+from tempograd.typing import Array, Model
 
 # A Gaussian guess of the next values from the past: the joint conditional generator of FIT.
 #
@@ -207,9 +207,9 @@ class Fit(PrefixExplainer):
     epochs: int = settings.integer(300)
     patience: int | None = settings.integer(30, optional=True)
     fit_batch_size: int = settings.integer(100, least=2)
-    generator: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    generator: Generator | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = self._training_series(model, x)
         channels, schedule = series.shape[2], self._fit_schedule()
@@ -237,9 +237,10 @@ class Fit(PrefixExplainer):
 
     def attribute(self, request: Request) -> Attribution:
         channels = request.x.shape[2]
-        self._require_width(self.generator.channels, request)
+        learnt = cast("Generator", self.generator)  # no call gets here before fit
+        self._require_width(learnt.channels, request)
         # draws given a value that is nearly certain magnify rounding, which depends on a series' company
-        generator = deepcopy(self.generator).to(request.device, torch.float64)
+        generator = deepcopy(learnt).to(request.device, torch.float64)
 
         def scores(prefixes: Prefixes) -> Tensor:
             self._require_probabilities(prefixes)

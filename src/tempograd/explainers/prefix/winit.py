@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from tempograd.explainers.prefix.base import (
     learn,
     replaced,
 )
-from tempograd.typing import ArrayLike, Model
+from tempograd.typing import Array, Model, WinITAggregation, WinITDistance, WinITSampler
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
 #
@@ -180,15 +180,17 @@ class WinIT(PrefixExplainer):
 
     window: int = settings.integer(10)
     n_samples: int = settings.integer(3)
-    distance: str = settings.choice("pd", ("pd", "kl", "js"))
-    aggregation: str = settings.choice("mean", ("mean", "max", "absmax"))
-    sampler: str = settings.choice("generator", ("generator", "marginal"))
+    distance: WinITDistance = settings.choice("pd", WinITDistance)
+    aggregation: WinITAggregation = settings.choice("mean", WinITAggregation)
+    sampler: WinITSampler = settings.choice("generator", WinITSampler)
     epochs: int = settings.integer(300)
     patience: int | None = settings.integer(30, optional=True)
     fit_batch_size: int = settings.integer(100, least=2)
-    source: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    source: Tensor | WindowGenerator | None = field(
+        default=None, metadata={"fitted": True}, repr=False, compare=False
+    )
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
             return replace(self, source=validation.check_series(x, name="the training series"))
@@ -258,7 +260,8 @@ class WinIT(PrefixExplainer):
 
     def _drawn(self, request: Request) -> Callable[[Block], _Sampler]:
         """Return what makes the replacements of a block."""
-        source, seed = self.source, request.seed
+        source = cast("Tensor | WindowGenerator", self.source)  # no call gets here before fit
+        seed = request.seed
         if isinstance(source, Tensor) != (self.sampler == "marginal") or (
             isinstance(source, WindowGenerator) and source.window != self.window
         ):

@@ -4,7 +4,7 @@ import copy
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ from tempograd.explainers.timex.training import (
     require_gradient,
 )
 from tempograd.models.training import seed_generators
-from tempograd.typing import ArrayLike, Model
+from tempograd.typing import Array, Model
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
 WIDEST = 200  # hidden size of the head
@@ -64,9 +64,11 @@ class MaskNetwork(Explainer):
     prior: float = settings.real(0.5, high=1.0, closed=(False, False))
     sparsity: float = settings.real(2.0)
     connection: float = settings.real(4.0)
-    network: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True)
+    network: Learnt | None = field(
+        default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True
+    )
 
-    def fit(self, model: Model, x: ArrayLike, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
 
         Parameters
@@ -119,7 +121,7 @@ class MaskNetwork(Explainer):
         """Return what is learnt and how a mask is judged."""
 
     def attribute(self, request: Request) -> Attribution:
-        learnt: Learnt = self.network
+        learnt = cast("Learnt", self.network)  # no call gets here before fit
         _check(request, self.name)
         generator = _at_home(learnt.generator, request)
         values = torch.zeros(request.x.shape, device=request.x.device)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from tempograd.explainers.timing.segments import (
     warn_of_rare_cells,
 )
 from tempograd.explanation import Facts
+from tempograd.typing import StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
@@ -111,7 +112,7 @@ class Timing(Explainer):
     max_length: int | None = settings.integer(None)
     tolerance: float | None = settings.real(None, high=1.0, closed=(False, False))
     max_samples: int | None = settings.integer(None)
-    stop_when: Literal["error", "top"] | None = settings.choice(None, ("error", "top"))
+    stop_when: StopWhen | None = settings.choice(None, StopWhen)
     control_variates: bool = settings.boolean(True)
     anchored: float | None = settings.real(None, high=0.95)
 
