@@ -246,7 +246,7 @@ def test_series_that_have_nothing_to_show():
     empty = shown(found[[]])
     assert ": 0 series of 9 steps × 3 channels\n" in empty.text
     assert "img" not in empty.tags
-    with pytest.warns(tg.TempogradWarning, match="free in only"):
+    with pytest.warns(tg.TempogradWarning, match="active in only"):
         single = tg.explain(lambda z: z.sum((1, 2))[:, None], torch.ones(1, 2, 1), n_samples=1, output="raw")
     assert ": 1 series of 2 steps × 1 channel\n" in shown(single).text
     assert {row[4] for row in shown(single).rows[1:]} == {"−∞ to +∞"}

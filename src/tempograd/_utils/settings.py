@@ -1,7 +1,7 @@
 """Settings with their bounds: declared once, beside the default, and checked by one function.
 
-A field of an explainer or a metric is written ``n_samples: int = whole(50, least=1)``. What it may hold lies in
-the field's metadata, where checks, help and documentation find it (:func:`rules`).
+A field of an explainer or a metric is written ``n_samples: int = integer(50, least=1)``. What it may hold lies
+in the field's metadata, where checks find it (:func:`rules`).
 """
 
 import math

@@ -213,7 +213,7 @@ class RemovalCurve(NamedTuple):
         Where each series stops: from there on its curve is flat.
     score : Tensor of shape (series, K + 1), optional
         The explained output, averaged over the explained steps; None if a function picked the score.
-    change : Tensor of shape (series, K)
+    delta : Tensor of shape (series, K)
         L1 distance of consecutive predictions, averaged over the explained steps. Its sum over the
         removals is the CPD (least important first: the CPP).
     predictions : Tensor of shape (series, K + 1, outputs), optional
