@@ -228,8 +228,6 @@ class Explainer(ABC):
       ``_steps(request, groups, leaves)``, the loss terms of each step of an epoch.
     - ``_fit_schedule()`` and ``_task(generator)`` of FIT, how and by which loss its generator learns.
     - ``_batching(request)`` of TimeX and TimeX++, how many series go through the mask generator at once.
-
-    ``_loss`` is a hook of :class:`tempograd.models.training.Recipe`, which trains models.
     """
 
     signed: ClassVar[bool] = True
