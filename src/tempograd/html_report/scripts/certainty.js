@@ -23,16 +23,16 @@ const verdictInto = (id, map, said, rough) => {
 
 const showCertainty = () => {
   const { series, map } = view,
-    { each, rough, error, total, change, complete } = map.certainty,
+    { each, rough, error, total, delta, complete } = map.certainty,
     place = at("certainty");
   verdictInto("certainty", map, each[series], rough[series + 1]);
   if (total) {
-    const both = [total[series], change[series]],
+    const both = [total[series], delta[series]],
       [sum, moved] = alike(both, Math.max(...both.map(Math.abs)));
     const rest = complete ? "" : ", which this method does not promise to match";
     place.append(` The scores sum to ${sum}; the prediction changed by ${moved}${rest}.`);
   }
-  for (const [name, part] of Object.entries({ error, total, change }))
+  for (const [name, part] of Object.entries({ error, total, delta }))
     place.dataset[name] = part ? part[series] : "";
 };
 
