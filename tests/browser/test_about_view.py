@@ -15,10 +15,10 @@ def test_where_the_numbers_come_from(visit):
         for fact in (explanation.method, explanation.fingerprint, f"seed {explanation.seed}", "baseline zero"):
             assert fact in said
         assert f"tempograd {tg.__version__}" in said
-        idle = {"tolerance", "max_samples", "until"}  # empty, and nobody asked to stop
+        idle = {"tolerance", "max_samples", "stop_when"}  # empty, and nobody asked to stop
         for name in explanation.parameters:
             assert (f"{name} = " in said) == (name not in idle)
-        assert ("points = 20" in said) == (explanation.method == "timing")
+        assert ("n_samples = 20" in said) == (explanation.method == "timing")
 
 
 @pytest.mark.parametrize(

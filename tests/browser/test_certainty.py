@@ -94,10 +94,10 @@ def test_the_error_of_a_series_falls_to_the_goal(visit):
         line = box["bottom"] - math.log(goal / low) / math.log(high / low) * (box["bottom"] - box["top"])
         assert float(sheet.paths("chart-convergence", "line.goal")[0]["y1"]) == pytest.approx(line, abs=0.1)
         first = sheet.pointed("chart-convergence", 0, 0.01)
-        assert first == ["8 points", f"error {percent(errors[0])}", "goal 4.5 %"]
+        assert first == ["8 samples", f"error {percent(errors[0])}", "goal 4.5 %"]
         last = sheet.pointed("chart-convergence", 0, 0.99)
         reached = f"error {percent(errors[-1])}" if len(errors) == len(points) else "stopped before"
-        assert last[:2] == ["256 points", reached]
+        assert last[:2] == ["256 samples", reached]
 
 
 def test_the_error_of_all_series(visit):
@@ -120,13 +120,13 @@ def test_the_error_of_all_series(visit):
     assert flat(places(sheet, chart, "path.band")) == pytest.approx(flat([*above, *below[::-1]]), abs=0.1)
     said = sheet.pointed(chart, 0, 0.01)
     assert said == [
-        "8 points",
+        "8 samples",
         f"error {percent(float(middle[0]))}",
         f"nine of ten series: {percent(float(low[0]))} to {percent(float(high[0]))}",
         "goal 4.5 %",
     ]
     label = sheet.find(f"#{chart} > svg").get_attribute("aria-label")
-    ends = [f"{percent(float(middle[k]))} after {points[k]} points" for k in (0, -1)]
+    ends = [f"{percent(float(middle[k]))} after {points[k]} samples" for k in (0, -1)]
     assert label == f"Error of the middle series: {', '.join(ends)}"
 
 
