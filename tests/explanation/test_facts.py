@@ -10,11 +10,14 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 import tempograd as tg
+from tempograd.errors import DataError
 from tempograd.explainers.by_name import facts
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Facts
+from tempograd.explanation.files import SETTING_WORDS, TENSOR_WORDS, checksum
 from tests.helpers.models import linear, series
 
 OLD = Path(__file__).parent / "schema_1"
@@ -155,3 +158,30 @@ def test_explanations_draw_themselves_wherever_they_come_from(tmp_path):
         "print('data:image/png' in found[0]._repr_html_())",
     ]
     assert elsewhere([explained().save(tmp_path / "e")], *lines) == ["False", "True", "True"]
+
+
+def as_schema_2(path, target, **facts):
+    """Write a file of TIMING in the words of schema 2."""
+    with safe_open(path, "pt") as file:
+        header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    old = {new: word for word, new in TENSOR_WORDS.items()}
+    settings = {new: word for word, new in SETTING_WORDS["timing"].items()}
+    plain, shapes = json.loads(header["tempograd"]), json.loads(header["shapes"])
+    plain["parameters"] = {settings.get(name, name): value for name, value in plain["parameters"].items()}
+    plain["parameters"] |= {"max_points": 3200, "until": "error"}
+    plain["facts"] |= {"unit": "points"} | facts
+    tensors, shapes = ({old.get(name, name): part for name, part in each.items()} for each in (tensors, shapes))
+    header = {"tempograd": json.dumps(plain), "shapes": json.dumps(shapes), "schema": "2"}
+    save_file(tensors, target, header | {"checksum": checksum(tensors, header)})
+    return target
+
+
+def test_files_of_schema_2_speak_the_new_words(tmp_path):
+    found = tg.explain(linear(4, 2), series(2, 4, 2), n_samples=6)
+    path = found.save(tmp_path / "new")
+    old = tg.Explanation.load(as_schema_2(path, tmp_path / "old"))
+    assert (old.parameters, old.facts, old.verdict()) == (found.parameters, found.facts, found.verdict())
+    for name in ("n_draws", "ess", "n_evals", "delta", "curve_samples"):
+        assert torch.equal(getattr(old, name), getattr(found, name)), name
+    with pytest.raises(DataError, match="is damaged"):
+        tg.Explanation.load(as_schema_2(path, tmp_path / "odd", unit=["points"]))

@@ -121,8 +121,8 @@ def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
     facts = plain.get("facts")
-    if facts is not None:
-        plain = plain | {"facts": facts | {"unit": words.get(facts.get("unit"), facts.get("unit", ""))}}
+    if facts is not None and isinstance(facts.get("unit"), str):  # else nobody wrote it, and Facts refuses it
+        plain = plain | {"facts": facts | {"unit": words.get(facts["unit"], facts["unit"])}}
     return plain | {"parameters": settings}
 
 
