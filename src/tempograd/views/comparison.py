@@ -54,8 +54,10 @@ def compute_scores(
     It warns of no other model: the caller has done so, once for all methods.
     """
     metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
+    baseline = next(iter(explanations.values())).baseline  # the same removals for all, or differences mean nothing
     return {
-        label: measure(model, explanation, x, metrics, truth=truth) for label, explanation in explanations.items()
+        label: measure(model, explanation, x, metrics, baseline, truth=truth)
+        for label, explanation in explanations.items()
     }
 
 
