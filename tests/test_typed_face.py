@@ -155,7 +155,8 @@ def spelt(function):
 CALL = (
     "target=None, baseline=None, mask=None, steps=None, output='probability', seed=0, ids=None, channels=None, "
     "times=None, names=None, layout='BTD', missing='error', draws=1, batch_size=None, precision='full', "
-    "gradient_check=True"
+    "gradient_check=True, targets=None, task=None, fixed=None, pick=None, model_layout='BTD', classes=None, "
+    "units=None, raw=None"
 )
 
 

@@ -1,6 +1,6 @@
 """Types that stand in public signatures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict
 
 from numpy.typing import NDArray
@@ -25,11 +25,27 @@ Model = Callable[[Tensor], Tensor]
 Picker = Callable[[Tensor], Tensor]
 """Picks one score per series from the model's output."""
 
-Target = int | ArrayLike | Picker
-"""What is explained: one class for all series, one per series (or step), or a function that picks a score."""
+Target = int | str | tuple[int, ...] | ArrayLike | Picker
+"""What is explained: one class for all series, by number or name, one per series (or step), the address of an
+output such as (step of the horizon, variable), or a function that picks a score."""
+
+Targets = Literal["all"] | Sequence[Target]
+"""Several of them, explained in one call."""
+
+Inputs = Array | Mapping[str, Array] | tuple[Array, ...]
+"""What a model is called with: one batch of series, several inputs by keyword, or several by position."""
+
+Fixed = Mapping[str, object] | Sequence[object]
+"""What a model gets beside its inputs, by keyword or position: one row for each series, or the same for all."""
+
+Pick = str | int
+"""Which part of a dict, a tuple or an object with attributes is the model's output."""
 
 Baseline = Literal["zero", "average"] | float | ArrayLike
 """What "absent" means, per series."""
+
+InputBaselines = Baseline | Mapping[str, Baseline]
+"""The same for several inputs, where it may differ."""
 
 Steps = Literal["own"] | int | ArrayLike
 """Which outputs are explained, of a model that has one output per step."""
@@ -44,6 +60,9 @@ Setting = bool | int | float | str | Sequence[float] | None
 
 Output = Literal["probability", "raw"]
 Layout = Literal["BTD", "BDT"]
+ModelLayout = Literal["BTD", "BDT", "TBD", "BT"]
+Task = Literal["classification", "multilabel", "regression", "forecast", "per_step"]
+Measured = Literal["score", "output"]
 Missing = Literal["error", "mask"]
 Precision = Literal["full", "tf32", "bf16"]
 Rank = Literal["absolute", "signed"]
@@ -66,10 +85,10 @@ Contrast = Literal["none", "triplet"]
 class SeriesOptions(TypedDict, total=False):
     """What a file of series tells beside their values."""
 
-    mask: Array | None
+    mask: Inputs | None
     ids: ArrayLike | None
-    channels: Sequence[str] | None
-    times: Sequence[object] | None
+    channels: Sequence[str] | Mapping[str, Sequence[str]] | None
+    times: Sequence[object] | Mapping[str, Sequence[object]] | None
     names: Sequence[object] | None
 
 
@@ -77,7 +96,9 @@ class CallOptions(SeriesOptions, total=False):
     """The arguments of :meth:`Explainer.__call__ <tempograd.Explainer.__call__>` beside model and series."""
 
     target: Target | None
-    baseline: Baseline | None
+    targets: Targets | None
+    task: Task | None
+    baseline: InputBaselines | None
     steps: Steps | None
     output: Output
     seed: int
@@ -87,12 +108,18 @@ class CallOptions(SeriesOptions, total=False):
     batch_size: int | None
     precision: Precision
     gradient_check: bool
+    fixed: Fixed | None
+    pick: Pick | None
+    model_layout: ModelLayout
+    classes: Sequence[str] | None
+    units: Sequence[str] | Mapping[str, Sequence[str]] | None
+    raw: Inputs | None
 
 
 class ExplainOptions(CallOptions, total=False):
     """The arguments of :func:`tempograd.explain` beside model, series and method."""
 
-    background: Array | None
+    background: Inputs | None
 
 
 class SegmentOptions(ExplainOptions, total=False):

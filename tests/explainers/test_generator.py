@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.explainers.prefix.base import FitSchedule, Task, learn
+from tempograd.explainers.prefix.base import FitSchedule, FitTask, learn
 from tempograd.explainers.prefix.fit import Generator, nearest_past
 from tests.helpers.literal_methods import Known
 from tests.helpers.models import series
@@ -102,7 +102,7 @@ def test_each_part_keeps_its_best_epoch(patience, best, epochs):
         def losses(x, rng):
             yield -network.w.sum()
 
-        return Task(losses, lambda x, rng: torch.tensor(next(checked)))
+        return FitTask(losses, lambda x, rng: torch.tensor(next(checked)))
 
     schedule = FitSchedule(5, 100, rate=1.0, held_out=0.2, patience=patience)
     network = learn(Two, task, nn.Identity(), series(10, 3, 1), schedule, 0, "two numbers")

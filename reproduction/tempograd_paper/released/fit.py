@@ -11,7 +11,7 @@ from tempograd._utils import settings
 from tempograd.engine import Request
 from tempograd.explainers import Fit
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.prefix.base import FitSchedule, Task
+from tempograd.explainers.prefix.base import FitSchedule, FitTask
 from tempograd.explainers.prefix.fit import Generator
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
@@ -93,6 +93,6 @@ class ReleasedFit(Scrambled, Fit):
             generator.noise = 1e-5
         return generator
 
-    def _task(self, generator: Generator) -> Task:
+    def _task(self, generator: Generator) -> FitTask:
         task = super()._task(generator)
         return task._replace(losses=random_step(generator)) if self.recipe == "plain" else task

@@ -4,6 +4,7 @@ Experimental: authors of methods may build on it, and its names may still change
 """
 
 from tempograd.engine.batching import Batching, slices
+from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
@@ -46,6 +47,7 @@ from tempograd.engine.request import Block, Request, call_model, score_delta
 __all__ = [
     "Batching",
     "Block",
+    "Call",
     "ControlVariateMean",
     "Estimate",
     "Evidence",

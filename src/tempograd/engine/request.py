@@ -77,6 +77,7 @@ class Request:
     dtype: torch.dtype
     batch_size: int | None = None
     layout: str = "BTD"  # of the series as the user has them
+    task: str | None = None  # what the output is, where somebody said it
     guessed: bool = False  # whether nobody said what the output is
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     checked: bool = False  # whether the gradient is compared with differences of the score
@@ -103,6 +104,7 @@ class Request:
         layout: str = "BTD",
         missing: str = "error",
         batch_size: int | None = None,
+        task: str | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
@@ -137,6 +139,7 @@ class Request:
             dtype=dtype,
             batch_size=batch_size,
             layout=layout,
+            task=task,
         )
 
     def replace(self, **changes: Any) -> Self:

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
 from tempograd.engine import (
+    Call,
     Request,
     apply_link,
     computing,
@@ -39,15 +40,21 @@ from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
     Array,
     ArrayLike,
-    Baseline,
+    Fixed,
+    InputBaselines,
+    Inputs,
     Layout,
     Missing,
     Model,
+    ModelLayout,
     Output,
+    Pick,
     Precision,
     Setting,
     Steps,
     Target,
+    Targets,
+    Task,
 )
 
 # Doubts about an explanation that was just made
@@ -308,17 +315,17 @@ class Explainer(ABC):
     def __call__(
         self,
         model: Model,
-        x: Array,
+        x: Inputs,
         *,
         target: Target | None = None,
-        baseline: Baseline | None = None,
-        mask: Array | None = None,
+        baseline: InputBaselines | None = None,
+        mask: Inputs | None = None,
         steps: Steps | None = None,
         output: Output = PROBABILITY,
         seed: int = 0,
         ids: ArrayLike | None = None,
-        channels: Sequence[str] | None = None,
-        times: Sequence[object] | None = None,
+        channels: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        times: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
         names: Sequence[object] | None = None,
         layout: Layout = "BTD",
         missing: Missing = "error",
@@ -326,6 +333,14 @@ class Explainer(ABC):
         batch_size: int | None = None,
         precision: Precision = "full",
         gradient_check: bool = True,
+        targets: Targets | None = None,
+        task: Task | None = None,
+        fixed: Fixed | None = None,
+        pick: Pick | None = None,
+        model_layout: ModelLayout = "BTD",
+        classes: Sequence[str] | None = None,
+        units: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        raw: Inputs | None = None,
     ) -> Explanation:
         """Explain ``model(x)``.
 
@@ -370,13 +385,32 @@ class Explainer(ABC):
         gradient_check : bool, default=True
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
+        targets : list of targets or "all", optional
+            Several targets in one call, which share the passes of the model; read one with
+            ``Explanation.for_target``.
+        task : {"classification", "multilabel", "regression", "forecast", "per_step"}, optional
+            What the model's output is; by default found from the output, with a warning where that may be wrong.
+        fixed : mapping or sequence, optional
+            What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
+            one row per series goes along with its series, anything else is passed as it is. Never attributed.
+        pick : str or int, optional
+            Which part of a dict, a tuple or an object the output is.
+        model_layout : {"BTD", "BDT", "TBD", "BT"}
+            Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
+        classes : sequence of str, optional
+            Names of the model's outputs.
+        units : sequence of str, optional
+            Units of the channels' values.
+        raw : Tensor or array like ``x``, optional
+            The values as people know them, before they were scaled for the model: only to be shown.
         """
         self._check_call(model, target, batch_size, gradient_check)
         series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
+        call = Call(fixed=fixed, pick=pick, model_layout=model_layout)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
-                model,
+                call.adapt(model),
                 series,
                 target=target,
                 baseline=baseline,
@@ -388,6 +422,7 @@ class Explainer(ABC):
                 layout=layout,
                 missing=missing,
                 batch_size=batch_size,
+                task=task,
             )
             named = _named(request.x.shape, channels=channels, times=times, names=names)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
@@ -404,7 +439,7 @@ class Explainer(ABC):
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
-        told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
+        told = {"fingerprint": mark(), "draws": draws, "varies": varies, "call": call, **named}
         return self._explanation(result, request, output, told)
 
     def _explanation(
@@ -489,7 +524,7 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(shape: Sequence[int], **labels: Sequence[object] | None) -> dict[str, tuple[str, ...] | None]:
+def _named(shape: Sequence[int], **labels: Any) -> dict[str, tuple[str, ...] | None]:
     """Check what people call channels, steps and series, before anything is computed."""
     sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
     return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}

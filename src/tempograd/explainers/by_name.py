@@ -13,52 +13,57 @@ from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
-    Array,
     ArrayLike,
-    Baseline,
     ExplainOptions,
+    Fixed,
+    InputBaselines,
+    Inputs,
     Layout,
     MethodOptions,
     Missing,
     Model,
+    ModelLayout,
     Output,
+    Pick,
     Precision,
     Setting,
     Steps,
     Target,
+    Targets,
+    Task,
     TimingOptions,
 )
 
 
 @overload
 def explain(
-    model: Model, x: Array, method: Literal["timing"] = "timing", **options: Unpack[TimingOptions]
+    model: Model, x: Inputs, method: Literal["timing"] = "timing", **options: Unpack[TimingOptions]
 ) -> Explanation: ...
 
 
 @overload
-def explain(model: Model, x: Array, method: Explainer, **options: Unpack[ExplainOptions]) -> Explanation: ...
+def explain(model: Model, x: Inputs, method: Explainer, **options: Unpack[ExplainOptions]) -> Explanation: ...
 
 
 @overload
-def explain(model: Model, x: Array, method: str, **options: Unpack[MethodOptions]) -> Explanation: ...
+def explain(model: Model, x: Inputs, method: str, **options: Unpack[MethodOptions]) -> Explanation: ...
 
 
 def explain(
     model: Model,
-    x: Array,
+    x: Inputs,
     method: str | Explainer = "timing",
     *,
-    background: Array | None = None,
+    background: Inputs | None = None,
     target: Target | None = None,
-    baseline: Baseline | None = None,
-    mask: Array | None = None,
+    baseline: InputBaselines | None = None,
+    mask: Inputs | None = None,
     steps: Steps | None = None,
     output: Output = PROBABILITY,
     seed: int = 0,
     ids: ArrayLike | None = None,
-    channels: Sequence[str] | None = None,
-    times: Sequence[object] | None = None,
+    channels: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    times: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
     names: Sequence[object] | None = None,
     layout: Layout = "BTD",
     missing: Missing = "error",
@@ -66,6 +71,14 @@ def explain(
     batch_size: int | None = None,
     precision: Precision = "full",
     gradient_check: bool = True,
+    targets: Targets | None = None,
+    task: Task | None = None,
+    fixed: Fixed | None = None,
+    pick: Pick | None = None,
+    model_layout: ModelLayout = "BTD",
+    classes: Sequence[str] | None = None,
+    units: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    raw: Inputs | None = None,
     **settings: Setting,
 ) -> Explanation:
     """Explain the predictions of ``model`` for the series ``x``.
@@ -109,6 +122,24 @@ def explain(
         How exactly the model multiplies.
     gradient_check : bool
         Whether the gradient is compared with differences of the score.
+    targets : list of targets or "all", optional
+        Several targets in one call, which share the passes of the model; read one with
+        ``Explanation.for_target``.
+    task : {"classification", "multilabel", "regression", "forecast", "per_step"}, optional
+        What the model's output is; by default found from the output, with a warning where that may be wrong.
+    fixed : mapping or sequence, optional
+        What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
+        one row per series goes along with its series, anything else is passed as it is. Never attributed.
+    pick : str or int, optional
+        Which part of a dict, a tuple or an object the output is.
+    model_layout : {"BTD", "BDT", "TBD", "BT"}
+        Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
+    classes : sequence of str, optional
+        Names of the model's outputs.
+    units : sequence of str, optional
+        Units of the channels' values.
+    raw : Tensor or array like ``x``, optional
+        The values as people know them, before they were scaled for the model: only to be shown.
     **settings
         Hyper-parameters of a method given by name, such as ``n_samples=200``: see ``help(tempograd.Timing)`` and
         so on.
@@ -149,6 +180,14 @@ def explain(
         batch_size=batch_size,
         precision=precision,
         gradient_check=gradient_check,
+        targets=targets,
+        task=task,
+        fixed=fixed,
+        pick=pick,
+        model_layout=model_layout,
+        classes=classes,
+        units=units,
+        raw=raw,
     )
 
 
@@ -170,7 +209,7 @@ def _explainer(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
     return method if isinstance(method, Explainer) else kind(**settings)
 
 
-def _check_width(background: Tensor, x: Array, layout: str) -> None:
+def _check_width(background: Tensor, x: Inputs, layout: str) -> None:
     """Refuse background series of another width before anything is learnt from them."""
     shape = tuple(validation.as_tensor(x, "x").shape)
     channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else background.shape[2]

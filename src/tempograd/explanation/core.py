@@ -12,11 +12,11 @@ from torch import Tensor
 
 from tempograd._utils import stats, validation
 from tempograd._utils.registry import joined
-from tempograd.engine import GradientCheck, Model, class_count, fingerprint, relative_error
+from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
 from tempograd.explanation import files, messages
-from tempograd.typing import ArrayLike, Output, SeriesPlotOptions
+from tempograd.typing import ArrayLike, Output, Picker, SeriesPlotOptions, Task
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ ROWS = ("target", "steps", "ids", "n_evals", "delta", "curve_error")  # one entr
 TENSORS = (*CELLS, *ROWS, "curve_samples")
 KINDS = dict.fromkeys(("baseline", "x", "standard_error", "delta", "curve_error"), "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
+LIVE = ("call", "picker", "siblings", "raw")  # that are no plain data
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
@@ -137,7 +138,24 @@ class Explanation:
     draws, varies : int and bool
         Realisations that were averaged, and whether the model's outputs differ each time it runs.
     channels, times, names : tuple of str, optional
-        What people call the channels, the time steps and the series; ``ids`` number the latter.
+        What people call the channels, the time steps and the series; ``ids`` number the latter. ``times`` may hold
+        such a tuple for each series.
+    classes, units : tuple of str, optional
+        What people call the model's outputs, and the units of the channels' values.
+    raw : Tensor like ``values``, optional
+        The values as people know them, before they were scaled for the model.
+    task : str, optional
+        What the model's output is; None where that is not known.
+    call : Call
+        How the model is called with the series.
+    output_shape : tuple of int
+        Shape of one output with several axes, whose cells are then the columns; empty for plain columns.
+    target_text : str
+        What was explained, in words, where ``target`` does not tell it.
+    picker : callable, optional
+        The function that picked the score; it is not written to files.
+    siblings : tuple of Explanation
+        The explanations of the further targets of one call.
     """
 
     values: Tensor
@@ -169,6 +187,15 @@ class Explanation:
     columns: int | None = None
     gradient_check: GradientCheck | None = None
     facts: Facts = Facts()
+    task: Task | None = None
+    call: Call = field(default_factory=Call)
+    output_shape: tuple[int, ...] = ()
+    target_text: str = ""
+    picker: Picker | None = None
+    siblings: tuple["Explanation", ...] = ()
+    classes: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
+    raw: Tensor | None = None
 
     def __post_init__(self) -> None:
         _check_parts(self)
@@ -346,7 +373,7 @@ class Explanation:
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK)}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["own_steps"] = isinstance(self.steps, str)
         return files.write_explanation(path, tensors, plain, force=force)
@@ -365,8 +392,9 @@ class Explanation:
         check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
         if plain["own_steps"]:
             content["steps"] = "own"
-        for name in ("channels", "times", "names"):
-            plain[name] = None if plain.get(name) is None else tuple(plain[name])
+        for name in ("channels", "times", "names", "classes", "units", "output_shape"):
+            if plain.get(name) is not None:
+                plain[name] = tuple(plain[name])
         try:
             if None not in check.values():  # older files have none
                 content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))

@@ -137,7 +137,7 @@ class FitSchedule(NamedTuple):
     patience: int | None = None  # stop after so many epochs without a better one; None: never
 
 
-class Task(NamedTuple):
+class FitTask(NamedTuple):
     """What to learn; random numbers come from the generator.
 
     ``losses`` yields what each optimiser step lowers. ``check`` gives the loss of each independent part of the
@@ -150,7 +150,7 @@ class Task(NamedTuple):
 
 def learn(
     make: Callable[[], Network],
-    task: Callable[[Network], Task],
+    task: Callable[[Network], FitTask],
     model: Model,
     x: Tensor,
     schedule: FitSchedule,
@@ -178,7 +178,7 @@ def learn(
 
 def _train(
     network: nn.Module,
-    task: Task,
+    task: FitTask,
     x: Tensor,
     rows: tuple[Tensor, Tensor],
     schedule: FitSchedule,
@@ -213,7 +213,7 @@ def _train(
 
 
 def _mean_check(
-    network: nn.Module, task: Task, x: Tensor, rows: Tensor, schedule: FitSchedule, seed: int
+    network: nn.Module, task: FitTask, x: Tensor, rows: Tensor, schedule: FitSchedule, seed: int
 ) -> Tensor:
     """Return the loss of the held-out series, with the same random numbers every time."""
     like, rng = next(network.parameters()), torch.Generator().manual_seed(seed)

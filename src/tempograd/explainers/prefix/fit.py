@@ -16,8 +16,8 @@ from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
     FitSchedule,
+    FitTask,
     PrefixExplainer,
-    Task,
     distributions,
     divergence,
     learn,
@@ -104,7 +104,7 @@ class Generator(nn.Module):
         return found.view(series, count, samples, channels, channels).transpose(2, 3)
 
 
-def nearest_past(generator: Generator) -> Task:
+def nearest_past(generator: Generator) -> FitTask:
     """Learn the density of single steps, at three log-spaced steps of every batch."""
 
     def losses(x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
@@ -118,7 +118,7 @@ def nearest_past(generator: Generator) -> Task:
             None
         ]
 
-    return Task(losses, check)
+    return FitTask(losses, check)
 
 
 def log_spaced(time: int, count: int) -> list[int]:
@@ -231,7 +231,7 @@ class Fit(PrefixExplainer):
         """Return a generator that has not learnt yet."""
         return Generator(channels, self.hidden or 3 * channels)
 
-    def _task(self, generator: Generator) -> Task:
+    def _task(self, generator: Generator) -> FitTask:
         """Return what the generator learns."""
         return nearest_past(generator)
 

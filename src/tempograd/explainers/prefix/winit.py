@@ -16,8 +16,8 @@ from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
     FitSchedule,
+    FitTask,
     PrefixExplainer,
-    Task,
     distributions,
     divergence,
     learn,
@@ -94,7 +94,7 @@ def windows_of(x: Tensor, window: int) -> Tensor:
     return torch.cat([x, beyond], 1).unfold(1, window, 1)
 
 
-def next_values(generator: WindowGenerator) -> Task:
+def next_values(generator: WindowGenerator) -> FitTask:
     """Learn to draw values near those that follow, from every step on but the first."""
 
     def errors(x: Tensor, rng: torch.Generator) -> Tensor:
@@ -108,7 +108,7 @@ def next_values(generator: WindowGenerator) -> Task:
     def losses(x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
         yield errors(x, rng).sum()  # no weight is shared, so each network learns as if it were alone
 
-    return Task(losses, errors)
+    return FitTask(losses, errors)
 
 
 _Sampler = Callable[
