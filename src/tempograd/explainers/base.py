@@ -22,7 +22,7 @@ from tempograd.engine import (
     mutable_if_needed,
     score_delta,
 )
-from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.guesses import PROBABILITY, Guess, across, caution, objection
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -34,9 +34,11 @@ from tempograd.engine.second_look import (
     trust,
     trusted,
 )
+from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
+from tempograd.targets import in_words
 from tempograd.typing import (
     Array,
     ArrayLike,
@@ -137,7 +139,7 @@ def over_draws(
     """
     take = realisation(request.model, request.seed)
     target, parts = request.requested_target, []
-    if target is None:
+    if target is None and request.told not in AS_THEY_ARE:
         target = _predicted(request, [take(j) for j in range(draws)])
     realised = request
     for j in range(draws):
@@ -160,6 +162,11 @@ def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Te
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
+    shape, time = tuple(mean.shape[1:]), request.x.shape[1]
+    if request.told == "multilabel":
+        return mean.flatten(1).argmax(-1)
+    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
+        return None
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
 
@@ -408,6 +415,7 @@ class Explainer(ABC):
         series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
         call = Call(fixed=fixed, pick=pick, model_layout=model_layout)
+        told = told_task(task, model, target, output)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
                 call.adapt(model),
@@ -422,7 +430,8 @@ class Explainer(ABC):
                 layout=layout,
                 missing=missing,
                 batch_size=batch_size,
-                task=task,
+                task=told,
+                classes=classes,
             )
             named = _named(request.x.shape, channels=channels, times=times, names=names)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
@@ -439,13 +448,14 @@ class Explainer(ABC):
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
-        told = {"fingerprint": mark(), "draws": draws, "varies": varies, "call": call, **named}
-        return self._explanation(result, request, output, told)
+        known = {"fingerprint": mark(), "draws": draws, "varies": varies, "call": call, **named}
+        return self._explanation(result, request, _asked(output, request), known)
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
+        picker = request.requested_target if callable(request.requested_target) else None
         return Explanation(
             **(result._asdict() | {"signed": self.signed and result.signed}),
             **told,
@@ -461,6 +471,10 @@ class Explainer(ABC):
             parameters=self.parameters,
             columns=request.columns,
             facts=self.facts,
+            task=cast("Task | None", request.task),
+            output_shape=request.output_shape,
+            picker=picker,
+            target_text="" if picker is None else in_words(picker),
         )
 
     @property
@@ -528,6 +542,13 @@ def _named(shape: Sequence[int], **labels: Any) -> dict[str, tuple[str, ...] | N
     """Check what people call channels, steps and series, before anything is computed."""
     sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
     return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+
+
+def _asked(output: str, request: Request) -> str:
+    """Return what was requested as the output, completed by the task."""
+    if isinstance(output, Guess) and request.task in AS_THEY_ARE:
+        return "raw"
+    return str(output)
 
 
 def _few(request: Request) -> Tensor:
