@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from tempograd._utils import validation
 from tempograd.engine.batching import Batching
+from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostWriter
 from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
+from tempograd.engine.inputs import Region, is_several, pack_inputs
 from tempograd.engine.model import Model, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
@@ -82,6 +84,7 @@ class Request:
     told: str | None = None  # what the output is, where somebody said it
     task: str | None = None  # what it is, known once a series was read
     output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
+    call: Call = field(default_factory=Call)
     guessed: bool = False  # whether nobody said what the output is
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
@@ -111,6 +114,7 @@ class Request:
         batch_size: int | None = None,
         task: str | None = None,
         classes: Sequence[str] | None = None,
+        call: Call | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
@@ -131,12 +135,13 @@ class Request:
         else:
             absent = validation.fill(baseline, x, observed, "baseline")
         device, dtype = place(model, x)
+        call = call or Call()
         return cls(
             model=model,
             x=x,
             baseline=absent,
             mask=observed,
-            lengths=validation.lengths(observed, x),
+            lengths=_lengths(call, observed, x),
             ids=validation.check_ids(ids, len(x)),
             requested_target=target,
             requested_steps=steps,
@@ -148,11 +153,42 @@ class Request:
             batch_size=batch_size,
             layout=layout,
             told=task,
+            call=call,
         )
 
     def replace(self, **changes: Any) -> Self:
         """Return a fresh request that differs in some of its parts."""
         return replace(self, target=None, steps=None, _findings=Findings(), host_writer=HostWriter(), **changes)
+
+    @property
+    def time(self) -> int:
+        """Return how many steps the series have: of several inputs, the first that has time."""
+        return self.call.cut(self.x).shape[1] if self.call.packing is None else self.call.packing.first.time
+
+    @property
+    def regions(self) -> list[Region] | None:
+        """Return the cells whose masks are drawn together; None where that is the whole series."""
+        if not self.call.has_companions:
+            return None
+        if self.call.packing is not None:
+            return self.call.packing.regions()
+        return [Region(slice(0, self.time), tuple(range(self.x.shape[2])), is_static=False)]
+
+    def pooled(self, series: Any, name: str) -> Tensor:
+        """Lay out training series as the requested ones are."""
+        packing = self.call.packing
+        if packing is None:
+            if is_several(series):
+                raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
+            return self.call.extended(series)
+        if not is_several(series):
+            raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
+        if isinstance(series, dict) and series.keys() == set(packing.names):
+            series = {each: series[each] for each in packing.names}
+        packed = pack_inputs(series, names=packing.names)
+        if packed.packing != packing:
+            raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
+        return self.call.extended(packed.x)
 
     @property
     def precision(self) -> torch.dtype:
@@ -280,7 +316,9 @@ class Request:
         """
         if block.target is None:
             raise RuntimeError("The target is not known yet: call Request.with_target first.")
-        observed = _repeat(block.observed, points) if getattr(block.target, "takes_input", False) else None
+        observed = None
+        if z is not None and getattr(block.target, "takes_input", False):
+            z, observed = self.call.series_of(z), self.call.series_of(_repeat(block.observed, points))
         score = select_target(outputs, _repeat(block.target, points), z, observed)
         if isinstance(block.steps, Tensor):
             score = (score * _repeat(block.steps, points)).sum(-1)
@@ -301,9 +339,9 @@ class Request:
 
     def _learn(self, raw: Tensor) -> None:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
-        whole, time = tuple(raw.shape[1:]), self.x.shape[1]
+        whole, time = tuple(raw.shape[1:]), self.time
         picked = callable(self.requested_target)
-        if self.guessed and len(whole) > 1 and whole[0] != time and not picked:
+        if self.guessed and len(whole) > 1 and (len(whole) > 2 or whole[0] != time) and not picked:
             self.output = "raw"  # there is no axis of classes
         self.task = found_task(self.told, whole, time, self.output, picked=picked)
         self.per_step = len(whole) == 2 and whole[0] == time and self.told in {None, "per_step"}
@@ -332,6 +370,14 @@ class Request:
             self.requested_target = mean()
             self.averaged = whole
             self.output_shape = ()
+
+
+def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:
+    """Return the length of each series: of several inputs, the first that has time."""
+    if call.packing is None:
+        return validation.lengths(mask, x)
+    first = call.packing.first
+    return validation.lengths(None if mask is None else first.of(mask), first.of(x))
 
 
 def _repeat(part: Any, points: int) -> Any:
