@@ -256,7 +256,7 @@ class Series(Split):
         part = super().take(indices)
         rows = torch.arange(len(self))[indices].reshape(-1)
         names = None if self.names is None else tuple(self.names[row] for row in rows.tolist())
-        several = {
+        several: dict[str, Any] = {
             name: None if each is None else {key: value[rows] for key, value in each.items()}
             for name, each in (("inputs", self.inputs), ("fixed", self.fixed))
         }

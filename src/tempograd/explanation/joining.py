@@ -13,7 +13,7 @@ from tempograd.errors import InputError
 from tempograd.explanation.core import CELLS, ROWS, Explanation, require
 from tempograd.typing import ArrayLike
 
-ALIKE = ("method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws")
+ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]
 ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies")
 NEEDED = ("values", "baseline", "ids")
 

@@ -104,8 +104,8 @@ def read_series(
     """
     columns = (format, id, time, label, variable, value)
     named = (_names(channels, "channels"), _names(classes, "classes"))
-    arrays = {"inputs": _names(inputs, "inputs"), "fixed": _names(fixed, "fixed")}
-    options = ReadOptions(*columns, *named, align=align, missing=missing, labels=labels, **arrays)
+    arrays = (_names(inputs, "inputs"), _names(fixed, "fixed"))
+    options = ReadOptions(*columns, *named, align, missing, labels, *arrays)
     path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
