@@ -1,9 +1,13 @@
 """How a model is called: with which inputs beside the series, in which order of axes, and what of its output."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from tempograd.engine.conventions import Called, Convention, Estimator, as_model, bound
+from tempograd.engine.guesses import Guess
 from tempograd.engine.model import Model
+from tempograd.typing import Output, Task
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,32 @@ class Call:
     pick: str | int | None = None
     model_layout: str = "BTD"
 
+    def __post_init__(self) -> None:
+        Convention(self.model_layout, self.pick)  # which checks them
+
     def adapt(self, model: Model) -> Model:
         """Return the model as a function of series (batch, time, channel) alone; a plain one is itself."""
-        return model
+        model, convention = as_model(model), Convention(self.model_layout, self.pick)
+        return model if convention == Convention() else bound(convention, model)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return what a file tells of it."""
+        return {"pick": self.pick, "model_layout": self.model_layout}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the call that a file tells of; what it does not know is as usual."""
+        return cls(**{name: plain[name] for name in ("pick", "model_layout") if name in plain})
+
+
+def told_by(
+    model: Model, output: Output, task: Task | None, classes: Sequence[str] | None
+) -> tuple[Output, Task | None, Sequence[str] | None]:
+    """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
+    known = model.model if isinstance(model, Called) else model
+    if not isinstance(known, Estimator):
+        return output, task, classes
+    if isinstance(output, Guess) or known.method == "predict_proba":
+        output = "raw"
+    return output, task or known.task, known.classes if classes is None else classes

@@ -21,8 +21,9 @@ from tempograd.engine import (
     frozen,
     mutable_if_needed,
     score_delta,
+    told_by,
 )
-from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.guesses import PROBABILITY, caution, objection
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -65,16 +66,16 @@ NOISE = (
 )
 
 
-def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
+def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny, and of axes that changed places."""
     outputs = request.first_outputs()
     if outputs is not None and request.guessed and request.output == "probability":
         message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
         if message is not None:
             warn(message)
-    touch = None if look is None else across(look.touched, look.x)
-    if touch is not None and look is not None:
-        warn(caution(touch, look.x))
+    swapped = None if look is None else caution(adapted, look.touched, look.x)
+    if swapped is not None:
+        warn(swapped)
 
 
 def varied(request: Request, look: SecondLook | None) -> bool:
@@ -408,9 +409,11 @@ class Explainer(ABC):
         series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
         call = Call(fixed=fixed, pick=pick, model_layout=model_layout)
+        adapted = call.adapt(model)
+        output, task, classes = told_by(adapted, output, task, classes)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
-                call.adapt(model),
+                adapted,
                 series,
                 target=target,
                 baseline=baseline,
@@ -430,12 +433,12 @@ class Explainer(ABC):
             with computing(precision, request.device):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
-                look = None if trusted(model, few) else look_again(model, few)
+                look = None if trusted(adapted, few) else look_again(adapted, few)
                 restore_buffers()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
                 request.verify(result.values)
                 varies = draws > 1 or varied(request, look)
-                warn_of_doubts(request, look)
+                warn_of_doubts(adapted, request, look)
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)

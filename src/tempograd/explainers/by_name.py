@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack, overload
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd.engine import Call
 from tempograd.engine.guesses import PROBABILITY
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -160,7 +161,8 @@ def explain(
     if background is not None:
         pool = validation.check_series(background, layout, "background")
         _check_width(pool, x, layout)
-        explainer = explainer.fit(model, pool, seed=seed)
+        adapted = Call(fixed=fixed, pick=pick, model_layout=model_layout).adapt(model)
+        explainer = explainer.fit(adapted, pool, seed=seed)
     return explainer(
         model,
         x,

@@ -375,6 +375,7 @@ class Explanation:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
+        plain["call"] = self.call.plain
         plain["own_steps"] = isinstance(self.steps, str)
         return files.write_explanation(path, tensors, plain, force=force)
 
@@ -398,6 +399,7 @@ class Explanation:
         try:
             if None not in check.values():  # older files have none
                 content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+            plain["call"] = Call.from_plain(plain.get("call", {}))
             told = plain.get("facts")
             plain["facts"] = (
                 joined("facts")(plain["method"], plain["parameters"])

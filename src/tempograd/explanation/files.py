@@ -18,7 +18,8 @@ from torch import Tensor
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.errors import DataError, InputError, brief
 
-SCHEMA = 3  # since 2, files hold the facts of their method; since 3, they speak today's words
+SCHEMA = 4  # since 2, files hold the facts of their method; since 3, they speak today's words
+# since 4, they tell how the model is called
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
@@ -36,6 +37,7 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "channels": (list, type(None)),
     "times": (list, type(None)),
     "names": (list, type(None)),
+    "call": (dict,),
 }
 NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
 
