@@ -440,7 +440,8 @@ def check_model(value: Any, name: str = "The model") -> None:
     if not callable(value) and not any(callable(getattr(value, method, None)) for method in PREDICTS):
         kind = "None" if value is None else f"of type {type(value).__name__}"
         raise InputError(
-            f"{name} must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
+            f"{name} must be an nn.Module, a function of series (batch, time, channel) or an estimator, but it is "
+            f"{kind}"
             f"{': read a file with tempograd.load_model' if isinstance(value, (str, Path)) else ''}."
         )
     if torch._C._are_functorch_transforms_active():

@@ -4,7 +4,7 @@ Experimental: authors of methods may build on it, and its names may still change
 """
 
 from tempograd.engine.batching import Batching, slices
-from tempograd.engine.calls import Call, told_by
+from tempograd.engine.calls import Call, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
@@ -87,6 +87,7 @@ __all__ = [
     "require_graph",
     "require_path",
     "require_prefixes",
+    "require_torch",
     "resolution",
     "score_delta",
     "select_target",

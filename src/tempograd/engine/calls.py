@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tempograd.engine.conventions import Called, Convention, Estimator, as_model, bound
+from tempograd.engine.conventions import NO_GRADIENT, Called, Convention, Estimator, OfArrays, as_model, bound
 from tempograd.engine.guesses import Guess
 from tempograd.engine.model import Model
+from tempograd.errors import ModelError
 from tempograd.typing import Output, Task
 
 
@@ -47,11 +48,23 @@ class Call:
         return cls(**{name: plain[name] for name in ("pick", "model_layout") if name in plain})
 
 
+def require_torch(model: Model) -> None:
+    """Refuse, before anything runs, a model that is known to leave torch, for methods that need its gradient."""
+    known = _innermost(model)
+    if isinstance(known, (Estimator, OfArrays)):
+        name = known.name if isinstance(known, Estimator) else "The model"
+        raise ModelError(f"{name} computes with {NO_GRADIENT}.")
+
+
+def _innermost(model: Model) -> Model:
+    return model.model if isinstance(model, Called) else model
+
+
 def told_by(
     model: Model, output: Output, task: Task | None, classes: Sequence[str] | None
 ) -> tuple[Output, Task | None, Sequence[str] | None]:
     """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
-    known = model.model if isinstance(model, Called) else model
+    known = _innermost(model)
     if not isinstance(known, Estimator):
         return output, task, classes
     if isinstance(output, Guess) or known.method == "predict_proba":

@@ -90,19 +90,20 @@ def picked(raw: Any, pick: str | int | None, rows: int, *, time_first: bool = Fa
         return raw if _is_array(raw) else _only(raw, rows, time_first=time_first)
     if _is_array(raw):
         raise ModelError(
-            f"The model returns one array, {tuple(raw.shape)}, of which pick={pick!r} can pick nothing: leave it "
+            f"The model returns one array, {_shape(raw, rows)}, of which pick={pick!r} can pick nothing: leave it "
             "out, and name one of its outputs as target=."
         )
     found = raw
     for key in _path(raw, pick):
         held = _parts(found)
         if key not in held:
-            raise ModelError(f"The model's output has no {pick!r}: it holds {_listed(raw)}.")
+            raise ModelError(f"The model's answer has no part {pick!r}: it holds {_listed(_parts(raw), rows)}.")
         found = held[key]
     if not _is_array(found):
-        inside = f", which holds {_listed(found)}" if _parts(found) else ""
-        kind = "None" if found is None else f"a {type(found).__name__}"
-        raise ModelError(f"{pick!r} of the model's output is {kind}{inside}: pick a tensor, of {_listed(raw)}.")
+        inside = f", which holds {_listed(_parts(found), rows)}" if _parts(found) else ""
+        kind = "None" if found is None else f"of type {type(found).__name__}"
+        every = _listed(_parts(raw), rows)
+        raise ModelError(f"The part {pick!r} of the model's answer is {kind}{inside}: pick a tensor, of {every}.")
     return found
 
 
@@ -150,17 +151,18 @@ def _only(raw: Any, rows: int, *, time_first: bool) -> Any:
     if len(found) == 1:
         return held[found[0]]
     if found:
+        outputs = {name: held[name] for name in found}
         raise ModelError(
-            f"The model returns a {kind} with several outputs, {_listed({name: held[name] for name in found})}: "
-            f"pass pick={found[0]!r} or another of them."
+            f"The model returns one {kind} with several outputs, {_listed(outputs, rows)}: pass pick={found[0]!r} "
+            "or another of them."
         )
     if not held:
         raise ModelError(
             f"The model must return a tensor, got {kind}: pass a function that returns the tensor to be explained."
         )
     raise ModelError(
-        f"The model returns a {kind} that holds {_listed(held)}, and no floating-point tensor with one row for "
-        f"each of {rows} series: pass a function that returns the tensor to be explained."
+        f"The model returns one {kind} that holds {_listed(held, rows)}, and no floating-point tensor with one "
+        "row per series: pass a function that returns the tensor to be explained."
     )
 
 
@@ -180,18 +182,23 @@ def _is_output(part: Any, rows: int, *, time_first: bool) -> bool:
     return rows in shape[:1] or (time_first and rows in shape[1:2])
 
 
-def _listed(raw: Any) -> str:
-    """Name what an answer holds, with the shapes of tensors."""
-    held = _parts(raw) if not isinstance(raw, dict) else raw
-    words = [_named(name, part) for name, part in held.items() if part is not None]
+def _listed(held: Mapping[str | int, Any], rows: int) -> str:
+    """Name the parts of an answer, with the shapes of tensors."""
+    words = [_described(name, part, rows) for name, part in held.items() if part is not None]
     words = [*words[:SOME], "…"] if len(words) > SOME else words
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "nothing"
 
 
-def _named(name: str | int, part: Any) -> str:
+def _described(name: str | int, part: Any, rows: int) -> str:
+    return f"{name} {_shape(part, rows)}" if _is_array(part) else f"{name} ({type(part).__name__})"
+
+
+def _shape(part: Any, rows: int) -> str:
+    """Write a shape; a first axis of as many rows as there are series is the batch, whose size is the engine's."""
     if isinstance(part, Tensor) and part.is_nested:
-        return f"{name} (nested)"
-    return f"{name} {tuple(part.shape)}" if _is_array(part) else f"{name} ({type(part).__name__})"
+        return "(nested)"
+    sizes = ["batch" if place == 0 and size == rows else str(size) for place, size in enumerate(part.shape)]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 # A model that is called so

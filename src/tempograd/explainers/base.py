@@ -20,6 +20,7 @@ from tempograd.engine import (
     fingerprint,
     frozen,
     mutable_if_needed,
+    require_torch,
     score_delta,
     told_by,
 )
@@ -410,6 +411,8 @@ class Explainer(ABC):
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
         call = Call(fixed=fixed, pick=pick, model_layout=model_layout)
         adapted = call.adapt(model)
+        if self.needs_gradient:
+            require_torch(adapted)
         output, task, classes = told_by(adapted, output, task, classes)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
