@@ -350,21 +350,21 @@ def columns(estimator, x):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_occlusion_of_an_estimator_is_a_loop_over_numpy(name, tmp_path):
     estimator = ESTIMATORS[name]
-    options = {"model_layout": "BDT"} if name == "channels first" else {}
+    options = {"channels first": {"model_layout": "BDT"}, "regression": {"target": 1}}.get(name, {})
     found = tg.explain(estimator, SERIES, "occlusion", **options)
     said = columns(estimator, SERIES.numpy())
-    assert found.target.tolist() == said.argmax(1).tolist()
+    targets = np.ones(len(said), int) if name == "regression" else said.argmax(1)
+    assert found.target.tolist() == targets.tolist()
     assert found.output == "raw"
-    expected = by_loop(lambda x: columns(estimator, x), SERIES.numpy(), said.argmax(1))
+    expected = by_loop(lambda x: columns(estimator, x), SERIES.numpy(), targets)
     assert expected.abs().max() > 0
     assert torch.allclose(found.values, expected, atol=1e-6)
     adapted = tg.adapters.estimator(estimator)
     assert torch.equal(tg.explain(adapted, SERIES, "occlusion", **options).values, found.values)
     assert tg.explain(adapted, SERIES, "occlusion", **options).fingerprint == found.fingerprint
-    curve = tg.removal_curve(estimator, found, k=1)
-    (first, *_), start = found.top(1)[:2], SERIES.clone()
-    start[0, first[0, 0], found.top(1).channel[0, 0]] = 0
-    target = said.argmax(1)[0]
+    curve, top, start = tg.removal_curve(estimator, found, k=1), found.top(1), SERIES.clone()
+    start[0, top.time[0, 0], top.channel[0, 0]] = 0
+    target = targets[0]
     assert curve.score[0, 0].item() == pytest.approx(said[0, target], abs=1e-6)
     assert curve.score[0, 1].item() == pytest.approx(columns(estimator, start.numpy())[0, target], abs=1e-6)
     tg.report(tmp_path / "r.html", estimator, [found])

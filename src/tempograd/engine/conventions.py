@@ -287,60 +287,64 @@ def layout_of(model: Model) -> str:
 _in_numpy: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()  # functions, and whether they get arrays
 
 
-def ask(model: Model, z: Tensor) -> Any:
-    """Call a model with series: a function that is written for numpy arrays gets them.
+def ask(model: Model, *given: Any, **named: Any) -> Any:
+    """Call a model with series, and what else there is: a function that is written for numpy arrays gets them.
 
     It is one if it returns an array when it gets one. What tensors and arrays have in common need not mean the
     same (``x.std(1)`` does not), so whatever leaves torch is asked again; and what fails with a tensor gets one
     chance with an array, after which its first error is raised. That is found out once.
     """
-    if not callable(model):
-        model = as_model(model)
-    own = isinstance(model, (nn.Module, Called, OfArrays, Estimator)) or owner(model) is not None
-    in_numpy = False if own else _known(model)
+    function: Callable[..., Any] = model if callable(model) else as_model(model)
+    own = isinstance(function, (nn.Module, Called, OfArrays, Estimator)) or owner(function) is not None
+    in_numpy = False if own else _known(function)
     if in_numpy is None:
-        raw, in_numpy = _ask_first(model, z)
+        raw, in_numpy = _ask_first(function, given, named)
         if in_numpy is not None:
-            _remember(model, in_numpy=in_numpy)
+            _remember(function, in_numpy=in_numpy)
         return raw
-    function: Callable[..., Any] = model
-    return function(to_array(z) if in_numpy else z)
+    return _with_arrays(function, given, named) if in_numpy else function(*given, **named)
 
 
-def _ask_first(model: Model, z: Tensor) -> tuple[Any, bool | None]:
+def _ask_first(
+    function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, bool | None]:
     """Ask a function, and tell whether it gets arrays; None where a gradient is wanted and the answer has none."""
     try:
-        raw = model(z)
+        raw = function(*given, **named)
     except TempogradError:
         raise
     except Exception as error:  # whatever a function says of a tensor
         if out_of_memory(error):
             raise
-        return _with_array(model, z, error), True
+        return _second_chance(function, given, named, error), True
     if isinstance(raw, Tensor) or not _left_torch(raw):
         return raw, False
-    if torch.is_grad_enabled() and z.requires_grad:
+    if torch.is_grad_enabled() and any(isinstance(part, Tensor) and part.requires_grad for part in given):
         return raw, None
     try:
-        return _with_array(model, z), True
+        again = _with_arrays(function, given, named)
     except Exception:  # written for tensors, whatever it returns
         return raw, False
+    return (again, True) if _left_torch(again) else (raw, False)
 
 
-def _with_array(model: Model, z: Tensor, error: Exception | None = None) -> Any:
-    """Call a function with an array; if it fails or does not stay with numpy, raise what it said of the tensor."""
-    function: Callable[..., Any] = model
+def _second_chance(
+    function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any], error: Exception
+) -> Any:
+    """Call a function with arrays; if it fails or does not stay with numpy, raise what it said of the tensor."""
     try:
-        raw = function(to_array(z))
+        raw = _with_arrays(function, given, named)
     except Exception as second:
-        if error is None:
-            raise
         if str(second) != str(error):
             error.add_note(f"With a numpy array instead of a tensor: {type(second).__name__}: {second}")
         raise error from None
-    if _left_torch(raw):
-        return raw
-    raise error or TypeError("no array")
+    if not _left_torch(raw):
+        raise error
+    return raw
+
+
+def _with_arrays(function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    return function(*map(to_array, given), **{name: to_array(value) for name, value in named.items()})
 
 
 def _left_torch(raw: Any) -> bool:
@@ -362,10 +366,9 @@ def _remember(model: Any, *, in_numpy: bool) -> None:
         return
 
 
-def to_array(z: Tensor) -> "np.ndarray[Any, Any]":
-    """Return series as a numpy array of their own memory."""
-    array: np.ndarray[Any, Any] = z.detach().cpu().contiguous().numpy()
-    return array
+def to_array(z: Any) -> Any:
+    """Return series as a numpy array of their own memory; what is no tensor stays as it is."""
+    return z.detach().cpu().contiguous().numpy() if isinstance(z, Tensor) else z
 
 
 @dataclass(frozen=True, eq=False)
