@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from tempograd.engine.model import Model
 
 
@@ -27,3 +29,14 @@ class Call:
     def adapt(self, model: Model) -> Model:
         """Return the model as a function of series (batch, time, channel) alone; a plain one is itself."""
         return model
+
+    def prepared(self, model: Model, x: Tensor) -> tuple[Model, Tensor]:
+        """Return the model as a function of series alone, and the explained series as that function takes them.
+
+        These may have further steps behind those of ``x``, which tell the rows apart.
+        """
+        return self.adapt(model), x
+
+    def extended(self, cells: Tensor, value: float) -> Tensor:
+        """Return ``cells``, one for each of the explained series', with ``value`` in the steps behind them."""
+        return cells

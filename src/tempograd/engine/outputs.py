@@ -88,7 +88,7 @@ def apply_link(raw: Tensor, output: str) -> Tensor:
     """Turn a raw output into probabilities, or leave it as it is."""
     if output == "raw":
         return raw
-    return raw.sigmoid() if raw.shape[-1] == 1 else raw.softmax(-1)
+    return raw.sigmoid() if output == "sigmoid" or raw.shape[-1] == 1 else raw.softmax(-1)
 
 
 def by_class(raw: Tensor, output: str) -> Tensor:

@@ -248,7 +248,15 @@ class Explanation:
     @property
     def n_outputs(self) -> int | None:
         """Return how many outputs, or classes, the model has: a single probability stands for two classes."""
-        return None if self.columns is None else class_count(self.columns, self.output)
+        return None if self.columns is None else class_count(self.columns, self.link)
+
+    @property
+    def link(self) -> str:
+        """Return what makes the explained outputs of the model's: that of ``output``, or a sigmoid of each column.
+
+        Probabilities of several labels, ``"sigmoid"``, are each by themselves.
+        """
+        return "sigmoid" if self.task == "multilabel" and self.output == "probability" else self.output
 
     @property
     def relative_error(self) -> Tensor | None:
