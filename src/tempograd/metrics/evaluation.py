@@ -155,10 +155,9 @@ def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     series = given_series(explanation, x)
     if series is None:
         return False
-    where = place(model, series)
     adapted, series = explanation.call.prepared(model, series)
     with frozen(model):
-        found = run_twice(adapted, series[:FEW].to(*where))
+        found = run_twice(adapted, series[:FEW].to(*place(adapted, series)))
     return found is not None and found[1]
 
 

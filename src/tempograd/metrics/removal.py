@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, Self, cast, get_args
 
 import torch
 from torch import Tensor
@@ -211,8 +211,9 @@ class EvalTarget:
         own = explanation.baseline.to(x) if baseline is None else baseline
         baseline = validation.fill(own, x, mask, "baseline")
         observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
-        call, (device, dtype) = explanation.call, place(model, x)
+        call = explanation.call
         adapted, z = call.prepared(model, x)
+        device, dtype = place(adapted, x)
         if z.shape != x.shape:
             mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
         return cls(
@@ -242,36 +243,6 @@ class EvalTarget:
             return torch.ones((), dtype=torch.bool, device=self.device).expand(self.x[rows].flatten(1).shape)
         return self.mask[rows].to(self.device).flatten(1)
 
-    def pick(self, raw: Tensor, z: Tensor, rows: Tensor) -> Tensor | None:
-        """Return the score that a function picks from the outputs for ``z``, (states,); None if a column is it.
-
-        ``rows`` are the series that these are states of. The function gets what it got for the explanation.
-        """
-        picker: Any = self.picker
-        if picker is None:
-            return None
-        linked = apply_link(raw, self.explanation.link)
-        if not getattr(picker, "takes_input", False):
-            return select_target(linked, picker)
-        own, mask = z[:, : self.explanation.values.shape[1]], self.explanation.mask
-        seen = (
-            torch.ones_like(own, dtype=torch.bool) if mask is None else mask[rows.to(mask.device)].to(own.device)
-        )
-        return select_target(linked, lambda outputs: picker(outputs, own, seen))
-
-    def with_axis(self, raw: Tensor) -> Tensor:
-        """Give one number per step, (states, time), an axis for its only column."""
-        return raw[..., None] if self.explanation.task == "per_step" and raw.ndim == 2 else raw
-
-    def columns(self, raw: Tensor) -> Tensor:
-        """Return outputs with several axes as rows of columns, as targets count them."""
-        shape = self.explanation.output_shape
-        if not shape:
-            return raw
-        if tuple(raw.shape[1:]) != shape:
-            raise self._misfit(raw, f"(batch, {', '.join(map(str, shape))})")
-        return raw.flatten(1)
-
     def steps(self, rows: slice, raw: Tensor) -> Tensor | None:
         """Which steps are averaged over, (series, time); None for one output per series."""
         time, steps, task = self.explanation.values.shape[1], self.explanation.steps, self.explanation.task
@@ -280,7 +251,7 @@ class EvalTarget:
         per_step = fits and (expected or task is None)  # where nobody said what it is, its shape does
         column = self.explanation.target is not None
         if not per_step and (steps is not None or (column and (expected or raw.ndim > 2))):
-            raise self._misfit(raw, f"(batch, {time}, classes)" if expected else "(batch, classes)")
+            raise _misfit(raw, f"(batch, {time}, classes)" if expected else "(batch, classes)")
         if not per_step:
             return None
         if isinstance(steps, Tensor):
@@ -288,12 +259,6 @@ class EvalTarget:
         mask = self.explanation.mask
         length = validation.lengths(None if mask is None else mask[rows].to(self.x.device), self.x[rows, :time])
         return (torch.arange(time) < length[:, None]).to(self.device)
-
-    def _misfit(self, raw: Tensor, wanted: str) -> ModelError:
-        return ModelError(
-            f"The model returned shape {tuple(raw.shape)}, but the explanation is of a model that returns "
-            f"{wanted}: evaluate with the model that was explained."
-        )
 
     def target(self, rows: slice, raw: Tensor, steps: Tensor | None) -> Tensor | None:
         """Return the explained column, (series,) or (series, time); None if a function picked the score."""
@@ -312,6 +277,49 @@ class EvalTarget:
                 "evaluate with the model that was explained."
             )
         return target if steps is None or target.ndim == 2 else target[:, None].expand(steps.shape)
+
+
+def _misfit(raw: Tensor, wanted: str) -> ModelError:
+    return ModelError(
+        f"The model returned shape {tuple(raw.shape)}, but the explanation is of a model that returns {wanted}: "
+        "evaluate with the model that was explained."
+    )
+
+
+# What the model returned, as the explanation reads it
+
+
+def with_axis(explanation: Explanation, raw: Tensor) -> Tensor:
+    """Give one number per step, (rows, time), an axis for its only column."""
+    return raw[..., None] if explanation.task == "per_step" and raw.ndim == 2 else raw
+
+
+def as_columns(explanation: Explanation, raw: Tensor) -> Tensor:
+    """Return outputs with several axes as rows of columns, as targets count them."""
+    shape = explanation.output_shape
+    if not shape:
+        return raw
+    if tuple(raw.shape[1:]) != shape:
+        raise _misfit(raw, f"(batch, {', '.join(map(str, shape))})")
+    return raw.flatten(1)
+
+
+def takes_input(picker: Picker) -> bool:
+    """Tell whether a function makes the score of outputs and series, and not of outputs alone."""
+    return bool(getattr(picker, "takes_input", False))
+
+
+def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+    """Return the score that a function picks from raw outputs, (states,), as it did for the explanation.
+
+    ``z`` are the series that these are of, and ``rows`` which of the explained ones each is.
+    """
+    linked = apply_link(raw, explanation.link)
+    if not takes_input(picker):
+        return select_target(linked, picker)
+    own, mask, whole = z[:, : explanation.values.shape[1]], explanation.mask, cast("Any", picker)
+    seen = torch.ones_like(own, dtype=torch.bool) if mask is None else mask[rows.to(mask.device)].to(own.device)
+    return select_target(linked, lambda outputs: whole(outputs, own, seen))
 
 
 def explained_function(explanation: Explanation, target: Any) -> Picker | None:
@@ -496,7 +504,7 @@ def run_removals(
         ranks = _ranks(evaluated, rows, names)
         states, indices = _states(evaluated, rows, schedules, names)
         outputs, picked = _run_states(evaluated, rows, ranks, states, size)
-        outputs = evaluated.columns(outputs)
+        outputs = as_columns(evaluated.explanation, outputs)
         steps = evaluated.steps(rows, outputs)
         shared = {
             "output": evaluated.explanation.link,
@@ -557,7 +565,7 @@ def _run_states(
     Where a function picks the score, that is the second, (state,).
     """
     x, baseline = (t[rows].to(evaluated.device, evaluated.dtype) for t in (evaluated.x, evaluated.baseline))
-    outputs, picked = [], []
+    explanation, outputs, picked = evaluated.explanation, [], []
     for batch in slices(len(states.row), size):
         row, ranking, first, stop = (part[batch] for part in states)
         rank = ranks[ranking, row]  # (state, cell)
@@ -565,19 +573,20 @@ def _run_states(
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            raw = call_model(evaluated.model, z, alike, shape=evaluated.explanation.values.shape)
-            raw = evaluated.with_axis(raw.to(torch.promote_types(raw.dtype, torch.float32)))
-            picked.append(evaluated.pick(raw, z, row + rows.start))
+            raw = call_model(evaluated.model, z, alike, shape=explanation.values.shape)
+            raw = with_axis(explanation, raw.to(torch.promote_types(raw.dtype, torch.float32)))
+            if evaluated.picker is not None:
+                picked.append(picked_score(explanation, evaluated.picker, raw, z, row + rows.start))
         outputs.append(raw)
-    whole, scores = torch.cat(outputs), [score for score in picked if score is not None]
+    whole = torch.cat(outputs)
     if not bool(whole.isfinite().all()):
         raise ModelError(
             "The model returned NaN or infinity for a series with cells removed: "
             "check its weights, or choose a baseline it can read."
         )
-    if not scores:
+    if not picked:
         return whole, None
-    score = torch.cat(scores)
+    score = torch.cat(picked)
     if not bool(score.isfinite().all()):
         raise InputError(
             "target(output) is NaN or infinite for a series with cells removed: pick a score that is a number "
