@@ -361,3 +361,58 @@ def test_the_function_of_a_file_has_to_be_given(tmp_path, said):
     said.refused(InputError, evaluate, model, loaded, target=2)
     said.refused(InputError, evaluate, model, explanation, target=total)
     said.refused(InputError, removal_curve, *multilabel()[::3], target=total)
+
+
+def several():
+    """A model of a past, values of its future and static ones, and of what it gets beside them."""
+    past, ahead, static = randn(5, 4, 2, seed=1), randn(5, 3, 1, seed=2), randn(5, 2, seed=3)
+    weight, offset = randn(5, 3, seed=4), randn(5, seed=5)
+
+    def model(past, future, static, weight, offset):
+        hidden = (past[..., 0] * past[..., 1]).sum(1) + (future[..., 0] * weight).sum(1) * static[:, 0]
+        return torch.stack([hidden + static[:, 1] ** 2, hidden.sin() * offset], 1)
+
+    inputs = {"past": past, "future": ahead, "static": static}
+    return model, inputs, {"weight": weight, "offset": offset}
+
+
+def test_several_inputs_are_removed_cell_by_cell_beside_what_stays_fixed():
+    model, inputs, fixed = several()
+    explanation = tg.explain(model, inputs, "occlusion", fixed=fixed, output="raw", target=1)
+    names = list(inputs)
+    expected = {name: [] for name in ("cpd", "comprehensiveness")}
+    for i in range(5):
+        scores = {name: explanation[name].values[i] for name in names}
+        cells = sorted(
+            ((name, place) for name in names for place in range(scores[name].numel())),
+            key=lambda cell, scores=scores: -abs(float(scores[cell[0]].flatten()[cell[1]])),
+        )
+        one = {name: inputs[name][i : i + 1].clone() for name in names}
+        along_with = {name: value[i : i + 1] for name, value in fixed.items()}
+        states = [float(model(**one, **along_with)[0, 1])]
+        for name, place in cells[:K]:
+            one[name].view(-1)[place] = 0
+            states.append(float(model(**one, **along_with)[0, 1]))
+        expected["cpd"].append(sum(abs(b - a) for a, b in pairwise(states)))
+        expected["comprehensiveness"].append(states[0] - states[-1])
+    expected = {name: torch.tensor(scores) for name, scores in expected.items()}
+    ours = evaluate(model, explanation, metrics=list(expected), k=K, of="score")
+    assert_scores(ours, expected, list(expected))
+    chosen = torch.tensor([3, 1])
+    some = evaluate(model, explanation[chosen], metrics=list(expected), k=K, of="score", batch_size=2)
+    assert_scores(some, {name: scores[chosen] for name, scores in expected.items()}, list(expected))
+    given = evaluate(model, explanation, inputs, metrics=list(expected), k=K, of="score")
+    assert all(torch.equal(given[name], ours[name]) for name in expected)
+
+
+def test_inputs_other_than_the_explained_ones_are_refused(said):
+    model, inputs, fixed = several()
+    explanation = tg.explain(model, inputs, "occlusion", fixed=fixed, output="raw", target=1)
+    cells = sum(part[0].numel() for part in inputs.values())
+    said.refused(InputError, evaluate, model, explanation, {"past": inputs["past"]}, of="score")
+    said.refused(
+        InputError, evaluate, model, explanation, inputs | {"future": inputs["future"][:, 1:]}, of="score"
+    )
+    assert evaluate(model, explanation, k=cells, of="score")["cpd"].min() > 0
+    said.refused(InputError, evaluate, model, explanation, tuple(inputs.values())[:2], of="score")
+    said.refused(InputError, evaluate, model, explanation, k=cells + 1, of="score")

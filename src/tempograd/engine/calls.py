@@ -190,6 +190,10 @@ class Call:
         """Take the steps off again that :meth:`extended` or :meth:`with_rows` put there."""
         return cells[..., : cells.shape[-2] - self._more(cells.shape[-1]), :]
 
+    def first(self, cells: Tensor) -> Tensor:
+        """Return the cells of the series, (…, time, channel): of several inputs, of the first that has time."""
+        return self.cut(cells) if self.packing is None else self.packing.first.of(cells)
+
     def prepared(self, model: Model, x: Tensor) -> tuple[Model, Tensor]:
         """Return the model as a function of series, and the series as it takes them."""
         return self.adapt(model), self.with_rows(x)

@@ -23,20 +23,21 @@ from tempograd.metrics.removal import (
     RemovalOutputs,
     RemovalSchedule,
     given_series,
+    laid_out,
     n_removed,
     run_removals,
 )
-from tempograd.typing import Array, Baseline, Measured, Model, Picker, Rank
+from tempograd.typing import Baseline, Inputs, Measured, Model, Picker, Rank
 
 
 def evaluate(
     model: Model,
     explanation: Explanation,
-    x: Array | None = None,
+    x: Inputs | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
     baseline: Baseline | None = None,
     k: int | float = 0.1,
-    truth: Array | None = None,
+    truth: Inputs | None = None,
     *,
     batch_size: int | None = None,
     of: Measured | None = None,
@@ -54,7 +55,7 @@ def evaluate(
     explanation : Explanation
         Its target, output, steps and mask are the ones that are measured.
     x : Tensor or array of shape (series, time, channel), optional
-        The explained series, by default those kept with the explanation.
+        The explained series, or inputs, by default those kept with the explanation.
     metrics : names or metrics
         For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
     baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
@@ -180,7 +181,7 @@ def measure(
     local = [metric for metric in chosen if isinstance(metric, Localisation)]
     if local:
         given_series(explanation, x)
-        scores |= locate(explanation, truth, local)
+        scores |= locate(explanation, laid_out(explanation, truth, "truth"), local)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:
         evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, of=of, target=target)
@@ -264,7 +265,7 @@ class RemovalCurve(NamedTuple):
 def removal_curve(
     model: Model,
     explanation: Explanation,
-    x: Array | None = None,
+    x: Inputs | None = None,
     k: int | float = 0.1,
     baseline: Baseline | None = None,
     rank: Rank = "absolute",

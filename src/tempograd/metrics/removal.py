@@ -1,7 +1,7 @@
 """Series with cells removed in the order of their scores, and the model's outputs for them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, cast, get_args
 
@@ -28,6 +28,7 @@ from tempograd.engine import (
     wider,
 )
 from tempograd.engine.guesses import is_probability
+from tempograd.engine.inputs import is_several
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explanation import Explanation
 from tempograd.typing import Measured, Picker, Task
@@ -234,8 +235,9 @@ class EvalTarget:
 
     @property
     def cells(self) -> int:
-        """How many cells a series of the explanation has."""
-        return self.explanation.values[0].numel()
+        """How many cells a series of the explanation has, those between its inputs not counted."""
+        packing = self.explanation.call.packing
+        return self.explanation.values[0].numel() if packing is None else int(packing.occupied().sum())
 
     def cells_observed(self, rows: slice) -> Tensor:
         """Which cells can be removed, (series, time · channel)."""
@@ -245,7 +247,8 @@ class EvalTarget:
 
     def steps(self, rows: slice, raw: Tensor) -> Tensor | None:
         """Which steps are averaged over, (series, time); None for one output per series."""
-        time, steps, task = self.explanation.values.shape[1], self.explanation.steps, self.explanation.task
+        series = self.explanation.call.first(self.x[rows])  # of several inputs, the first that has time
+        time, steps, task = series.shape[1], self.explanation.steps, self.explanation.task
         fits = raw.ndim == 3 and raw.shape[1] == time
         expected = steps is not None or task == "per_step"
         per_step = fits and (expected or task is None)  # where nobody said what it is, its shape does
@@ -256,8 +259,8 @@ class EvalTarget:
             return None
         if isinstance(steps, Tensor):
             return steps[rows].to(self.device)
-        mask = self.explanation.mask
-        length = validation.lengths(None if mask is None else mask[rows].to(self.x.device), self.x[rows, :time])
+        mask = None if self.mask is None else self.explanation.call.first(self.mask[rows])
+        length = validation.lengths(mask, series)
         return (torch.arange(time) < length[:, None]).to(self.device)
 
     def target(self, rows: slice, raw: Tensor, steps: Tensor | None) -> Tensor | None:
@@ -317,7 +320,7 @@ def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tenso
     linked = apply_link(raw, explanation.link)
     if not takes_input(picker):
         return select_target(linked, picker)
-    own, mask, whole = z[:, : explanation.values.shape[1]], explanation.mask, cast("Any", picker)
+    own, mask, whole = explanation.call.cut(z), explanation.mask, cast("Any", picker)
     seen = torch.ones_like(own, dtype=torch.bool) if mask is None else mask[rows.to(mask.device)].to(own.device)
     return select_target(linked, lambda outputs: whole(outputs, own, seen))
 
@@ -376,10 +379,30 @@ def given_series(explanation: Explanation, x: Any) -> Tensor | None:
         x = explanation.x
     if x is None:
         return None
+    x = laid_out(explanation, x, "x")
     tensor = validation.check_series(x, gaps=explanation.mask is not None)
     if tensor.shape != shape:
         raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
     return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
+
+
+def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
+    """Lay out several inputs, given as for the explanation, as its series are; anything else stays as it is."""
+    packing = explanation.call.packing
+    if packing is None or not is_several(cells):
+        return cells
+    given = cells if isinstance(cells, Mapping) else dict(zip(packing.names, cells, strict=False))
+    if len(given) != len(cells) or set(given) != set(packing.names):
+        got = ", ".join(map(str, given)) if isinstance(cells, Mapping) else f"{len(cells)} of them"
+        raise InputError(f"{what} must hold the explained inputs, {', '.join(packing.names)}; got {got}.")
+    parts = []
+    for part in packing.parts:
+        tensor = validation.as_tensor(given[part.name], part.name)
+        if tuple(tensor.shape) != (len(explanation), *part.shape):
+            wanted = (len(explanation), *part.shape)
+            raise InputError(f"{part.name} must be the explained input, {wanted}, got {tuple(tensor.shape)}.")
+        parts.append(tensor.reshape(len(tensor), part.time, part.depth))
+    return packing.pack([part.to(explanation.values.device) for part in parts])
 
 
 def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
@@ -506,20 +529,16 @@ def run_removals(
         outputs, picked = _run_states(evaluated, rows, ranks, states, size)
         outputs = as_columns(evaluated.explanation, outputs)
         steps = evaluated.steps(rows, outputs)
-        shared = {
-            "output": evaluated.explanation.link,
-            "target": evaluated.target(rows, outputs, steps),
-            "steps": steps,
-            "of": evaluated.measured,
-            "task": evaluated.explanation.task,
-        }
-        read(
-            rows,
-            [
-                RemovalOutputs(raw=outputs[index], picked=None if picked is None else picked[index], **shared)
-                for index in indices
-            ],
+        whole = RemovalOutputs(
+            raw=outputs,
+            output=evaluated.explanation.link,
+            target=evaluated.target(rows, outputs, steps),
+            steps=steps,
+            of=evaluated.measured,
+            task=evaluated.explanation.task,
         )
+        parts = ((outputs[index], None if picked is None else picked[index]) for index in indices)
+        read(rows, [replace(whole, raw=raw, picked=score) for raw, score in parts])
 
     batching = wider(Batching(evaluated.device, evaluated.x[0].numel(), evaluated.batch_size), evaluated.model)
     batching.run(len(evaluated.x), sum(ends.values()), work, label)

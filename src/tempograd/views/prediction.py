@@ -193,7 +193,7 @@ def prediction_text(
         said = None if answer is None else by_class(answer, one.link)
         steps = None if said is None else step_outputs(said, one, label, class_name(POSITIVE, classes))
         return PredictionText(_steps_text(one, classes), steps=None if steps is None else _first(steps))
-    output = None if answer is None else _score(one, answer, x[i : i + 1])
+    output = None if answer is None or x is None else _score(one, answer, x[i : i + 1])
     text = f"explained: {_what(one, classes)}"
     if output is not None:
         probable = one.output == "probability" and one.target is not None
