@@ -276,15 +276,15 @@ def check_ids(ids: Any, count: int) -> Tensor:
     return tensor
 
 
-def check_mask(mask: Any, x: Tensor) -> Tensor | None:
-    """Boolean tensor like ``x``, and beside it, True where a value was measured."""
+def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tensor | None:
+    """Boolean tensor like ``x``, which is called ``of``, and beside it, True where a value was measured."""
     if mask is None:
         return None
-    tensor = as_tensor(mask, "mask")
+    tensor = as_tensor(mask, name)
     if tensor.shape != x.shape:
-        raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+        raise InputError(f"{name} must have the shape of {of}, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
-        raise InputError("mask must hold 1 (observed) and 0 (missing) only.")
+        raise InputError(f"{name} must hold 1 (observed) and 0 (missing) only.")
     return tensor.bool().to(x.device)
 
 

@@ -159,6 +159,8 @@ def explain(
     """
     explainer = _explainer(method, settings)
     validation.check_model(model)
+    if is_several(x) or fixed is not None:
+        explainer._require_companions(steps)
     if background is not None:
         pool: Inputs
         if is_several(background) or is_several(x):

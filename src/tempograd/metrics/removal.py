@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, cast, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor
@@ -247,7 +247,7 @@ class EvalTarget:
 
     def steps(self, rows: slice, raw: Tensor) -> Tensor | None:
         """Which steps are averaged over, (series, time); None for one output per series."""
-        series = self.explanation.call.first(self.x[rows])  # of several inputs, the first that has time
+        series = self.explanation.call.series_of(self.x[rows])  # of several inputs, the first that has time
         time, steps, task = series.shape[1], self.explanation.steps, self.explanation.task
         fits = raw.ndim == 3 and raw.shape[1] == time
         expected = steps is not None or task == "per_step"
@@ -259,7 +259,7 @@ class EvalTarget:
             return None
         if isinstance(steps, Tensor):
             return steps[rows].to(self.device)
-        mask = None if self.mask is None else self.explanation.call.first(self.mask[rows])
+        mask = None if self.mask is None else self.explanation.call.series_of(self.mask[rows])
         length = validation.lengths(mask, series)
         return (torch.arange(time) < length[:, None]).to(self.device)
 
@@ -315,14 +315,17 @@ def takes_input(picker: Picker) -> bool:
 def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tensor, rows: Tensor) -> Tensor:
     """Return the score that a function picks from raw outputs, (states,), as it did for the explanation.
 
-    ``z`` are the series that these are of, and ``rows`` which of the explained ones each is.
+    ``z`` are the series that these are of, as the model is called with them, and ``rows`` which of the explained
+    ones each is.
     """
     linked = apply_link(raw, explanation.link)
     if not takes_input(picker):
         return select_target(linked, picker)
-    own, mask, whole = explanation.call.cut(z), explanation.mask, cast("Any", picker)
-    seen = torch.ones_like(own, dtype=torch.bool) if mask is None else mask[rows.to(mask.device)].to(own.device)
-    return select_target(linked, lambda outputs: whole(outputs, own, seen))
+    call, mask = explanation.call, explanation.mask
+    seen = torch.ones_like(z, dtype=torch.bool)
+    if mask is not None:
+        seen = call.extended(mask[rows.to(mask.device)].to(z.device), 0)
+    return select_target(linked, picker, call.series_of(z), call.series_of(seen))
 
 
 def explained_function(explanation: Explanation, target: Any) -> Picker | None:

@@ -210,7 +210,8 @@ def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
         return float(select_target(said, one.target.cpu()))
     if one.picker is None:
         return None
-    return float(picked_score(one, one.picker, raw, x.to(raw), torch.zeros(1, dtype=torch.int64)))
+    z = one.call.extended(x.to(raw), 0)
+    return float(picked_score(one, one.picker, raw, z, torch.zeros(1, dtype=torch.int64)))
 
 
 def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None) -> str | None:
