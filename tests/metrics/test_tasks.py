@@ -416,3 +416,55 @@ def test_inputs_other_than_the_explained_ones_are_refused(said):
     assert evaluate(model, explanation, k=cells, of="score")["cpd"].min() > 0
     said.refused(InputError, evaluate, model, explanation, tuple(inputs.values())[:2], of="score")
     said.refused(InputError, evaluate, model, explanation, k=cells + 1, of="score")
+
+
+def kinds():
+    """Calls of people, and the score that each is about, by plain forwards."""
+    forecaster, net = Forecaster().double(), Net(DEPTH, 3).double()
+    weights = randn(DEPTH, DEPTH, seed=7)
+    coder = lambda z: (z @ weights).tanh()  # noqa: E731
+    mean = tg.targets.mean(steps=[1, 2], variable=0)
+    return {
+        "address": (forecaster, {"task": "forecast", "target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
+        "found": (forecaster, {"target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
+        "whole": (forecaster, {"task": "forecast"}, lambda z: forecaster(z).mean((1, 2))),
+        "mean": (forecaster, {"task": "forecast", "target": mean}, lambda z: forecaster(z)[:, 1:3, 0].mean(1)),
+        "regression": (net, {"task": "regression", "target": 2}, lambda z: net(z)[:, 2]),
+        "label": (net, {"task": "multilabel", "target": 2}, lambda z: net(z)[:, 2].sigmoid()),
+        "difference": (
+            net,
+            {"target": tg.targets.difference(2, 0)},
+            lambda z: (net(z).softmax(-1) * torch.tensor([-1.0, 0, 1])).sum(1),
+        ),
+        "lambda": (net, {"target": lambda y: y[:, 1] ** 2}, lambda z: net(z).softmax(-1)[:, 1] ** 2),
+        "anomaly": (
+            coder,
+            {"target": tg.targets.reconstruction()},
+            lambda z: ((coder(z) - z) ** 2).mean((1, 2)),
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+def test_what_people_explain_is_what_is_measured(kind, tmp_path):
+    model, options, score = kinds()[kind]
+    x = problem()[0]
+    explanation = tg.explain(model, x, "random", **options)
+    ours = evaluate(model, explanation, metrics=SCORED, k=K)
+    assert_scores(ours, literal(score, x, explanation.values))
+    loaded = tg.Explanation.load(explanation.save(tmp_path / "e.safetensors"))
+    lost = {"target": options["target"]} if kind == "lambda" else {}
+    again = evaluate(model, loaded, metrics=SCORED, k=K, **lost)
+    assert all(torch.equal(again[name], ours[name]) for name in SCORED)
+
+
+def test_parts_of_an_answer_and_other_orders_of_axes():
+    """What the call tells of the model holds for its evaluation too."""
+    model, (x, _, _) = Net(DEPTH, 3).double(), problem()
+    swapped = lambda z: {"logits": model(z.transpose(1, 2))}  # noqa: E731
+    options = {"model_layout": "BDT", "pick": "logits"}
+    one = tg.explain(swapped, x, "random", **options)
+    other = tg.explain(model, x, "random")
+    names = SCORED + OF_A_CLASS
+    found, expected = evaluate(swapped, one, metrics=names, k=K), evaluate(model, other, metrics=names, k=K)
+    assert_scores(found, expected, names)
