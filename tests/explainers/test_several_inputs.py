@@ -114,17 +114,19 @@ def test_occlusion_replaces_each_cell_of_each_input(ward, inputs):
             torch.testing.assert_close(found[name].values.double(), expected, atol=1e-6, rtol=0)
 
 
-def test_timing_fixes_segments_of_series_and_single_static_values():
+@pytest.mark.parametrize("anchored", [None, 0.8])  # in the second case masks have weights, and these multiply
+def test_timing_fixes_segments_of_series_and_single_static_values(anchored):
     """In closed form: of f = s · p with one cell each, the other's mean is 1 where fixed, 1/2 where it moves."""
-    steps, values, cell = 9, 3, 4
+    steps, values, cell = 4, 2, 1
     found = tg.explain(
         lambda past, static: past[:, cell, :1] * static[:, :1],
-        {"past": torch.ones(40, steps, 2), "static": torch.ones(40, values)},
+        {"past": torch.ones(40, steps, 1), "static": torch.ones(40, values)},
         output="raw",
         n_samples=400,
+        anchored=anchored,
         gradient_check=False,
     )
-    active = complete(steps, 2, None, None, None, steps).p_active()[cell]
+    active = complete(steps, 1, None, None, None, steps).p_active()[cell]
     single = complete(1, values, None, None, None, 1)
     assert (single.low, single.high) == (1, 1)
     assert 0 < single.p_active()[0] < 1
