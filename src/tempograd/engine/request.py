@@ -19,6 +19,7 @@ from tempograd.engine.outputs import (
     OUTPUTS,
     apply_link,
     by_class,
+    class_count,
     default_class,
     forward_resumed,
     misfit,
@@ -79,6 +80,7 @@ class Request:
     layout: str = "BTD"  # of the series as the user has them
     task: str | None = None  # what the output is, where somebody said it
     guessed: bool = False  # whether nobody said what the output is
+    classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     checked: bool = False  # whether the gradient is compared with differences of the score
     target: Tensor | Picker | None = None
@@ -287,6 +289,7 @@ class Request:
                 f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
             )
         self.columns = raw.shape[-1]
+        validation.check_classes(self.classes, class_count(self.columns, self.output))
         self.per_step = raw.ndim == 3 and raw.shape[1] == self.x.shape[1]
         shape = (len(self.x), *raw.shape[1:-1])
         chosen = resolve_target(self.requested_target, shape, raw.shape[-1], self.output)

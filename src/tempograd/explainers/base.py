@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
+from tempograd._utils.stamps import check_times
 from tempograd.engine import (
     Call,
     Request,
@@ -368,6 +369,7 @@ class Explainer(ABC):
             By default 0, 1, …
         channels, times, names : sequences of str, optional
             What people call the channels, the time steps and the series, for tables, pictures and reports.
+            ``times`` may hold texts, numbers or dates, and be (batch, time) where series have stamps of their own.
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
         missing : {"error", "mask"}
@@ -398,11 +400,12 @@ class Explainer(ABC):
         model_layout : {"BTD", "BDT", "TBD", "BT"}
             Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
         classes : sequence of str, optional
-            Names of the model's outputs.
+            Names of the model's outputs, also ``["survived", "died"]`` for a single probability.
         units : sequence of str, optional
-            Units of the channels' values.
+            Units of the channels' values, empty where there is none.
         raw : Tensor or array like ``x``, optional
-            The values as people know them, before they were scaled for the model: only to be shown.
+            The values as people know them, before they were scaled for the model: only to be shown. NaN where
+            nothing was observed.
         """
         self._check_call(model, target, batch_size, gradient_check)
         series = validation.as_tensor(x, "x")  # before torch does anything
@@ -424,9 +427,10 @@ class Explainer(ABC):
                 batch_size=batch_size,
                 task=task,
             )
-            named = _named(request.x.shape, channels=channels, times=times, names=names)
+            named = _named(request, channels, times, names, classes, units, raw)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
             request = self._request(request)
+            request.classes = named["classes"] if request.output == output else None
             with computing(precision, request.device):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
@@ -524,10 +528,19 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(shape: Sequence[int], **labels: Any) -> dict[str, tuple[str, ...] | None]:
-    """Check what people call channels, steps and series, before anything is computed."""
-    sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
-    return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+def _named(
+    request: Request, channels: Any, times: Any, names: Any, classes: Any, units: Any, raw: Any
+) -> dict[str, Any]:
+    """Check names and values for people before anything is computed."""
+    series, time, depth = request.x.shape
+    return {
+        "channels": validation.check_names(channels, depth, "channels"),
+        "times": check_times(times, series, time),
+        "names": validation.check_names(names, series, "names"),
+        "classes": validation.check_classes(classes, None),
+        "units": validation.check_names(units, depth, "units"),
+        "raw": validation.check_raw(raw, request.x, request.mask, request.layout),
+    }
 
 
 def _few(request: Request) -> Tensor:

@@ -15,7 +15,7 @@ from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
 from tempograd.metrics.removal import EvalTarget, RemovalOutputs, RemovalSchedule, explained_class, run_removals
 from tempograd.typing import Model
-from tempograd.views.labels import check_classes, class_name, tells_class
+from tempograd.views.labels import class_name, known_classes, tells_class
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
@@ -146,7 +146,7 @@ def prediction_text(
         validation.check_model(model)
         explanation = completed(explanation, model, x)
         answer = model_outputs(model, x[i : i + 1], explanation.output)
-    check_classes(explanation, classes)
+    classes = known_classes(explanation, classes)
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is None:
