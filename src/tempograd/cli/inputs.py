@@ -19,6 +19,7 @@ from tempograd.models.files import exists, is_code
 from tempograd.views.labels import as_mapping
 
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
+ARRAYS = ("inputs", "fixed")
 OUTPUTS = {"out", "archive"}  # arguments that name no input
 
 
@@ -56,7 +57,7 @@ def read_data(source: str, args: argparse.Namespace, part: str | None = None, *,
             f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
             f"is no data set ({', '.join(sorted(DATASETS))})."
         )
-    return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels)
+    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels)
 
 
 # Explanations that were written to files.

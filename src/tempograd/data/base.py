@@ -223,6 +223,10 @@ class Series(Split):
         Units of the channels' values.
     raw : Tensor like ``x``, optional
         The values before they were scaled for a model, NaN where nothing was observed.
+    inputs : dict of str to Tensor, optional
+        The inputs of a model that takes several; ``x`` then holds all of them side by side.
+    fixed : dict of str to Tensor, optional
+        What such a model gets along with them, one row per series.
 
     Examples
     --------
@@ -240,10 +244,17 @@ class Series(Split):
     labelled: bool = True
     units: tuple[str, ...] | None = None
     raw: Tensor | None = None
+    inputs: dict[str, Tensor] | None = None
+    fixed: dict[str, Tensor] | None = None
 
     @property
     def options(self) -> SeriesOptions:
-        """What :func:`tempograd.explain` takes beside ``x``: ``explain(model, series.x, **series.options)``."""
+        """What :func:`tempograd.explain` takes beside ``x``: ``explain(model, series.x, **series.options)``.
+
+        Several inputs have names of channels and steps, and cells that are missing, of their own.
+        """
+        if self.inputs is not None:
+            return SeriesOptions(ids=self.ids, names=self.names)
         return SeriesOptions(
             mask=self.mask,
             ids=self.ids,
@@ -258,11 +269,16 @@ class Series(Split):
         """Return the series at ``indices`` (positions, a slice or a bool mask), with their ids and names."""
         part, places = super().take(indices), torch.arange(len(self))[indices].reshape(-1)
         rows, times = places.tolist(), self.times
+        several: dict[str, Any] = {
+            name: None if each is None else {key: value[places] for key, value in each.items()}
+            for name, each in (("inputs", self.inputs), ("fixed", self.fixed))
+        }
         return replace(
             part,
             names=None if self.names is None else tuple(self.names[row] for row in rows),
             times=(tuple(times[row] for row in rows) or None) if is_nested(times) else times,
             raw=None if self.raw is None else self.raw[places.to(self.raw.device)],
+            **several,
         )
 
 

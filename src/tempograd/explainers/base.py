@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -15,15 +15,19 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.stamps import check_times
 from tempograd.engine import (
     Call,
+    FixedInputs,
     Request,
     apply_link,
     computing,
     fingerprint,
     frozen,
+    is_several,
     mutable_if_needed,
+    pack_inputs,
     score_delta,
 )
-from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.guesses import PROBABILITY, Guess, across, caution, objection
+from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -35,11 +39,12 @@ from tempograd.engine.second_look import (
     trust,
     trusted,
 )
+from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
+from tempograd.targets import in_words
 from tempograd.typing import (
-    Array,
     ArrayLike,
     Fixed,
     InputBaselines,
@@ -138,7 +143,7 @@ def over_draws(
     """
     take = realisation(request.model, request.seed)
     target, parts = request.requested_target, []
-    if target is None:
+    if target is None and request.told not in AS_THEY_ARE:
         target = _predicted(request, [take(j) for j in range(draws)])
     realised = request
     for j in range(draws):
@@ -161,6 +166,11 @@ def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Te
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
+    shape, time = tuple(mean.shape[1:]), request.time
+    if request.told == "multilabel":
+        return mean.flatten(1).argmax(-1)
+    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
+        return None
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
 
@@ -266,6 +276,9 @@ class Explainer(ABC):
     """Whether a value that the model ignores scores exactly 0."""
     blends_steps: ClassVar[bool] = False
     """Whether absent values are blends of other steps, so that a series of one step has nothing to tell."""
+    takes_inputs: ClassVar[bool] = False
+    """Whether the model may take several inputs, or fixed ones beside the series: for methods that treat cells
+    alike wherever they lie, and leave those alone that were not observed."""
     amortised: ClassVar[bool] = False
     """Whether a network learnt over training series gives the scores: for series as long as those, and only as
     finely as it could learn from them."""
@@ -279,7 +292,7 @@ class Explainer(ABC):
     def __post_init__(self) -> None:
         settings.check(self)
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
@@ -408,33 +421,42 @@ class Explainer(ABC):
             nothing was observed.
         """
         self._check_call(model, target, batch_size, gradient_check)
-        series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        call = Call(fixed=fixed, pick=pick, model_layout=model_layout)
+        told = told_task(task, model, target, output)
+        given = GivenSeries.of(  # before torch does anything
+            model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
+        )
+        if given.call.has_companions:
+            self._require_companions(steps)
+        adapted = given.call.adapt(model)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
-                call.adapt(model),
-                series,
+                adapted,
+                given.x,
                 target=target,
-                baseline=baseline,
-                mask=mask,
+                baseline=given.baseline,
+                mask=given.mask,
                 steps=steps,
                 output=output,
                 seed=seed,
                 ids=ids,
-                layout=layout,
-                missing=missing,
+                layout=given.layout,
+                missing=given.missing,
                 batch_size=batch_size,
-                task=task,
+                task=told,
+                classes=classes,
+                call=given.call,
             )
-            named = _named(request, channels, times, names, classes, units, raw)
+            named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
+            linked = request.output
             request = self._request(request)
-            request.classes = named["classes"] if request.output == output else None
+            if request.output != linked:  # a variant that counts outputs otherwise
+                request.classes = None
             with computing(precision, request.device):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
-                look = None if trusted(model, few) else look_again(model, few)
+                look = None if trusted(adapted, few) else look_again(adapted, few)
                 restore_buffers()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
                 request.verify(result.values)
@@ -443,28 +465,38 @@ class Explainer(ABC):
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
-        told = {"fingerprint": mark(), "draws": draws, "varies": varies, "call": call, **named}
-        return self._explanation(result, request, output, told)
+        known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
+        return self._explanation(result, request, _asked(output, request), known)
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
+        picker = request.requested_target if callable(request.requested_target) else None
+        call, found = request.call, result._asdict() | {"signed": self.signed and result.signed}
+        for name in ("values", "standard_error", "n_draws", "ess"):
+            found[name] = None if found[name] is None else call.cut(found[name])
+        mask = None if request.mask is None else call.cut(request.mask)
         return Explanation(
-            **(result._asdict() | {"signed": self.signed and result.signed}),
+            **found,
             **told,
             target=self._explained(request, output),
             output=cast("Output", str(output)),
             steps=request.steps,
-            baseline=request.baseline,
-            mask=request.mask,
-            x=request.x,
+            baseline=call.cut(request.baseline),
+            mask=None if mask is None or (call.fixed is not None and bool(mask.all())) else mask,
+            x=call.cut(request.x),
+            call=call,
             ids=request.ids,
             seed=request.seed,
             method=self.name,
             parameters=self.parameters,
             columns=request.columns,
             facts=self.facts,
+            task=cast("Task | None", request.task),
+            output_shape=request.output_shape,
+            picker=picker,
+            target_text="" if picker is None else in_words(picker),
         )
 
     @property
@@ -513,9 +545,25 @@ class Explainer(ABC):
         if target is not None and not self.targeted:
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
 
+    def _require_companions(self, steps: Any) -> None:
+        """Refuse several inputs where the method, or the steps, cannot take them."""
+        if not self.takes_inputs:
+            can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
+            raise InputError(f"{self.name} explains models of one input alone: use one of {', '.join(can)}.")
+        if isinstance(steps, str):
+            raise InputError("steps='own' is for models of one input alone: pass the steps to explain.")
+
     @abstractmethod
     def attribute(self, request: Request) -> Attribution:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
+
+
+def check_pool(x: Inputs, name: str) -> Inputs:
+    """Check series that a method draws from: of one input, or of several, by name or position."""
+    if not is_several(x):
+        return validation.check_series(x, name=name)
+    pack_inputs(x)  # which says what is wrong
+    return x
 
 
 def check_training(shape: Sequence[int], request: Request) -> None:
@@ -528,19 +576,82 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(
-    request: Request, channels: Any, times: Any, names: Any, classes: Any, units: Any, raw: Any
-) -> dict[str, Any]:
+def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, units: Any) -> dict[str, Any]:
     """Check names and values for people before anything is computed."""
-    series, time, depth = request.x.shape
+    packing, x = request.call.packing, request.call.cut(request.x)
+    mask = None if request.mask is None else request.call.cut(request.mask)
+    series, time, depth = x.shape
+    if packing is not None:
+        channels, times = channel_labels(channels, packing), time_labels(times, packing)
+        units = unit_labels(units, packing)
     return {
         "channels": validation.check_names(channels, depth, "channels"),
         "times": check_times(times, series, time),
         "names": validation.check_names(names, series, "names"),
-        "classes": validation.check_classes(classes, None),
+        "classes": request.classes,
         "units": validation.check_names(units, depth, "units"),
-        "raw": validation.check_raw(raw, request.x, request.mask, request.layout),
+        "raw": validation.check_raw(raw, x, mask, request.layout),
     }
+
+
+def _asked(output: str, request: Request) -> str:
+    """Return what was requested as the output, completed by the task."""
+    if isinstance(output, Guess) and request.task in AS_THEY_ARE:
+        return "raw"
+    return str(output)
+
+
+class GivenSeries(NamedTuple):
+    """The series of a call and what belongs to them, as one input, and how the model is called with it."""
+
+    call: Call
+    x: Any
+    baseline: Any
+    mask: Any
+    raw: Any
+    layout: str
+    missing: str
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        x: Any,
+        baseline: Any,
+        mask: Any,
+        raw: Any,
+        layout: str,
+        missing: str,
+        *,
+        fixed: Any,
+        pick: Any,
+        model_layout: str,
+    ) -> "GivenSeries":
+        """Lay several inputs out as one; a single one stays as it is, unless something goes with its rows."""
+        call = Call(pick=pick, model_layout=model_layout)
+        if not is_several(x) and fixed is None:
+            return cls(call, validation.as_tensor(x, "x"), baseline, mask, raw, layout, missing)
+        names = argument_names(model, len(x)) if isinstance(x, tuple) else ()
+        inputs = x if is_several(x) else {"x": x}
+        of_each = (each if is_several(x) or each is None else {"x": each} for each in (baseline, mask, raw))
+        absent, observed, shown = of_each
+        packed = pack_inputs(
+            inputs, baseline=absent, mask=observed, raw=shown, layout=layout, missing=missing, names=names
+        )
+        companions = None if fixed is None else FixedInputs.of(fixed, len(packed.x))
+        call = replace(call, packing=packed.packing if is_several(x) else None, fixed=companions)
+        seen = packed.mask
+        if seen is None and companions is not None:
+            seen = torch.ones_like(packed.x, dtype=torch.bool)
+        return cls(
+            call,
+            call.with_rows(packed.x),
+            call.extended(packed.baseline),
+            None if seen is None else call.extended(seen),
+            packed.raw,
+            "BTD",
+            "error",
+        )
 
 
 def _few(request: Request) -> Tensor:

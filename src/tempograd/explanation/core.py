@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, cast, overload
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprin
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
 from tempograd.explanation import files, messages
+from tempograd.targets import TargetScore, from_spec
 from tempograd.typing import Array, ArrayLike, Output, Picker, SeriesPlotOptions, Task, Times
 from tempograd.version import __version__
 
@@ -100,6 +101,40 @@ KINDS = dict.fromkeys(("baseline", "x", "raw", "standard_error", "delta", "curve
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 LIVE = ("call", "picker", "siblings")  # that are no plain data
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
+
+
+@dataclass(frozen=True, eq=False)
+class InputExplanation:
+    """What an explanation says about one of several inputs, each part in the shape of that input.
+
+    Attributes
+    ----------
+    name : str
+        What the input is called.
+    values, standard_error, n_draws, ess, x, baseline, mask, raw : Tensor
+        (series, time, channel), or (series, value) for static values; see :class:`Explanation`.
+    channels, units : tuple of str, optional
+        What people call the channels or static values, and their units.
+    """
+
+    name: str
+    values: Tensor
+    baseline: Tensor
+    x: Tensor | None = None
+    mask: Tensor | None = None
+    standard_error: Tensor | None = None
+    n_draws: Tensor | None = None
+    ess: Tensor | None = None
+    raw: Tensor | None = None
+    channels: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        shape = " × ".join(str(size) for size in self.values.shape)
+        return f"InputExplanation({self.name!r}, {shape})"
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,16 +242,30 @@ class Explanation:
 
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.values.shape)
+        if self.call.packing is not None:
+            parts = (f"{part.name} {' × '.join(map(str, part.shape)) or 1}" for part in self.call.packing.parts)
+            shape = f"{len(self)} series, {', '.join(parts)}"
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
-        output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
+        output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         return (
             f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
         )
 
-    def __getitem__(self, rows: int | slice | ArrayLike) -> Self:
-        """Return the explanation of one series, or of some of them; it holds as many as were asked for."""
+    @overload
+    def __getitem__(self, rows: str) -> "InputExplanation": ...
+
+    @overload
+    def __getitem__(self, rows: int | slice | ArrayLike) -> Self: ...
+
+    def __getitem__(self, rows: str | int | slice | ArrayLike) -> "Self | InputExplanation":
+        """Return the explanation of one series, or of some of them; it holds as many as were asked for.
+
+        The name of one of several inputs gives the part that is about that input, in its own shape.
+        """
+        if isinstance(rows, str):
+            return self._input(rows)
         if isinstance(rows, Integral):
             rows = _one(rows, len(self))
         rows = (
@@ -233,7 +282,27 @@ class Explanation:
             picked["times"] = times or None
         if self.gradient_check is not None:
             picked["gradient_check"] = self.gradient_check[rows]
+        picked["call"] = self.call.take(torch.arange(len(self))[rows])
         return replace(self, **picked)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of the inputs that were explained; empty for a model of one input."""
+        return () if self.call.packing is None else self.call.packing.names
+
+    def _input(self, name: str) -> "InputExplanation":
+        packing = self.call.packing
+        if packing is None:
+            raise InputError(f"There is no input {brief(name)}: the model was explained by one input, the series.")
+        part = packing.part(name)
+        cells: dict[str, Any] = {each: getattr(self, each) for each in CELLS}
+        cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
+        return InputExplanation(
+            name=part.name,
+            **cells,
+            channels=None if self.channels is None else self.channels[part.channels],
+            units=None if self.units is None else self.units[part.channels],
+        )
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the lower and upper limits that should hold the converged value with probability ``level``.
@@ -253,7 +322,16 @@ class Explanation:
     @property
     def n_outputs(self) -> int | None:
         """Return how many outputs, or classes, the model has: a single probability stands for two classes."""
-        return None if self.columns is None else class_count(self.columns, self.output)
+        return None if self.columns is None else class_count(self.columns, self.link)
+
+    @property
+    def link(self) -> str:
+        """Return what makes ``output`` of the model's columns.
+
+        That is "probability" (softmax, or a sigmoid of a single one), "sigmoid" (of each by itself, for several
+        labels) or "raw".
+        """
+        return "sigmoid" if self.task == "multilabel" and self.output == "probability" else self.output
 
     @property
     def relative_error(self) -> Tensor | None:
@@ -364,9 +442,9 @@ class Explanation:
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.
 
-        Columns: ``id``, ``time``, ``channel``, ``attribution`` and, where they are known, the ``value`` as people
-        know it (``raw``, else ``x``), its ``unit``, the name of the explained ``class``, the limits ``low`` and
-        ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
+        Columns: ``id``, of several inputs ``input``, ``time``, ``channel``, ``attribution`` and, where they are
+        known, the ``value`` as people know it (``raw``, else ``x``), its ``unit``, the name of the explained
+        ``class``, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
         """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
@@ -376,6 +454,11 @@ class Explanation:
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
         table: dict[str, Any] = {
             "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
+        }
+        if self.call.packing is not None:
+            owners = [part.name for part in self.call.packing.parts for _ in range(part.depth)]
+            table["input"] = [owners[c] for c in channel]
+        table |= {
             "time": time if self.times is None else self._stamps(row, time),
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
@@ -427,6 +510,7 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["own_steps"] = isinstance(self.steps, str)
+        plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
         return files.write_explanation(path, tensors, plain, force=force)
 
     @classmethod
@@ -455,6 +539,8 @@ class Explanation:
                 if told is None
                 else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
             )
+            if plain.get("picker_spec") is not None:
+                content["picker"] = from_spec(plain["picker_spec"])
             found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
             _check_content(found)
         except TempogradError as error:
@@ -495,9 +581,10 @@ def _check_parts(found: Explanation) -> None:
     if (found.curve_samples is None) != (found.curve_error is None):
         raise InputError("curve_samples and curve_error belong together: pass both or neither.")
     count, time, _ = values.shape
+    steps = time if found.call.packing is None else found.call.packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
     rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
-    rows |= {"target": [(count,), (count, time)], "steps": [(count, time)]}
+    rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}
     rows |= {"curve_samples": [(looks,)], "curve_error": [(count, looks)]}
     for name in TENSORS:
         part, shapes = getattr(found, name), rows.get(name, [tuple(values.shape)])
@@ -539,6 +626,8 @@ def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
     validation.check_ids(found.ids, len(found))
     validation.check_raw(found.raw, found.values, found.mask)
+    if found.output_shape and math.prod(found.output_shape) != found.columns:
+        raise InputError(f"output_shape {found.output_shape} must have {found.columns} cells.")
     limit = 2**31 if found.n_outputs is None else found.n_outputs
     if found.target is not None and bool(((found.target < 0) | (found.target >= limit)).any()):
         raise InputError(f"target must lie in 0 … {limit - 1}.")
