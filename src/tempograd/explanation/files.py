@@ -123,6 +123,7 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> tuple[dict[str, 
         if plain.get("times") is not None:
             raise damaged(path, "it has time stamps twice")
         plain["times"] = _stamps(tensors[STAMPS], path)
+    names = (*names, *(name for name in tensors if name.startswith("fixed.")))
     return {name: _expanded(name, tensors[name], shapes, path) for name in names if name in tensors}, plain
 
 
