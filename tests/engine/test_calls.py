@@ -301,6 +301,34 @@ def test_learning_methods_learn_from_the_model_as_it_is_called():
     assert torch.allclose(found.values, expected.values, atol=1e-6)
 
 
+class Both(nn.Module):
+    """Channels first, beside values that have no time, with an answer in parts."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.conv, self.head = nn.Conv1d(CHANNELS, 4, 3), nn.Linear(6, 2)
+
+    def forward(self, past, static, scale):
+        assert past.shape[1:] == (CHANNELS, TIME)
+        hidden = self.conv(past * scale).tanh().mean(2)
+        return hidden, self.head(torch.cat([hidden, static], 1))
+
+
+def test_several_inputs_are_laid_out_and_the_answer_is_picked():
+    net, inputs = Both(), {"past": X, "static": series(5, 2, 1)[..., 0]}
+    scale = torch.rand(5, TIME, CHANNELS, generator=torch.Generator().manual_seed(1)) + 0.5
+    found = tg.explain(net, inputs, n_samples=6, fixed={"scale": scale}, pick=1, model_layout="BDT")
+
+    def by_hand(past, static, scale):
+        return net(past.mT.contiguous(), static, scale.mT.contiguous())[1]
+
+    expected = tg.explain(by_hand, inputs, n_samples=6, fixed={"scale": scale})
+    assert torch.equal(found.values, expected.values)
+    assert found["static"].values.abs().max() > 0
+
+
 # Estimators and functions of arrays
 
 RNG = np.random.default_rng(0)

@@ -155,6 +155,7 @@ LIES = {
             "channels": (["a"], ["a", 3], "ab", 3, {}),
             "times": (["a"] * 5, [[]] * 6),
             "names": (["p"], [None] * 4),
+            "call": (None, [], {"pick": 1.5}, {"pick": ["a"]}, {"model_layout": "TDB"}, {"model_layout": None}),
         }.items()
         for value in values
     },
