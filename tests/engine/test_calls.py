@@ -21,6 +21,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
 from tempograd.engine.model import modules_of
+from tempograd.engine.outputs import forward
 from tests.helpers.models import series
 
 TIME, CHANNELS = 9, 3
@@ -492,6 +493,8 @@ def test_a_function_of_arrays_is_a_loop_over_numpy(name):
         said = said["mean"] if isinstance(said, dict) else said
         return np.asarray(said).reshape(len(x), -1)
 
+    first = forward(lambda x: function(x), SERIES)  # before anybody knows what it takes  # noqa: PLW0108
+    assert np.allclose(first.numpy(), score(SERIES.numpy()))
     for model in (function, tg.adapters.from_numpy(function)):
         found = tg.explain(model, SERIES, "occlusion", output="raw", target=0)
         expected = by_loop(score, SERIES.numpy(), [0] * 4)
