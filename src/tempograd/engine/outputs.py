@@ -36,7 +36,7 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     >>> numbers_of({"logits": torch.ones(1, 2), "loss": None}, torch.zeros(1, 4, 3))
     tensor([[1., 1.]])
     """
-    found = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
+    found: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
     fault = _fault(found, z, who)
     if fault:
         raise ModelError(fault)

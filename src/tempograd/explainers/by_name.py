@@ -112,7 +112,8 @@ def explain(
     ids : distinct integers, optional
         They number the series, by default 0, 1, …; draws depend on them.
     channels, times, names : sequences of str, optional
-        What people call channels, steps and series, for tables, pictures and reports.
+        What people call channels, steps and series, for tables, pictures and reports; ``times`` (batch, time)
+        where series have stamps of their own.
     layout : {"BTD", "BDT"}
         ``"BDT"`` where ``x`` is (batch, channel, time).
     missing : {"error", "mask"}
@@ -160,6 +161,8 @@ def explain(
     """
     explainer = _explainer(method, settings)
     validation.check_model(model)
+    if is_several(x) or fixed is not None:
+        explainer._require_companions(steps)
     if background is not None:
         pool: Inputs
         if is_several(background) or is_several(x):
