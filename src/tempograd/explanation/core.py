@@ -418,10 +418,12 @@ class Explanation:
 
         Parameters
         ----------
-        channels, names : sequences of str, optional
-            Names of the channels and of the series.
+        channels : sequence of str, optional
+            Names of the channels.
         times : sequence, optional
             One name or time stamp for each step, or for each series such a sequence of its own.
+        names : sequence, optional
+            Names of the series.
         classes : sequence of str, optional
             One name for each output of the model.
         units : sequence of str, optional
