@@ -9,10 +9,12 @@ from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
+    Gradients,
     accumulate,
     compute_gradients,
     differentiate,
     differentiate_each,
+    each_gradient,
     require_graph,
     require_path,
 )
@@ -42,7 +44,7 @@ from tempograd.engine.outputs import (
     wider,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.request import Block, Request, call_model, score_delta
+from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
     "Batching",
@@ -53,6 +55,7 @@ __all__ = [
     "Evidence",
     "Found",
     "GradientCheck",
+    "Gradients",
     "HostCopy",
     "Model",
     "Prefetcher",
@@ -60,6 +63,7 @@ __all__ = [
     "Request",
     "WeightedMean",
     "accumulate",
+    "all_scores",
     "apply_link",
     "at_every_step",
     "both_logits",
@@ -71,6 +75,7 @@ __all__ = [
     "default_class",
     "differentiate",
     "differentiate_each",
+    "each_gradient",
     "fingerprint",
     "frozen",
     "hidden",
@@ -92,5 +97,6 @@ __all__ = [
     "spans",
     "spare",
     "wider",
+    "with_targets",
     "wrap",
 ]
