@@ -472,6 +472,7 @@ class Explainer(ABC):
             **(result._asdict() | {"signed": self.signed and result.signed}),
             **told,
             target=self._explained(request, output),
+            picker=request.requested_target if callable(request.requested_target) else None,
             output=cast("Output", str(output)),
             steps=request.steps,
             baseline=request.baseline,

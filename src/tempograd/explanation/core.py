@@ -15,8 +15,8 @@ from tempograd._utils.registry import joined
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
-from tempograd.explanation import files, messages
-from tempograd.typing import ArrayLike, Output, Picker, SeriesPlotOptions, Task
+from tempograd.explanation import files, messages, targets
+from tempograd.typing import ArrayLike, Output, Picker, SeriesPlotOptions, Target, Task
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -208,8 +208,9 @@ class Explanation:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
         output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
+        several = f"targets=[{targets.listed(self)}], " if self.siblings else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"Explanation({shape}, method={self.method!r}, {several}output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
         )
 
@@ -228,7 +229,22 @@ class Explanation:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
         if self.gradient_check is not None:
             picked["gradient_check"] = self.gradient_check[rows]
-        return replace(self, **picked)
+        return replace(self, **picked, siblings=tuple(sibling[rows] for sibling in self.siblings))
+
+    @property
+    def targets(self) -> list[int | tuple[int, ...] | str]:
+        """Return what was explained, one entry per target: an output's name, number or address, or words."""
+        return [targets.called(each) for each in targets.every(self)]
+
+    def for_target(self, target: Target) -> Self:
+        """Return the explanation of one target of several.
+
+        Parameters
+        ----------
+        target : int, tuple of int, str or callable
+            The target as it was asked for. A number that is no target is a position among them, with a warning.
+        """
+        return cast("Self", targets.find(self, target))
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the lower and upper limits that should hold the converged value with probability ``level``.
@@ -316,8 +332,10 @@ class Explanation:
     ) -> Self:
         """Return the same explanation with names for its channels, time steps and series."""
         series, time, depth = self.values.shape
+        siblings = tuple(sibling.with_names(channels, times, names) for sibling in self.siblings)
         return replace(
             self,
+            siblings=siblings,
             channels=validation.check_names(channels, depth, "channels") or self.channels,
             times=validation.check_names(times, time, "times") or self.times,
             names=validation.check_names(names, series, "names") or self.names,
@@ -327,15 +345,21 @@ class Explanation:
         """Return one row per observed cell, in the order of series, time and channel.
 
         Columns: ``id``, ``time``, ``channel``, ``attribution`` and, where they are known, the ``value`` of the
-        series, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
+        series, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``. With
+        several targets, one below the other, the first column tells the ``target``.
         """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
         except ImportError as error:
             raise MissingExtraError("pandas", "data") from error
+        if self.siblings:
+            tables = [each.to_dataframe() for each in targets.every(self)]
+            for table, name in zip(tables, self.targets, strict=True):
+                table.insert(0, "target", [name] * len(table))
+            return pd.concat(tables, ignore_index=True)
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
-        table: dict[str, Any] = {
+        content: dict[str, Any] = {
             "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
             "time": time if self.times is None else [self.times[t] for t in time],
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
@@ -344,8 +368,8 @@ class Explanation:
         if self.ess is not None:
             columns["low"], columns["high"] = self.interval()
         columns |= {"standard_error": self.standard_error, "n_draws": self.n_draws}
-        table |= {name: part[seen].cpu().numpy() for name, part in columns.items() if part is not None}
-        return pd.DataFrame(table)
+        content |= {name: part[seen].cpu().numpy() for name, part in columns.items() if part is not None}
+        return pd.DataFrame(content)
 
     def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
@@ -369,6 +393,11 @@ class Explanation:
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
+        parts = [each._parts(series=series) for each in targets.every(self)]
+        return files.write_explanation(path, *files.joined(parts), force=force)
+
+    def _parts(self, *, series: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors and the plain data that a file holds of one target."""
         tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
@@ -376,7 +405,7 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["own_steps"] = isinstance(self.steps, str)
-        return files.write_explanation(path, tensors, plain, force=force)
+        return tensors, plain
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -387,7 +416,17 @@ class Explanation:
         ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
         claimed.
         """
-        tensors, plain = files.read_explanation(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
+        names = (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS))
+        parts = files.read_explanation(path, names)
+        try:
+            first, *others = [cls._assembled(*part) for part in parts]
+            return replace(first, siblings=tuple(others)) if others else first
+        except TempogradError as error:
+            raise files.damaged(path, str(error).rstrip(".")) from error
+
+    @classmethod
+    def _assembled(cls, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> Self:
+        """Put together what a file holds of one target."""
         content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
         check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
         if plain["own_steps"]:
@@ -395,25 +434,27 @@ class Explanation:
         for name in ("channels", "times", "names", "classes", "units", "output_shape"):
             if plain.get(name) is not None:
                 plain[name] = tuple(plain[name])
-        try:
-            if None not in check.values():  # older files have none
-                content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
-            told = plain.get("facts")
-            plain["facts"] = (
-                joined("facts")(plain["method"], plain["parameters"])
-                if told is None
-                else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
-            )
-            found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
-            _check_content(found)
-        except TempogradError as error:
-            raise files.damaged(path, str(error).rstrip(".")) from error
+        if None not in check.values():  # older files have none
+            content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+        told = plain.get("facts")
+        plain["facts"] = (
+            joined("facts")(plain["method"], plain["parameters"])
+            if told is None
+            else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
+        )
+        found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
+        _check_content(found)
         return found
 
 
-def require(value: Any) -> Explanation:
-    """Refuse what is no explanation."""
+def require(value: Any, *, several: bool = False) -> Explanation:
+    """Refuse what is no explanation and, unless ``several`` can be taken, one of several targets."""
     if isinstance(value, Explanation):
+        if value.siblings and not several:
+            raise InputError(
+                f"The explanation is of {1 + len(value.siblings)} targets, {targets.listed(value)}: take one with "
+                f"for_target({value.targets[0]!r})."
+            )
         return value
     hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
@@ -463,6 +504,19 @@ def _check_parts(found: Explanation) -> None:
     check = found.gradient_check
     if check is not None and len(check) != count:
         raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
+    _check_siblings(found)
+
+
+def _check_siblings(found: Explanation) -> None:
+    for sibling in found.siblings:
+        if not isinstance(sibling, Explanation) or sibling.siblings or not _alike(found, sibling):
+            raise InputError(
+                f"siblings must be explanations of other targets of the same series, got {sibling!r}."
+            )
+
+
+def _alike(found: Explanation, other: Explanation) -> bool:
+    return found.values.shape == other.values.shape and torch.equal(found.ids, other.ids)
 
 
 def _check_kind(name: str, part: Tensor) -> None:
