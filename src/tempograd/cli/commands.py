@@ -165,6 +165,7 @@ def run_explain(args: argparse.Namespace) -> None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
     options: dict[str, Any] = {
         "target": args.target,
+        "targets": args.targets,
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
@@ -215,7 +216,7 @@ def _pool(args: argparse.Namespace) -> Tensor | None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    named = load_explanations(args.explanations)
+    named = load_explanations(args.explanations, args.target)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
@@ -305,7 +306,7 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations)
+    explanations = load_explanations(args.explanations, args.target)
     model = None if args.model is None else read_model(args)
     found, data = (None, None) if args.data is None else find_data(args.data, args)
     named = args.classes or (None if found is None else found.classes)

@@ -422,7 +422,7 @@ class Explainer(ABC):
         wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
         if wanted is not None and not self.targeted:
-            raise InputError(f"{self.name} explains the whole output of the model, whatever targets= holds.")
+            raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
         call = Call(fixed=fixed, pick=pick, model_layout=model_layout)

@@ -208,7 +208,7 @@ class Explanation:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
         output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
-        several = f"targets=[{targets.listed(self)}], " if self.siblings else ""
+        several = f"targets=[{targets.target_list(self)}], " if self.siblings else ""
         return (
             f"Explanation({shape}, method={self.method!r}, {several}output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
@@ -394,7 +394,7 @@ class Explanation:
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
         parts = [each._parts(series=series) for each in targets.every(self)]
-        return files.write_explanation(path, *files.joined(parts), force=force)
+        return files.write_explanation(path, *files.pack_targets(parts), force=force)
 
     def _parts(self, *, series: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors and the plain data that a file holds of one target."""
@@ -451,8 +451,9 @@ def require(value: Any, *, several: bool = False) -> Explanation:
     """Refuse what is no explanation and, unless ``several`` can be taken, one of several targets."""
     if isinstance(value, Explanation):
         if value.siblings and not several:
+            named = targets.target_list(value)
             raise InputError(
-                f"The explanation is of {1 + len(value.siblings)} targets, {targets.listed(value)}: take one with "
+                f"The explanation is of {1 + len(value.siblings)} targets, {named}: take one with "
                 f"for_target({value.targets[0]!r})."
             )
         return value

@@ -74,7 +74,7 @@ SIBLING = "targets"  # prefix of the tensors of further targets, and the name of
 Part = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def pack_targets(parts: Sequence[Part]) -> Part:
     """Return what a file holds of several targets: the first, and what is different in each of the others."""
     (tensors, plain), *others = parts
     every, told = dict(tensors), []
@@ -97,7 +97,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _parted(
     tensors: Mapping[str, Tensor], plain: dict[str, Any], path: str | Path, names: Sequence[str]
 ) -> list[Part]:
-    """Return the tensors that ``names`` tells and the plain data of each target, undoing :func:`joined`."""
+    """Return the tensors that ``names`` tells and the plain data of each target, undoing :func:`pack_targets`."""
     told = plain.pop(SIBLING, [])
     first = {name: tensors[name] for name in names if name in tensors}
     parts = [(first, dict(plain))]

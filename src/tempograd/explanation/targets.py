@@ -55,7 +55,7 @@ def called(explanation: "Explanation") -> int | tuple[int, ...] | str:
     return place if where is None or len(where) < 2 else where
 
 
-def listed(explanation: "Explanation") -> str:
+def target_list(explanation: "Explanation") -> str:
     """Return the names of all targets as a part of a sentence, the first few of many."""
     names = [str(called(each)) for each in every(explanation)]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -74,7 +74,7 @@ def find(explanation: "Explanation", target: Any) -> "Explanation":
         warn(f"No target is {int(target)}: this is the one at position {int(target)}, {called(found)}.")
         return found
     raise InputError(
-        f"There is no target {brief(target)}: the explanation is of {listed(explanation)}, pass one of them."
+        f"There is no target {brief(target)}: the explanation is of {target_list(explanation)}, pass one of them."
     )
 
 
