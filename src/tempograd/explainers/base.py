@@ -25,7 +25,7 @@ from tempograd.engine import (
     pack_inputs,
     score_delta,
 )
-from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.guesses import PROBABILITY, Guess, across, caution, objection
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels
 from tempograd.engine.second_look import (
     FEW,
@@ -38,10 +38,12 @@ from tempograd.engine.second_look import (
     trust,
     trusted,
 )
+from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
-from tempograd.explainers.many_targets import check_targets, requests_of, shares_passes, together
+from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
 from tempograd.explanation import Explanation, Facts
+from tempograd.targets import in_words
 from tempograd.typing import (
     ArrayLike,
     Fixed,
@@ -149,7 +151,7 @@ def over_draws(
     """
     take = realisation(requests[0].model, requests[0].seed)
     targets = [request.requested_target for request in requests]
-    if targets == [None]:
+    if targets == [None] and requests[0].told not in AS_THEY_ARE:
         targets = [_predicted(requests[0], [take(j) for j in range(draws)])]
     parts: list[list[Attribution]] = []
     realised: list[Request] = []
@@ -177,6 +179,11 @@ def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Te
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
+    shape, time = tuple(mean.shape[1:]), request.time
+    if request.told == "multilabel":
+        return mean.flatten(1).argmax(-1)
+    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
+        return None
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
 
@@ -430,6 +437,7 @@ class Explainer(ABC):
         if wanted is not None and not self.targeted:
             raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
+        told = common_task(target, wanted, lambda each: told_task(task, model, each, output))
         given = GivenSeries.of(  # before torch does anything
             model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
         )
@@ -450,12 +458,13 @@ class Explainer(ABC):
                 layout=given.layout,
                 missing=given.missing,
                 batch_size=batch_size,
-                task=task,
+                task=told,
+                classes=classes,
                 call=given.call,
             )
             named = _named(request, channels=channels, times=times, names=names)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
-            requests = [request] if wanted is None else requests_of(request, wanted)
+            requests = [request] if wanted is None else requests_of(request, wanted, classes)
             requests = [self._request(each) for each in requests]
             with computing(precision, request.device):
                 results, requests, draws = self._over_draws(requests, draws)
@@ -471,14 +480,15 @@ class Explainer(ABC):
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
-        told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
+        known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
         pairs = zip(results, requests, strict=True)
-        return together([self._explanation(result, each, output, told) for result, each in pairs])
+        return together([self._explanation(result, each, _asked(output, each), known) for result, each in pairs])
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
+        picker = request.requested_target if callable(request.requested_target) else None
         call, found = request.call, result._asdict() | {"signed": self.signed and result.signed}
         for name in ("values", "standard_error", "n_draws", "ess"):
             found[name] = None if found[name] is None else call.cut(found[name])
@@ -487,7 +497,6 @@ class Explainer(ABC):
             **found,
             **told,
             target=self._explained(request, output),
-            picker=request.requested_target if callable(request.requested_target) else None,
             output=cast("Output", str(output)),
             steps=request.steps,
             baseline=call.cut(request.baseline),
@@ -500,6 +509,10 @@ class Explainer(ABC):
             parameters=self.parameters,
             columns=request.columns,
             facts=self.facts,
+            task=cast("Task | None", request.task),
+            output_shape=request.output_shape,
+            picker=picker,
+            target_text="" if picker is None else in_words(picker),
         )
 
     @property
@@ -603,6 +616,13 @@ def _named(request: Request, **labels: Any) -> dict[str, tuple[str, ...] | None]
         labels["channels"] = channel_labels(labels["channels"], packing)
         labels["times"] = time_labels(labels["times"], packing)
     return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+
+
+def _asked(output: str, request: Request) -> str:
+    """Return what was requested as the output, completed by the task."""
+    if isinstance(output, Guess) and request.task in AS_THEY_ARE:
+        return "raw"
+    return str(output)
 
 
 class GivenSeries(NamedTuple):

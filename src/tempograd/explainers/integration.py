@@ -398,13 +398,15 @@ class BlockRunner:
             found = iter([compute_gradients(self.requests[0], z, blocks[0], together)])
         else:
             found = each_gradient(self.requests, z, blocks, together)
-        late: list[Tensor] | None = None  # outputs of the rows that did not ride
+        later = [row[:, None] for row in rows[len(riding) :]]
+        late: list[Tensor] | None = None  # outputs of these
         for request, each in zip(self.requests, found, strict=True):
             scores = [] if each.beside is None else list(each.beside.unbind(1))
             with torch.no_grad():
                 if late is None:
-                    late = [request.raw_outputs(row[:, None]) for row in rows[len(riding) :]]
-                scores += [request.scores_of(raw, each.block)[:, 0] for raw in late]
+                    late = [request.raw_outputs(row) for row in later]
+                pairs = zip(late, later, strict=True)
+                scores += [request.scores_of(raw, each.block, row)[:, 0] for raw, row in pairs]
             yield each, scores
 
 

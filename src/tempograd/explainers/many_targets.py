@@ -1,6 +1,6 @@
 """Several targets in one call: which they are, and what comes back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Request, class_count, with_targets
+from tempograd.engine.tasks import named_target
 from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
 
@@ -33,12 +34,16 @@ def check_targets(target: Any, targets: Any) -> list[Any] | None:
         raise InputError(f"targets must be 'all' or a list of targets, such as [0, 5], got {brief(targets)}.")
     if not targets:
         raise InputError("targets= is empty: list the targets, or pass 'all'.")
+    if any(each is None for each in targets):
+        raise InputError("targets= holds None: leave targets= out to explain the predicted class.")
+    _refuse_twice(targets)
+    return list(targets)
+
+
+def _refuse_twice(targets: Sequence[Any]) -> None:
     for place, each in enumerate(targets):
-        if each is None:
-            raise InputError("targets= holds None: leave targets= out to explain the predicted class.")
         if any(_same(each, other) for other in targets[:place]):
             raise InputError(f"targets= holds {brief(each)} twice: name each target once.")
-    return list(targets)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -48,25 +53,49 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def requests_of(request: Request, wanted: Sequence[Any]) -> list[Request]:
-    """Return a request for each target; one series is read to see how many there are, or that all differ."""
-    if wanted and all(type(each) is int or callable(each) for each in wanted):
-        return [request.of_target(each) for each in wanted]
-    first = request.block(slice(0, 1))
+def common_task(target: Any, wanted: Sequence[Any] | None, told: Callable[[Any], str | None]) -> str | None:
+    """Return the task that is told, of several targets the one that they agree upon."""
     if not wanted:
-        probe = request.of_target(None)
-        with_targets([probe], first)
-        if probe.columns is None:
-            raise RuntimeError("The first series was read, and the columns are not known.")
-        return [request.of_target(each) for each in range(class_count(probe.columns, probe.output))]
-    probes = [request.of_target(each) for each in wanted]
-    with_targets(probes, first)
+        return told(target)
+    tasks = sorted({task for task in map(told, wanted) if task is not None})
+    if len(tasks) > 1:
+        raise InputError(f"These targets are of several tasks, {' and '.join(tasks)}: explain them one by one.")
+    return tasks[0] if tasks else None
+
+
+def requests_of(request: Request, wanted: Sequence[Any], classes: Sequence[str] | None) -> list[Request]:
+    """Return a request for each target; one series is read to see how many there are, or that all differ."""
+    wanted = [named_target(each, classes) for each in wanted]
+    _refuse_twice(wanted)
+    if not wanted:
+        wanted = _every_output(request)
+    elif not all(type(each) is int or callable(each) for each in wanted):
+        _refuse_same([request.of_target(each) for each in wanted])
+    return [request.of_target(each) for each in wanted]
+
+
+def _every_output(request: Request) -> list[Any]:
+    """Return all outputs: by their numbers or, of an output with several axes, by their addresses."""
+    first = request.block(slice(0, 1))
+    with torch.no_grad():
+        raw = request.forward(first.x)
+    known = request.replace(requested_target=lambda output: output.flatten(1)[:, 0], requested_steps=None)
+    known.read(first, raw)  # tells whether there is one output per step
+    probe = request.of_target(0 if raw.ndim == 2 or known.per_step else (0,) * (raw.ndim - 1))
+    probe.read(first, raw)
+    if probe.output_shape:
+        return list(np.ndindex(probe.output_shape))
+    return list(range(class_count(probe.columns or 1, probe.output)))
+
+
+def _refuse_same(probes: Sequence[Request]) -> None:
+    """Refuse targets that are written differently and are the same output."""
+    with_targets(probes, probes[0].block(slice(0, 1)))
     for place, probe in enumerate(probes):
         twin = next((other for other in probes[:place] if _same_target(probe, other)), None)
         if twin is not None:
             both = f"{brief(twin.requested_target)} and {brief(probe.requested_target)}"
             raise InputError(f"targets= holds the same target twice, {both}: name each target once.")
-    return [request.of_target(each) for each in wanted]
 
 
 def _same_target(one: Request, other: Request) -> bool:

@@ -170,7 +170,7 @@ def _read(
     for request, block in zip(requests, blocks, strict=True):
         outputs = request.apply_link(raw)
         if not every:
-            found.append(request.score(outputs, block, 1)[:, None])
+            found.append(request.score(outputs, block, 1, z)[:, None])
             continue
         if isinstance(block.steps, Tensor):
             outputs = (outputs * block.steps[..., None]).sum(1)

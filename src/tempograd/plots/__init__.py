@@ -36,7 +36,7 @@ from tempograd.plots.curves import (
     removal,
     removal_record,
 )
-from tempograd.plots.horizon import HorizonRecord, draw_horizon, horizon, horizon_record
+from tempograd.plots.forecast import HorizonRecord, draw_horizon, horizon, horizon_record
 from tempograd.plots.maps import (
     CompareRecord,
     HeatmapRecord,

@@ -114,7 +114,7 @@ def horizon_record(
     """Show which past values pushed which step of a forecast.
 
     The past lies above a heat map with one row for each explained step of the horizon: orange where the values at
-    a past step pushed it up, blue where they pushed it down. Beside them are the forecast and the sums of the rows:
+    a past step pushed it up, blue where they pushed it down. Beside them are the forecast and the sum of each row,
     how far all past values together pushed that step.
 
     Parameters
