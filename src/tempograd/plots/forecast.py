@@ -71,6 +71,8 @@ class HorizonRecord:
         What the model says, at all steps of the horizon.
     forecast_of : int, optional
         Which of the shown channels the forecast continues, where that is known.
+    variable : int, optional
+        Which variable is forecast, of several.
     scores : Scores
         How much each past step pushed each step ahead, (time, step): the sum over the channels ``pushed_by``.
     seen : array of bool of shape (time,)
@@ -92,6 +94,7 @@ class HorizonRecord:
     names: tuple[str, ...]
     forecast: Floats | None
     forecast_of: int | None
+    variable: int | None
     scores: Scores
     seen: Flags
     totals: Floats
@@ -167,6 +170,7 @@ def horizon_record(
         names=tuple(str(called(part)) if explanation.classes else str(step) for step, part in ahead.items()),
         forecast=told,
         forecast_of=continued,
+        variable=column,
         scores=Scores(first.method, first.signed, pushes, None, None),
         seen=visible,
         totals=pushes.sum(0),
@@ -278,7 +282,8 @@ def _draw_forecast(axes: "Axes", record: HorizonRecord) -> None:
     axes.plot(dots, told[dots], ".", color=palette.INK, markersize=5)
     axes.set_xlim(-0.5, len(told) - 0.5)
     axes.set_xticks(step_ticks(len(told), 4))
-    axes.set_title("forecast")
+    whose = "" if record.variable is None or record.forecast_of is not None else f" of variable {record.variable}"
+    axes.set_title(f"forecast{whose}")
     if (record.forecast_of or 0) + 1 < len(record.channels):  # there is room below, beside the next channel
         for tick in axes.get_xticklabels():
             tick.set_in_layout(False)
