@@ -90,11 +90,11 @@ def test_raw_values_units_and_names_are_shown():
     found = explained()
     found = replace(found.with_names(channels=["load", "wind"]), raw=100 + X, units=("MW", ""))
     record = plots.horizon_record(found, model=model)
-    assert record.channels == ("load (MW)", "wind")
+    assert record.channels == ("load [MW]", "wind")
     np.testing.assert_array_equal(record.x, 100 + X[0])
     assert record.forecast_of is None  # it is on the model's scale
     written = texts(plots.draw_horizon(record))
-    assert {"load (MW)", "wind", "forecast", "sum of each row"} <= set(written)
+    assert {"load [MW]", "wind", "forecast", "sum of each row"} <= set(written)
 
 
 def test_bars_and_dots_are_those_of_the_record():

@@ -7,7 +7,7 @@ their door in :mod:`tempograd._utils.settings`.
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,6 +25,7 @@ PLAIN = frozenset(
     | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 )
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+PREDICTS = ("predict_proba", "decision_function", "predict")  # methods of estimators, the most telling first
 # of numpy arrays that hold no numbers
 KINDS = {"O": "Python objects", "V": "records", "M": "dates", "m": "durations"} | dict.fromkeys("UST", "text")
 
@@ -276,16 +277,38 @@ def check_ids(ids: Any, count: int) -> Tensor:
     return tensor
 
 
-def check_mask(mask: Any, x: Tensor) -> Tensor | None:
-    """Boolean tensor like ``x``, and beside it, True where a value was measured."""
+def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tensor | None:
+    """Boolean tensor like ``x``, which is called ``of``, and beside it, True where a value was measured."""
     if mask is None:
         return None
-    tensor = as_tensor(mask, "mask")
+    tensor = as_tensor(mask, name)
     if tensor.shape != x.shape:
-        raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+        raise InputError(f"{name} must have the shape of {of}, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
-        raise InputError("mask must hold 1 (observed) and 0 (missing) only.")
+        raise InputError(f"{name} must hold 1 (observed) and 0 (missing) only.")
     return tensor.bool().to(x.device)
+
+
+def check_raw(raw: Any, x: Tensor, mask: Tensor | None, layout: str = "BTD") -> Tensor | None:
+    """Return the values as people know them like ``x``, and beside it; NaN only where nothing was observed."""
+    if raw is None:
+        return None
+    tensor = as_tensor(raw, "raw")
+    tensor = tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
+    if tensor.shape != x.shape:
+        wanted = x.transpose(1, 2).shape if layout == "BDT" else x.shape
+        raise InputError(
+            f"raw must have the shape of x, {tuple(wanted)}, got {tuple(as_tensor(raw, 'raw').shape)}."
+        )
+    if tensor.dtype == torch.bool:
+        raise InputError(f"raw must hold numbers, got {tensor.dtype}.")
+    tensor = (tensor if tensor.is_floating_point() else tensor.double()).to(x.device)
+    finite = tensor.isfinite()
+    if not bool((finite if mask is None else finite | ~mask).all()):
+        raise InputError(
+            "raw holds NaN or infinity where a value was observed: put the value there that x was made of."
+        )
+    return tensor
 
 
 def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
@@ -433,13 +456,14 @@ def check_choice(
 
 
 def check_model(value: Any, name: str = "The model") -> None:
-    """Refuse what cannot be called with series, or not here."""
+    """Refuse what cannot be called with series, or not here; an estimator can, by one of its methods."""
     if isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}: pass an object of it, {value.__name__}(…).")
-    if not callable(value):
+    if not callable(value) and not any(callable(getattr(value, method, None)) for method in PREDICTS):
         kind = "None" if value is None else f"of type {type(value).__name__}"
         raise InputError(
-            f"{name} must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
+            f"{name} must be an nn.Module, a function of series (batch, time, channel) or an estimator, but it is "
+            f"{kind}"
             f"{': read a file with tempograd.load_model' if isinstance(value, (str, Path)) else ''}."
         )
     if torch._C._are_functorch_transforms_active():
@@ -488,6 +512,17 @@ def check_names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[st
     if len(found) != count:
         raise InputError(f"{what} must have {count} entries, got {len(found)}.")
     return found
+
+
+def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
+    """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
+    if classes is None:
+        return None
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, Sized):
+        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
+    if outputs is not None and len(classes) != outputs:
+        raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(classes)}.")
+    return check_names(classes, len(classes), "classes")  # type: ignore[arg-type]  # which refuses the rest
 
 
 def _text(label: Any, what: str) -> str:

@@ -138,6 +138,17 @@ def parse_one_target(text: str) -> int | str | tuple[int, ...]:
     return _address(text) if whole else _one_target(text.strip())
 
 
+def parse_pick(text: str) -> str | int:
+    """Read the name of a part, or its place.
+
+    Examples
+    --------
+    >>> parse_pick("logits"), parse_pick("1")
+    ('logits', 1)
+    """
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
 def command(*words: str, **options: Any) -> str:
     """Return a command as people can type it; lists are joined by commas, what is None or False is left out.
 

@@ -15,6 +15,7 @@ from tempograd.cli.arguments import (
     parse_amount,
     parse_names,
     parse_one_target,
+    parse_pick,
     parse_setting,
     parse_steps,
     parse_targets,
@@ -33,13 +34,14 @@ The last two can run code as soon as they are opened: pass --trust for files of 
 """
 
 
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
     """Add the model, its weights, whether it may run code, and where it computes."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
     group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
     group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
     add_device(group)
+    return group
 
 
 FILES = """Files of series end in
@@ -54,7 +56,9 @@ FILES = """Files of series end in
     truth     like x: 1 where a value truly decided the label
     ids       distinct integers or names, one per series
     channels  one name per channel
-    times     one name per time step
+    times     one name per time step, or (series, time) where series have time stamps of their own
+    units     one unit per channel
+    raw       like x: the values before they were scaled for the model, which people are shown
 """
 
 
@@ -175,10 +179,32 @@ def add_explain(commands: Commands, about: str) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
     add_out(parser, "explanation.safetensors")
     add_json(parser, "print the summary as JSON, for programs")
-    add_model(parser)
+    _add_convention(add_model(parser))
     _add_method(parser.add_argument_group("method"))
+    _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
+
+
+def _add_convention(group: Any) -> None:
+    """Add how the model is called; explanations remember it, for the other commands."""
+    group.add_argument(
+        "--pick",
+        type=parse_pick,
+        metavar="NAME",
+        help="the part of a dict or a tuple (by place) that is its output",
+    )
+    group.add_argument(
+        "--model-layout",
+        default="BTD",
+        choices=("BTD", "BDT", "TBD", "BT"),
+        help="order of batch, time and channel (D) that it takes (default: BTD)",
+    )
+
+
+def _add_shown(group: Any) -> None:
+    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
+    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
 
 
 def _add_method(group: Any) -> None:
@@ -286,8 +312,7 @@ def add_report(commands: Commands, about: str) -> None:
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
-    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
-    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
+    _add_shown(group)
     group.add_argument("--title", help="the heading of the page")
     add_model(parser, needed=False)
     add_files(parser)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
+from tempograd._utils.stamps import check_times
 from tempograd.engine import (
     Call,
     FixedInputs,
@@ -23,10 +24,12 @@ from tempograd.engine import (
     is_several,
     mutable_if_needed,
     pack_inputs,
+    require_torch,
     score_delta,
+    told_by,
 )
-from tempograd.engine.guesses import PROBABILITY, Guess, across, caution, objection
-from tempograd.engine.inputs import argument_names, channel_labels, time_labels
+from tempograd.engine.guesses import PROBABILITY, Guess, caution, objection
+from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -71,16 +74,16 @@ NOISE = (
 )
 
 
-def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
+def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny, and of axes that changed places."""
     outputs = request.first_outputs()
     if outputs is not None and request.guessed and request.output == "probability":
         message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
         if message is not None:
             warn(message)
-    touch = None if look is None else across(look.touched, look.x)
-    if touch is not None and look is not None:
-        warn(caution(touch, look.x))
+    swapped = None if look is None else caution(adapted, look.touched, look.x)
+    if swapped is not None:
+        warn(swapped)
 
 
 def varied(request: Request, look: SecondLook | None) -> bool:
@@ -396,6 +399,7 @@ class Explainer(ABC):
             By default 0, 1, …
         channels, times, names : sequences of str, optional
             What people call the channels, the time steps and the series, for tables, pictures and reports.
+            ``times`` may hold texts, numbers or dates, and be (batch, time) where series have stamps of their own.
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
         missing : {"error", "mask"}
@@ -426,24 +430,28 @@ class Explainer(ABC):
         model_layout : {"BTD", "BDT", "TBD", "BT"}
             Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
         classes : sequence of str, optional
-            Names of the model's outputs.
+            Names of the model's outputs, also ``["survived", "died"]`` for a single probability.
         units : sequence of str, optional
-            Units of the channels' values.
+            Units of the channels' values, empty where there is none.
         raw : Tensor or array like ``x``, optional
-            The values as people know them, before they were scaled for the model: only to be shown.
+            The values as people know them, before they were scaled for the model: only to be shown. NaN where
+            nothing was observed.
         """
         wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
         if wanted is not None and not self.targeted:
             raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        told = common_task(target, wanted, lambda each: told_task(task, model, each, output))
         given = GivenSeries.of(  # before torch does anything
             model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
         )
         if given.call.has_companions:
             self._require_companions(steps)
         adapted = given.call.adapt(model)
+        if self.needs_gradient:
+            require_torch(adapted)
+        output, task, classes = told_by(adapted, output, task, classes)
+        told = common_task(target, wanted, lambda each: told_task(task, model, each, output))
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
                 adapted,
@@ -462,10 +470,14 @@ class Explainer(ABC):
                 classes=classes,
                 call=given.call,
             )
-            named = _named(request, channels=channels, times=times, names=names)
+            named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
+            linked = request.output
             requests = [request] if wanted is None else requests_of(request, wanted, classes)
             requests = [self._request(each) for each in requests]
+            for each in requests:
+                if each.output != linked:  # a variant that counts outputs otherwise
+                    each.classes = None
             with computing(precision, request.device):
                 results, requests, draws = self._over_draws(requests, draws)
                 request = requests[0]
@@ -476,7 +488,7 @@ class Explainer(ABC):
                 for each, result in zip(requests, results, strict=True):
                     each.verify(result.values)
                 varies = draws > 1 or varied(request, look)
-                warn_of_doubts(request, look)
+                warn_of_doubts(adapted, request, look)
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
@@ -608,14 +620,22 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(request: Request, **labels: Any) -> dict[str, tuple[str, ...] | None]:
-    """Check what people call channels, steps and series, before anything is computed."""
-    packing, shape = request.call.packing, request.call.cut(request.x).shape
-    sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
+def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, units: Any) -> dict[str, Any]:
+    """Check names and values for people before anything is computed."""
+    packing, x = request.call.packing, request.call.cut(request.x)
+    mask = None if request.mask is None else request.call.cut(request.mask)
+    series, time, depth = x.shape
     if packing is not None:
-        labels["channels"] = channel_labels(labels["channels"], packing)
-        labels["times"] = time_labels(labels["times"], packing)
-    return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+        channels, times = channel_labels(channels, packing), time_labels(times, packing)
+        units = unit_labels(units, packing)
+    return {
+        "channels": validation.check_names(channels, depth, "channels"),
+        "times": check_times(times, series, time),
+        "names": validation.check_names(names, series, "names"),
+        "classes": request.classes,
+        "units": validation.check_names(units, depth, "units"),
+        "raw": validation.check_raw(raw, x, mask, request.layout),
+    }
 
 
 def _asked(output: str, request: Request) -> str:

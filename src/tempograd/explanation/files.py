@@ -18,10 +18,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
+from tempograd._utils.stamps import is_nested
 from tempograd.errors import DataError, InputError, brief
 from tempograd.typing import Task
 
 SCHEMA = 4  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets and names
+STAMPS = "times"  # the tensor with those of each series
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
@@ -39,6 +41,9 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "channels": (list, type(None)),
     "times": (list, type(None)),
     "names": (list, type(None)),
+    "call": (dict,),
+    "classes": (list, type(None)),
+    "units": (list, type(None)),
     "task": (str, type(None)),
     "output_shape": (list,),
     "target_text": (str,),
@@ -76,10 +81,10 @@ SETTING_WORDS = {  # by method
 
 
 SIBLING = "targets"  # prefix of the tensors of further targets, and the name of what the header tells of them
-Part = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
+TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 
 
-def pack_targets(parts: Sequence[Part]) -> Part:
+def pack_targets(parts: Sequence[TargetParts]) -> TargetParts:
     """Return what a file holds of several targets: the first, and what is different in each of the others."""
     (tensors, plain), *others = parts
     every, told = dict(tensors), []
@@ -101,7 +106,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 def _parted(
     tensors: Mapping[str, Tensor], plain: dict[str, Any], path: str | Path, names: Sequence[str]
-) -> list[Part]:
+) -> list[TargetParts]:
     """Return the tensors that ``names`` tells and the plain data of each target, undoing :func:`pack_targets`."""
     told = plain.pop(SIBLING, [])
     first = {name: tensors[name] for name in names if name in tensors}
@@ -111,7 +116,8 @@ def _parted(
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kinds[key]) for key in kinds):
             raise damaged(path, f"its header tells {brief(entry)} of target {place}")
         facts = plain | entry["plain"]
-        _check_plain(facts, path, NEEDED)
+        same_times = {} if "times" in entry["plain"] else {"times": None}  # which were checked with the first
+        _check_plain(facts | same_times, path, NEEDED)
         own = {name: tensors.get(f"{SIBLING}.{place}.{name}", first.get(name)) for name in names}
         kept = {name: part for name, part in own.items() if part is not None and name not in entry["absent"]}
         if WHOLE not in kept:
@@ -125,6 +131,8 @@ def write_explanation(
 ) -> Path:
     """Write the parts of an explanation; a file that is none is only replaced with ``force``."""
     parts, shapes = {}, {}
+    if is_nested(plain.get("times")):  # a header has not the room for so many
+        parts[STAMPS], plain = _as_bytes(plain["times"]), {**plain, "times": None}
     for name, tensor in tensors.items():
         if _whole(name):
             parts[name], shapes[name] = tensor.cpu().contiguous(), list(tensor.shape)
@@ -140,7 +148,7 @@ def write_explanation(
     )
 
 
-def read_explanation(path: str | Path, names: Sequence[str]) -> list[Part]:
+def read_explanation(path: str | Path, names: Sequence[str]) -> list[TargetParts]:
     """Read the tensors that ``names`` tells, and the header, of each target, of schemas up to this one."""
     header, tensors = read_tensors(path)
     if "tempograd" not in header or WHOLE not in tensors:
@@ -160,6 +168,10 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> list[Part]:
     _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
     if int(schema) < 3:
         tensors, shapes, plain = _renamed(tensors), _renamed(shapes), _in_new_words(plain)
+    if STAMPS in tensors:
+        if plain.get("times") is not None:
+            raise damaged(path, "it has time stamps twice")
+        plain["times"] = _stamps(tensors[STAMPS], path)
     known = [name for name in tensors if name.removeprefix(_prefix(name)) in names]
     return _parted({name: _expanded(name, tensors[name], shapes, path) for name in known}, plain, path, names)
 
@@ -178,6 +190,23 @@ def _prefix(name: str) -> str:
 
 def _whole(name: str) -> bool:
     return name.removeprefix(_prefix(name)) == WHOLE
+
+
+def _as_bytes(stamps: Sequence[Sequence[str]]) -> Tensor:
+    """Return the time stamps of every series as JSON, byte by byte."""
+    return torch.frombuffer(bytearray(json.dumps(stamps).encode()), dtype=torch.uint8)
+
+
+def _stamps(content: Tensor, path: str | Path) -> list[list[str]]:
+    """Read them, and refuse what is none."""
+    try:
+        found = json.loads(content.numpy().tobytes()) if content.dtype == torch.uint8 else None
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, "its time stamps are no JSON") from error
+    rows: list[Any] = found if isinstance(found, list) else [None]
+    if not all(isinstance(row, list) and all(isinstance(text, str) for text in row) for row in rows):
+        raise damaged(path, "its time stamps must be texts")
+    return rows
 
 
 def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,7 +273,7 @@ def _check_plain(plain: Mapping[str, Any], path: str | Path, needed: Sequence[st
         if name not in plain or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
             continue
         raise damaged(path, f"{name} in its header is {brief(value)}")
-    for name in ("channels", "times", "names"):
+    for name in ("channels", "times", "names", "classes", "units"):
         if not all(isinstance(part, str) for part in plain.get(name) or ()):
             raise damaged(path, f"{name} in its header must be texts")
     if plain["output"] not in {"probability", "raw"}:

@@ -25,7 +25,7 @@ from tempograd.plots.parts import (
 from tempograd.typing import Array, Channels, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
-from tempograd.views.labels import channel_names, time_names
+from tempograd.views.labels import channel_names, time_names, with_unit
 from tempograd.views.prediction import model_outputs
 from tempograd.views.series import (
     Flags,
@@ -146,7 +146,7 @@ def horizon_record(
     i = position(every(require(explanation, several=True))[0], i)
     ahead, column = _ahead(explanation, i, variable)
     values, names = whole_series(explanation, x), channel_names(explanation)
-    known = values if explanation.raw is None or x is not None else explanation.raw
+    known, units = values if x is not None or explanation.raw is None else explanation.raw, explanation.units
     shown = [scores(part, i) for part in ahead.values()]
     first = shown[0]
     pushing = list(range(len(names)))
@@ -156,13 +156,13 @@ def horizon_record(
     pushes = np.stack([each.values[:, pushing].sum(1) for each in shown], 1)
     effect = np.sum([each.effect for each in shown], axis=0)
     picked = chosen_channels(channels if channel is None else [channel], names, effect, MOST, ordered=False)
-    told = None if model is None else _forecast(model, explanation, values[i : i + 1], column)
+    told = None if model is None else _forecast(model, explanation[i : i + 1], values[i : i + 1], column)
     continued = _continued(explanation, column, picked) if known is values else None  # else on other scales
     visible = seen[:, pushing].any(1)
     return HorizonRecord(
         id=explanation.label(i),
-        times=time_names(explanation),
-        channels=tuple(_with_unit(explanation, names[d], d) for d in picked),
+        times=time_names(explanation, [i]),
+        channels=tuple(with_unit(names[d], "" if units is None else units[d]) for d in picked),
         left_out=len(names) - len(picked),
         x=to_numpy(known[i])[:, picked],
         observed=seen[:, picked],
@@ -211,15 +211,10 @@ def _ahead(explanation: Explanation, i: int, variable: int | None) -> tuple[dict
 
 def _forecast(model: Model, explanation: Explanation, x: Tensor, column: int | None) -> Floats:
     """Return what the model says about one series at all steps of the horizon."""
-    outputs = model_outputs(model, x, explanation.output).reshape(-1)
+    outputs = model_outputs(model, explanation, x).reshape(-1)
     if column is None:
         return to_numpy(outputs)
     return to_numpy(outputs.reshape(explanation.output_shape).flatten(1)[:, column])
-
-
-def _with_unit(explanation: Explanation, name: str, d: int) -> str:
-    unit = "" if explanation.units is None else explanation.units[d]
-    return f"{name} ({unit})" if unit else name
 
 
 def _continued(explanation: Explanation, column: int | None, picked: list[int]) -> int | None:
