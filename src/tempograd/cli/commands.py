@@ -174,6 +174,7 @@ def run_explain(args: argparse.Namespace) -> None:
     shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
     options: dict[str, Any] = {
         "target": args.target,
+        "targets": args.targets,
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
@@ -236,7 +237,7 @@ def _pool(args: argparse.Namespace) -> Tensor | dict[str, Tensor] | None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    named = load_explanations(args.explanations)
+    named = load_explanations(args.explanations, args.target)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
@@ -326,7 +327,7 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations)
+    explanations = load_explanations(args.explanations, args.target)
     model = None if args.model is None else read_model(args)
     found = None if args.data is None else read_data(args.data, args)
     first = next(iter(explanations.values()))

@@ -42,7 +42,7 @@ def concat(parts: Iterable[Explanation], *, ids: ArrayLike | None = None) -> Exp
     >>> concat(halves).ids
     tensor([0, 1, 2, 3])
     """
-    given = [require(part) for part in parts]
+    given = [require(part, several=True) for part in parts]
     if not given:
         raise InputError("There is nothing to join: pass at least one explanation.")
     first = given[0]
