@@ -460,7 +460,7 @@ class Estimator:
         return tuple(map(str, known.tolist()))
 
 
-def as_model(model: Any, method: str | None = None) -> Model:
+def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:
     """Return a model itself, and an estimator as a function of series.
 
     Examples
