@@ -14,9 +14,11 @@ from tempograd.cli.arguments import (
     add_source,
     parse_amount,
     parse_names,
+    parse_one_target,
     parse_pick,
     parse_setting,
     parse_steps,
+    parse_targets,
 )
 
 # Models and series, which several commands read.
@@ -229,6 +231,12 @@ def _add_method(group: Any) -> None:
         help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
     )
     group.add_argument(
+        "--targets",
+        type=parse_targets,
+        metavar="A,B,…",
+        help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
+    )
+    group.add_argument(
         "--baseline",
         default="zero",
         choices=("zero", "average"),
@@ -254,10 +262,17 @@ EVALUATE_EXAMPLES = (
 )
 
 
+def _add_one_target(parser: Any) -> None:
+    parser.add_argument(
+        "--target", type=parse_one_target, help="which one, of explanations with several targets (--targets)"
+    )
+
+
 def add_evaluate(commands: Commands, about: str) -> None:
     parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    _add_one_target(parser)
     add_json(parser, "print JSON, for programs: one score per series too")
     group = parser.add_argument_group("metrics")
     group.add_argument(
@@ -268,6 +283,11 @@ def add_evaluate(commands: Commands, about: str) -> None:
     )
     group.add_argument(
         "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    )
+    group.add_argument(
+        "--of",
+        choices=("score", "output"),
+        help="whose changes cpd and cpp sum: the explained score's, or all outputs' (default: all of classes)",
     )
     group.add_argument(
         "--baseline",
@@ -293,6 +313,7 @@ def add_report(commands: Commands, about: str) -> None:
     parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    _add_one_target(parser)
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
