@@ -154,6 +154,19 @@ def test_the_only_output_needs_no_pick():
         assert torch.equal(found.values, tg.explain(turned(plain), X, n_samples=6).values)
 
 
+def test_an_answer_in_parts_of_any_size_is_explained():
+    """Very large scores are explained in another unit."""
+    weight = series(1, TIME * CHANNELS, 1)[0]
+
+    def large(z):
+        return 1e20 * (z.flatten(1) @ weight).tanh()
+
+    found = tg.explain(lambda z: {"height": large(z)}, X, n_samples=6, output="raw")
+    expected = tg.explain(large, X, n_samples=6, output="raw")
+    assert expected.values.abs().max() > 1e12
+    assert torch.equal(found.values, expected.values)
+
+
 REFUSED_PICKS = {
     "several": (lambda y, h: {"logits": y, "hidden": h}, None),
     "several in an object": (Answer, None),
@@ -471,7 +484,10 @@ def test_what_an_estimator_cannot_do_is_one_sentence(name, said):
 def test_names_of_classes_come_from_the_estimator():
     words = np.where(LABELS, "up", "down")
     estimator = LogisticRegression().fit(FLAT, words)
-    assert tg.engine.as_model(estimator).classes == ("down", "up")
+    found = tg.explain(estimator, SERIES, "occlusion", target="up")
+    assert found.classes == ("down", "up")
+    assert found.target.tolist() == [1, 1, 1, 1]
+    assert tg.explain(estimator, SERIES, "occlusion", classes=["a", "b"]).classes == ("a", "b")
     assert tg.engine.as_model(LogisticRegression().fit(FLAT, LABELS + 1)).classes == ("1", "2")
     assert tg.engine.as_model(ESTIMATORS["pipeline"]).classes is None
 

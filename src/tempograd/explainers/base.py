@@ -30,6 +30,7 @@ from tempograd.engine import (
 )
 from tempograd.engine.guesses import PROBABILITY, Guess, caution, objection
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
+from tempograd.engine.outputs import forward
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -123,7 +124,7 @@ def _in_its_unit(
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
         return found
     unit = 2.0 ** round(math.log2(size))
-    (part,) = attribute([request.replace(model=lambda z: request.model(z) / unit)])
+    (part,) = attribute([request.replace(model=lambda z: forward(request.model, z) / unit)])
     check = part.gradient_check
     return part._replace(
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
@@ -170,7 +171,7 @@ def over_draws(
     return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
 
 
-def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
+def _predicted(request: Request, models: list[Model]) -> Tensor | None:
     """Return the class that the mean output predicts; None where there is one output only."""
     parts: dict[int, Tensor] = {}
 
