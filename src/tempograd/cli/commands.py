@@ -157,6 +157,8 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "names": "--id",
     "times": "--time",
     "channels": "--channels",
+    "pick": "--pick",
+    "model_layout": "--model-layout",
     "classes": "--classes",
     "units": "--units",
     "raw": "--raw",
@@ -172,9 +174,12 @@ def run_explain(args: argparse.Namespace) -> None:
     shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
     options: dict[str, Any] = {
         "target": args.target,
+        "targets": args.targets,
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
+        "pick": args.pick,
+        "model_layout": args.model_layout,
         **series.options,
     }
     options |= {name: part for name, part in shown.items() if part is not None}
@@ -232,13 +237,13 @@ def _pool(args: argparse.Namespace) -> Tensor | dict[str, Tensor] | None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    named = load_explanations(args.explanations)
+    named = load_explanations(args.explanations, args.target)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
     if args.baseline is None:
         warn_of_several_baselines(named)
-    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth}
+    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
     scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
     found = score_table(scores)
     if args.json:
@@ -322,7 +327,7 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations)
+    explanations = load_explanations(args.explanations, args.target)
     model = None if args.model is None else read_model(args)
     found = None if args.data is None else read_data(args.data, args)
     first = next(iter(explanations.values()))

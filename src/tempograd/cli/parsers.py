@@ -14,8 +14,11 @@ from tempograd.cli.arguments import (
     add_source,
     parse_amount,
     parse_names,
+    parse_one_target,
+    parse_pick,
     parse_setting,
     parse_steps,
+    parse_targets,
 )
 
 # Models and series, which several commands read.
@@ -31,13 +34,14 @@ The last two can run code as soon as they are opened: pass --trust for files of 
 """
 
 
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
     """Add the model, its weights, whether it may run code, and where it computes."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
     group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
     group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
     add_device(group)
+    return group
 
 
 FILES = """Files of series end in
@@ -175,11 +179,27 @@ def add_explain(commands: Commands, about: str) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
     add_out(parser, "explanation.safetensors")
     add_json(parser, "print the summary as JSON, for programs")
-    add_model(parser)
+    _add_convention(add_model(parser))
     _add_method(parser.add_argument_group("method"))
     _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
+
+
+def _add_convention(group: Any) -> None:
+    """Add how the model is called; explanations remember it, for the other commands."""
+    group.add_argument(
+        "--pick",
+        type=parse_pick,
+        metavar="NAME",
+        help="the part of a dict or a tuple (by place) that is its output",
+    )
+    group.add_argument(
+        "--model-layout",
+        default="BTD",
+        choices=("BTD", "BDT", "TBD", "BT"),
+        help="order of batch, time and channel (D) that it takes (default: BTD)",
+    )
 
 
 def _add_shown(group: Any) -> None:
@@ -211,6 +231,12 @@ def _add_method(group: Any) -> None:
         help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
     )
     group.add_argument(
+        "--targets",
+        type=parse_targets,
+        metavar="A,B,…",
+        help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
+    )
+    group.add_argument(
         "--baseline",
         default="zero",
         choices=("zero", "average"),
@@ -236,10 +262,17 @@ EVALUATE_EXAMPLES = (
 )
 
 
+def _add_one_target(parser: Any) -> None:
+    parser.add_argument(
+        "--target", type=parse_one_target, help="which one, of explanations with several targets (--targets)"
+    )
+
+
 def add_evaluate(commands: Commands, about: str) -> None:
     parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    _add_one_target(parser)
     add_json(parser, "print JSON, for programs: one score per series too")
     group = parser.add_argument_group("metrics")
     group.add_argument(
@@ -250,6 +283,11 @@ def add_evaluate(commands: Commands, about: str) -> None:
     )
     group.add_argument(
         "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    )
+    group.add_argument(
+        "--of",
+        choices=("score", "output"),
+        help="whose changes cpd and cpp sum: the explained score's, or all outputs' (default: all of classes)",
     )
     group.add_argument(
         "--baseline",
@@ -275,6 +313,7 @@ def add_report(commands: Commands, about: str) -> None:
     parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    _add_one_target(parser)
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")

@@ -4,15 +4,18 @@ Experimental: authors of methods may build on it, and its names may still change
 """
 
 from tempograd.engine.batching import Batching, slices
-from tempograd.engine.calls import Call, FixedInputs
+from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
+from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
+    Gradients,
     accumulate,
     compute_gradients,
     differentiate,
     differentiate_each,
+    each_gradient,
     require_graph,
     require_path,
 )
@@ -43,7 +46,7 @@ from tempograd.engine.outputs import (
     wider,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.request import Block, Request, call_model, score_delta
+from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
     "Batching",
@@ -55,6 +58,7 @@ __all__ = [
     "FixedInputs",
     "Found",
     "GradientCheck",
+    "Gradients",
     "HostCopy",
     "InputPart",
     "Model",
@@ -66,7 +70,9 @@ __all__ = [
     "Request",
     "WeightedMean",
     "accumulate",
+    "all_scores",
     "apply_link",
+    "as_model",
     "at_every_step",
     "both_logits",
     "by_class",
@@ -77,6 +83,7 @@ __all__ = [
     "default_class",
     "differentiate",
     "differentiate_each",
+    "each_gradient",
     "fingerprint",
     "frozen",
     "hidden",
@@ -93,12 +100,15 @@ __all__ = [
     "require_graph",
     "require_path",
     "require_prefixes",
+    "require_torch",
     "resolution",
     "score_delta",
     "select_target",
     "slices",
     "spans",
     "spare",
+    "told_by",
     "wider",
+    "with_targets",
     "wrap",
 ]

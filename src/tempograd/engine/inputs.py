@@ -101,6 +101,17 @@ class Packing:
             channel += parts[-1].depth
         return cls(tuple(parts), by_name)
 
+    @classmethod
+    def from_plain(cls, inputs: Any, by_name: Any) -> Self:
+        """Return the layout that a file tells of: the name and the shape of each input."""
+        listed = isinstance(inputs, list) and all(isinstance(each, list) and len(each) == 2 for each in inputs)
+        shapes = {str(name): shape for name, shape in inputs} if listed else {}
+        sizes = [shape for shape in shapes.values() if isinstance(shape, list) and len(shape) < 3]
+        whole = all(type(size) is int and 0 < size < 2**31 for shape in sizes for size in shape)
+        if not shapes or len(sizes) < len(inputs) or not whole or type(by_name) is not bool:
+            raise InputError("its inputs must be names with their shapes.")
+        return cls.of({name: tuple(shape) for name, shape in shapes.items()}, by_name=by_name)
+
     @property
     def time(self) -> int:
         """How many steps the common axis has."""
@@ -277,6 +288,11 @@ def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
         raise InputError(
             f"{name} must be (batch, time, channel) or, without time, (batch, value), got {tuple(tensor.shape)}."
         )
+    if not gaps and tensor.is_floating_point() and bool(tensor.isnan().any()):
+        raise InputError(
+            f"{name} holds NaN: pass missing='mask' to leave such cells out, or put a number there and pass "
+            f"mask={{{name!r}: …}} with 0 for them."
+        )
     if tensor.ndim == 3:
         return validation.check_series(tensor, layout, name, gaps=gaps)
     flat = tensor.reshape(len(tensor), 1, -1) if tensor.numel() else tensor.reshape(len(tensor), 1, 0)
@@ -321,9 +337,10 @@ def _completed(
         )
     if baseline is not None and not isinstance(baseline, str):
         baseline = _laid(part, baseline, what, layout)
-    seen = (
-        None if mask is None else validation.check_mask(_laid(part, mask, f"mask of {part.name}", layout), series)
-    )
+    seen = None
+    if mask is not None:
+        whose = f"the mask of {part.name}"
+        seen = validation.check_mask(_laid(part, mask, whose, layout), series, whose, part.name)
     if missing == "mask":
         return validation.without_gaps(series, seen, baseline, what)
     return series, seen, validation.fill(baseline, series, seen, what)

@@ -20,6 +20,7 @@ from tempograd._utils.formatting import alike
 from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
+from tempograd.explanation.targets import every, target_list
 from tempograd.views.labels import class_name, counted, settings, tells_class
 
 CELLS = 8  # strongest cells that are listed
@@ -64,12 +65,20 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
 def as_html(explanation: Explanation, i: int = 0) -> str:
     """Return what was explained, a picture of series ``i``, its strongest cells and how it was made, as HTML."""
+    several = ""
+    if explanation.siblings:
+        several = _note(
+            f"{len(explanation.targets)} targets: {target_list(explanation)}. This is the first; "
+            f"for_target({explanation.targets[1]!r}) shows another."
+        )
+        explanation = every(explanation)[0]
     count, time, depth = explanation.values.shape
     size = f"{count:,} series of {counted(time, 'step')} × {counted(depth, 'channel')}"
     if explanation.mask is not None and count:
         size += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     parts = [
         f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {size}</p>',
+        several,
         _note(f"Explained: {_explained(explanation)}."),
     ]
     if count:

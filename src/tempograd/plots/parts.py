@@ -76,7 +76,7 @@ def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") ->
 
 def _room(axes: "Axes", letters: int) -> int:
     """Return how many names of so many letters fit below an axis; those at its ends may stand out."""
-    width = axes.get_position().width * axes.figure.get_figwidth()
+    width = axes.get_position().width * axes.figure.bbox.width / axes.figure.dpi
     return 1 + int(width / (0.1 + LETTER * letters))
 
 
