@@ -135,8 +135,8 @@ def a_level_that_is_no_number() -> None:
     TIMING(MODEL, X).interval("a")  # type: ignore[arg-type]
 
 
-def a_row_by_name() -> None:
-    TIMING(MODEL, X)["first"]  # type: ignore[index]
+def half_a_row() -> None:
+    TIMING(MODEL, X)[0.5]  # type: ignore[call-overload]
 
 
 def one_name_for_all_channels() -> None:

@@ -4,7 +4,7 @@ Experimental: authors of methods may build on it, and its names may still change
 """
 
 from tempograd.engine.batching import Batching, slices
-from tempograd.engine.calls import Call
+from tempograd.engine.calls import Call, FixedInputs
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
@@ -16,6 +16,7 @@ from tempograd.engine.gradients import (
     require_graph,
     require_path,
 )
+from tempograd.engine.inputs import InputPart, Packed, Packing, Region, is_several, pack_inputs
 from tempograd.engine.model import (
     Model,
     computing,
@@ -51,12 +52,17 @@ __all__ = [
     "ControlVariateMean",
     "Estimate",
     "Evidence",
+    "FixedInputs",
     "Found",
     "GradientCheck",
     "HostCopy",
+    "InputPart",
     "Model",
+    "Packed",
+    "Packing",
     "Prefetcher",
     "Prefixes",
+    "Region",
     "Request",
     "WeightedMean",
     "accumulate",
@@ -74,11 +80,13 @@ __all__ = [
     "fingerprint",
     "frozen",
     "hidden",
+    "is_several",
     "judge_gradients",
     "mutable_if_needed",
     "nested",
     "one_logit",
     "owner",
+    "pack_inputs",
     "place",
     "predict",
     "relative_error",

@@ -1,9 +1,104 @@
-"""How a model is called: with which inputs beside the series, in which order of axes, and what of its output."""
+"""How a model is called: with which inputs beside the series, in which order of axes, and what of its output.
 
-from dataclasses import dataclass
-from typing import Any
+Companions that are passed along row by row (``fixed=``) have to meet their series wherever the engine shows it to
+the model: on a path, in a perturbation, in another order. So each series carries the number of its row, in cells
+behind all its steps that are never observed, and the call looks the companions up.
+"""
 
-from tempograd.engine.model import Model
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tempograd._utils import validation
+from tempograd.engine.inputs import Packing
+from tempograd.engine.model import Model, wrap
+from tempograd.errors import InputError, brief
+
+BASE, DIGITS = 256, 4  # numbers of rows: what the coarsest floats hold exactly, so many times
+CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedInputs:
+    """What a model gets beside the explained inputs: rows of the series, and what is the same for all of them."""
+
+    rows: Mapping[str, Tensor | list[Any]]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    by_name: bool = True
+
+    @classmethod
+    def of(cls, given: Any, count: int) -> Self:
+        """Check what was given for ``count`` series, by keyword or position."""
+        if isinstance(given, (str, bytes, Tensor, np.ndarray)) or not isinstance(given, (Mapping, Sequence)):
+            raise InputError(
+                f"fixed must be a mapping from names to what the model gets by them, got {brief(given)}: write "
+                "fixed={'mask': mask}."
+            )
+        by_name = isinstance(given, Mapping)
+        items = given.items() if isinstance(given, Mapping) else ((str(n), each) for n, each in enumerate(given))
+        rows: dict[str, Tensor | list[Any]] = {}
+        constants: dict[str, Any] = {}
+        for name, value in items:
+            found = _rows_of(value, f"fixed input {name}", count)
+            if found is None:
+                constants[str(name)] = value
+            else:
+                rows[str(name)] = found
+        return cls(rows, constants, by_name)
+
+    def take(self, places: Tensor) -> Self:
+        """Return those of some rows."""
+        return replace(self, rows={name: _taken(value, places) for name, value in self.rows.items()})
+
+    def arguments(self, row: Tensor, z: Tensor) -> dict[str, Any]:
+        """Look up what goes with the rows of ``z``, on its device and, for floats, in its precision."""
+        found: dict[str, Any] = {}
+        for name, value in self.rows.items():
+            if isinstance(value, list):
+                found[name] = _taken(value, row)
+                continue
+            here = value.to(z.device, z.dtype if value.is_floating_point() else value.dtype)
+            found[name] = here.index_select(0, row)
+        return found | dict(self.constants)
+
+    def ordered(self, found: Mapping[str, Any]) -> list[Any]:
+        """Return looked up values in the order of their positions."""
+        return [found[name] for name in sorted(found, key=int)]
+
+
+def _rows_of(value: Any, name: str, count: int) -> Tensor | list[Any] | None:
+    """Return what has one row per series; None for what is the same for all of them."""
+    if isinstance(value, CONSTANTS):
+        return None
+    listed = isinstance(value, (list, tuple))
+    try:
+        found: Tensor | list[Any] = validation.check_numbers(value, name)
+    except InputError:
+        if not listed:
+            raise InputError(
+                f"{name} must be an array with one row per series, or a plain value that is the same for all, got "
+                f"{brief(value)}: give other things to the model in a function of your own."
+            ) from None
+        found = list(value)
+    if isinstance(found, Tensor) and found.ndim == 0:
+        return None
+    if len(found) != count:
+        raise InputError(
+            f"{name} must have one row for each of the {count} series, got {len(found)}: what is the same for all "
+            "series belongs into a function of your own around the model."
+        )
+    return found
+
+
+def _taken(value: Tensor | list[Any], places: Tensor) -> Any:
+    if isinstance(value, list):
+        return [value[place] for place in places.tolist()]
+    return value[places.to(value.device)]
 
 
 @dataclass(frozen=True)
@@ -12,7 +107,9 @@ class Call:
 
     Attributes
     ----------
-    fixed : mapping or sequence, optional
+    packing : Packing, optional
+        How several inputs lie in one series; None for a model that takes the series itself.
+    fixed : FixedInputs, optional
         What else it is called with.
     pick : str or int, optional
         Which part of what it returns is its output.
@@ -20,10 +117,83 @@ class Call:
         Order of the axes that it takes.
     """
 
-    fixed: Any = None
+    packing: Packing | None = None
+    fixed: FixedInputs | None = None
     pick: str | int | None = None
     model_layout: str = "BTD"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the model is called with the series alone and returns its output."""
+        return self.packing is None and self.fixed is None and self.pick is None and self.model_layout == "BTD"
+
+    @property
+    def has_companions(self) -> bool:
+        """Whether the model gets more than one series."""
+        return self.packing is not None or self.fixed is not None
+
     def adapt(self, model: Model) -> Model:
-        """Return the model as a function of series (batch, time, channel) alone; a plain one is itself."""
-        return model
+        """Return the model as a function of series (batch, time, channel) alone; a plain one is itself.
+
+        With fixed inputs the series must be those of :meth:`prepared`, which know their rows.
+        """
+        if self.is_plain:
+            return model
+        return wrap(model, self._run) if isinstance(model, nn.Module) else partial(self._run, model)
+
+    def _run(self, model: Model, z: Tensor) -> Any:
+        """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
+        with_rows = None if self.fixed is None else self.fixed.arguments(*self._numbered(z))
+        series = z[:, : z.shape[1] - self._more(z.shape[2])]
+        inputs = {"": series} if self.packing is None else self.packing.unpack(series)
+        named = self.packing is not None and self.packing.by_name
+        arguments, keywords = ([], dict(inputs)) if named else (list(inputs.values()), {})
+        if self.fixed is not None and with_rows is not None:
+            if self.fixed.by_name:
+                keywords |= with_rows
+            else:
+                arguments += self.fixed.ordered(with_rows)
+        return model(*arguments, **keywords)
+
+    # The numbers of the rows: digits in the last steps, which nobody observes
+
+    def _more(self, channels: int) -> int:
+        """How many steps carry the number of the row."""
+        return 0 if self.fixed is None else -(-DIGITS // channels)
+
+    def _numbered(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the number of the row that each of ``z`` is, and ``z``."""
+        digits = z[:, z.shape[1] - self._more(z.shape[2]) :].detach().flatten(1)[:, :DIGITS]
+        powers = BASE ** torch.arange(DIGITS, device=z.device)
+        return (digits.long() * powers).sum(1), z
+
+    def with_rows(self, x: Tensor) -> Tensor:
+        """Put the number of its row behind each series, where the model gets more with it."""
+        steps = self._more(x.shape[2])
+        if not steps:
+            return x
+        row = torch.arange(len(x), device=x.device)[:, None]
+        digits = row // BASE ** torch.arange(DIGITS, device=x.device) % BASE
+        behind = x.new_zeros(len(x), steps * x.shape[2])
+        behind[:, :DIGITS] = digits.to(x)
+        return torch.cat([x, behind.view(len(x), steps, x.shape[2])], 1)
+
+    def extended(self, cells: Tensor, value: float = 0) -> Tensor:
+        """Make cells (…, time, channel) as long as series with their rows behind them."""
+        steps = self._more(cells.shape[-1])
+        if not steps:
+            return cells
+        more = cells.new_full((*cells.shape[:-2], steps, cells.shape[-1]), value)
+        return torch.cat([cells, more], -2)
+
+    def cut(self, cells: Tensor) -> Tensor:
+        """Take the steps off again that :meth:`extended` or :meth:`with_rows` put there."""
+        return cells[..., : cells.shape[-2] - self._more(cells.shape[-1]), :]
+
+    def prepared(self, model: Model, x: Tensor) -> tuple[Model, Tensor]:
+        """Return the model as a function of series, and the series as it takes them."""
+        return self.adapt(model), self.with_rows(x)
+
+    def take(self, places: Tensor) -> Self:
+        """Return the call of some of the series."""
+        return self if self.fixed is None else replace(self, fixed=self.fixed.take(places))

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from tempograd._utils import validation
 from tempograd.engine.batching import Batching
+from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostWriter
 from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
+from tempograd.engine.inputs import Region, is_several, pack_inputs
 from tempograd.engine.model import Model, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
@@ -78,6 +80,7 @@ class Request:
     batch_size: int | None = None
     layout: str = "BTD"  # of the series as the user has them
     task: str | None = None  # what the output is, where somebody said it
+    call: Call = field(default_factory=Call)
     guessed: bool = False  # whether nobody said what the output is
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     checked: bool = False  # whether the gradient is compared with differences of the score
@@ -105,6 +108,7 @@ class Request:
         missing: str = "error",
         batch_size: int | None = None,
         task: str | None = None,
+        call: Call | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
@@ -123,12 +127,13 @@ class Request:
         else:
             absent = validation.fill(baseline, x, observed, "baseline")
         device, dtype = place(model, x)
+        call = call or Call()
         return cls(
             model=model,
             x=x,
             baseline=absent,
             mask=observed,
-            lengths=validation.lengths(observed, x),
+            lengths=_lengths(call, observed, x),
             ids=validation.check_ids(ids, len(x)),
             requested_target=target,
             requested_steps=steps,
@@ -140,11 +145,42 @@ class Request:
             batch_size=batch_size,
             layout=layout,
             task=task,
+            call=call,
         )
 
     def replace(self, **changes: Any) -> Self:
         """Return a fresh request that differs in some of its parts."""
         return replace(self, target=None, steps=None, _findings=Findings(), host_writer=HostWriter(), **changes)
+
+    @property
+    def time(self) -> int:
+        """Return how many steps the series have: of several inputs, the first that has time."""
+        return self.call.cut(self.x).shape[1] if self.call.packing is None else self.call.packing.first.time
+
+    @property
+    def regions(self) -> list[Region] | None:
+        """Return the cells whose masks are drawn together; None where that is the whole series."""
+        if not self.call.has_companions:
+            return None
+        if self.call.packing is not None:
+            return self.call.packing.regions()
+        return [Region(slice(0, self.time), tuple(range(self.x.shape[2])), is_static=False)]
+
+    def pooled(self, series: Any, name: str) -> Tensor:
+        """Lay out training series as the requested ones are."""
+        packing = self.call.packing
+        if packing is None:
+            if is_several(series):
+                raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
+            return self.call.extended(series)
+        if not is_several(series):
+            raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
+        if isinstance(series, dict) and series.keys() == set(packing.names):
+            series = {each: series[each] for each in packing.names}
+        packed = pack_inputs(series, names=packing.names)
+        if packed.packing != packing:
+            raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
+        return self.call.extended(packed.x)
 
     @property
     def precision(self) -> torch.dtype:
@@ -279,20 +315,26 @@ class Request:
 
     def _learn(self, raw: Tensor) -> None:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
-        if not callable(self.requested_target) and (
-            raw.ndim > 3 or (raw.ndim == 3 and raw.shape[1] != self.x.shape[1])
-        ):
+        if not callable(self.requested_target) and (raw.ndim > 3 or (raw.ndim == 3 and raw.shape[1] != self.time)):
             raise ModelError(
                 f"The model returned shape {tuple(raw.shape)}: expected (batch, classes) or (batch, time, "
-                f"classes) with {self.x.shape[1]} steps. For other outputs pass a function as target."
+                f"classes) with {self.time} steps. For other outputs pass a function as target."
             )
         self.columns = raw.shape[-1]
-        self.per_step = raw.ndim == 3 and raw.shape[1] == self.x.shape[1]
+        self.per_step = raw.ndim == 3 and raw.shape[1] == self.time
         shape = (len(self.x), *raw.shape[1:-1])
         chosen = resolve_target(self.requested_target, shape, raw.shape[-1], self.output)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.requested_target):
             self.steps = resolve_steps(self.requested_steps, self.lengths, raw)
+
+
+def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:
+    """Return the length of each series: of several inputs, the first that has time."""
+    if call.packing is None:
+        return validation.lengths(mask, x)
+    first = call.packing.first
+    return validation.lengths(None if mask is None else first.of(mask), first.of(x))
 
 
 def _repeat(part: Any, points: int) -> Any:

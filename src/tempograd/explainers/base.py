@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -14,15 +14,19 @@ from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
 from tempograd.engine import (
     Call,
+    FixedInputs,
     Request,
     apply_link,
     computing,
     fingerprint,
     frozen,
+    is_several,
     mutable_if_needed,
+    pack_inputs,
     score_delta,
 )
 from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.inputs import argument_names, channel_labels, time_labels
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -38,7 +42,6 @@ from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
-    Array,
     ArrayLike,
     Fixed,
     InputBaselines,
@@ -265,6 +268,9 @@ class Explainer(ABC):
     """Whether a value that the model ignores scores exactly 0."""
     blends_steps: ClassVar[bool] = False
     """Whether absent values are blends of other steps, so that a series of one step has nothing to tell."""
+    takes_inputs: ClassVar[bool] = False
+    """Whether the model may take several inputs, or fixed ones beside the series: for methods that treat cells
+    alike wherever they lie, and leave those alone that were not observed."""
     amortised: ClassVar[bool] = False
     """Whether a network learnt over training series gives the scores: for series as long as those, and only as
     finely as it could learn from them."""
@@ -278,7 +284,7 @@ class Explainer(ABC):
     def __post_init__(self) -> None:
         settings.check(self)
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
@@ -405,32 +411,37 @@ class Explainer(ABC):
             The values as people know them, before they were scaled for the model: only to be shown.
         """
         self._check_call(model, target, batch_size, gradient_check)
-        series = validation.as_tensor(x, "x")  # before torch does anything
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        call = Call(fixed=fixed, pick=pick, model_layout=model_layout)
+        given = GivenSeries.of(  # before torch does anything
+            model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
+        )
+        if given.call.has_companions:
+            self._require_companions(steps)
+        adapted = given.call.adapt(model)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
-                call.adapt(model),
-                series,
+                adapted,
+                given.x,
                 target=target,
-                baseline=baseline,
-                mask=mask,
+                baseline=given.baseline,
+                mask=given.mask,
                 steps=steps,
                 output=output,
                 seed=seed,
                 ids=ids,
-                layout=layout,
-                missing=missing,
+                layout=given.layout,
+                missing=given.missing,
                 batch_size=batch_size,
                 task=task,
+                call=given.call,
             )
-            named = _named(request.x.shape, channels=channels, times=times, names=names)
+            named = _named(request, channels=channels, times=times, names=names)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
             request = self._request(request)
             with computing(precision, request.device):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
-                look = None if trusted(model, few) else look_again(model, few)
+                look = None if trusted(adapted, few) else look_again(adapted, few)
                 restore_buffers()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
                 request.verify(result.values)
@@ -439,22 +450,27 @@ class Explainer(ABC):
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
-        told = {"fingerprint": mark(), "draws": draws, "varies": varies, "call": call, **named}
+        told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
         return self._explanation(result, request, output, told)
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
+        call, found = request.call, result._asdict() | {"signed": self.signed and result.signed}
+        for name in ("values", "standard_error", "n_draws", "ess"):
+            found[name] = None if found[name] is None else call.cut(found[name])
+        mask = None if request.mask is None else call.cut(request.mask)
         return Explanation(
-            **(result._asdict() | {"signed": self.signed and result.signed}),
+            **found,
             **told,
             target=self._explained(request, output),
             output=cast("Output", str(output)),
             steps=request.steps,
-            baseline=request.baseline,
-            mask=request.mask,
-            x=request.x,
+            baseline=call.cut(request.baseline),
+            mask=None if mask is None or (call.fixed is not None and bool(mask.all())) else mask,
+            x=call.cut(request.x),
+            call=call,
             ids=request.ids,
             seed=request.seed,
             method=self.name,
@@ -509,9 +525,25 @@ class Explainer(ABC):
         if target is not None and not self.targeted:
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
 
+    def _require_companions(self, steps: Any) -> None:
+        """Refuse several inputs where the method, or the steps, cannot take them."""
+        if not self.takes_inputs:
+            can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
+            raise InputError(f"{self.name} explains models of one input alone: use one of {', '.join(can)}.")
+        if isinstance(steps, str):
+            raise InputError("steps='own' is for models of one input alone: pass the steps to explain.")
+
     @abstractmethod
     def attribute(self, request: Request) -> Attribution:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
+
+
+def check_pool(x: Inputs, name: str) -> Inputs:
+    """Check series that a method draws from: of one input, or of several, by name or position."""
+    if not is_several(x):
+        return validation.check_series(x, name=name)
+    pack_inputs(x)  # which says what is wrong
+    return x
 
 
 def check_training(shape: Sequence[int], request: Request) -> None:
@@ -524,10 +556,67 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(shape: Sequence[int], **labels: Any) -> dict[str, tuple[str, ...] | None]:
+def _named(request: Request, **labels: Any) -> dict[str, tuple[str, ...] | None]:
     """Check what people call channels, steps and series, before anything is computed."""
+    packing, shape = request.call.packing, request.call.cut(request.x).shape
     sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
+    if packing is not None:
+        labels["channels"] = channel_labels(labels["channels"], packing)
+        labels["times"] = time_labels(labels["times"], packing)
     return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+
+
+class GivenSeries(NamedTuple):
+    """The series of a call and what belongs to them, as one input, and how the model is called with it."""
+
+    call: Call
+    x: Any
+    baseline: Any
+    mask: Any
+    raw: Any
+    layout: str
+    missing: str
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        x: Any,
+        baseline: Any,
+        mask: Any,
+        raw: Any,
+        layout: str,
+        missing: str,
+        *,
+        fixed: Any,
+        pick: Any,
+        model_layout: str,
+    ) -> "GivenSeries":
+        """Lay several inputs out as one; a single one stays as it is, unless something goes with its rows."""
+        call = Call(pick=pick, model_layout=model_layout)
+        if not is_several(x) and fixed is None:
+            return cls(call, validation.as_tensor(x, "x"), baseline, mask, raw, layout, missing)
+        names = argument_names(model, len(x)) if isinstance(x, tuple) else ()
+        inputs = x if is_several(x) else {"x": x}
+        of_each = (each if is_several(x) or each is None else {"x": each} for each in (baseline, mask, raw))
+        absent, observed, shown = of_each
+        packed = pack_inputs(
+            inputs, baseline=absent, mask=observed, raw=shown, layout=layout, missing=missing, names=names
+        )
+        companions = None if fixed is None else FixedInputs.of(fixed, len(packed.x))
+        call = replace(call, packing=packed.packing if is_several(x) else None, fixed=companions)
+        seen = packed.mask
+        if seen is None and companions is not None:
+            seen = torch.ones_like(packed.x, dtype=torch.bool)
+        return cls(
+            call,
+            call.with_rows(packed.x),
+            call.extended(packed.baseline),
+            None if seen is None else call.extended(seen),
+            packed.raw,
+            "BTD",
+            "error",
+        )
 
 
 def _few(request: Request) -> Tensor:

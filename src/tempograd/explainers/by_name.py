@@ -3,16 +3,18 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, cast, overload
 
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd.engine import is_several
 from tempograd.engine.guesses import PROBABILITY
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
+    Array,
     ArrayLike,
     ExplainOptions,
     Fixed,
@@ -158,8 +160,12 @@ def explain(
     explainer = _explainer(method, settings)
     validation.check_model(model)
     if background is not None:
-        pool = validation.check_series(background, layout, "background")
-        _check_width(pool, x, layout)
+        pool: Inputs
+        if is_several(background) or is_several(x):
+            pool = _in_time_order(background, layout)
+        else:
+            pool = validation.check_series(background, layout, "background")
+            _check_width(pool, x, layout)
         explainer = explainer.fit(model, pool, seed=seed)
     return explainer(
         model,
@@ -207,6 +213,20 @@ def _explainer(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
                 f"option of {name}", given, call if isinstance(method, Explainer) else known | call
             )
     return method if isinstance(method, Explainer) else kind(**settings)
+
+
+def _in_time_order(background: Inputs, layout: str) -> Inputs:
+    """Return several inputs in the order (batch, time, channel)."""
+    if layout != "BDT" or not is_several(background):
+        return background
+    if not isinstance(background, Mapping):
+        return tuple(_swapped(each) for each in cast("tuple[Array, ...]", background))
+    return {name: _swapped(each) for name, each in background.items()}
+
+
+def _swapped(value: Array) -> Tensor:
+    tensor = validation.as_tensor(value, "background")
+    return tensor.transpose(1, 2) if tensor.ndim == 3 else tensor
 
 
 def _check_width(background: Tensor, x: Inputs, layout: str) -> None:

@@ -270,6 +270,7 @@ class Lime(Explainer):
     """
 
     needs_gradient: ClassVar[bool] = False
+    takes_inputs: ClassVar[bool] = True
 
     n_samples: int | None = settings.integer(None, least=2)
     alpha: float = settings.positive(0.01)

@@ -1,6 +1,6 @@
 """Occlusion: how far the prediction moves when one value is replaced, by a baseline or by other series."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Self, cast
@@ -15,7 +15,7 @@ from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
-from tempograd.typing import Array, Marginal, Model, OcclusionScore
+from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
@@ -187,13 +187,18 @@ class Occlusion(CellReplacement):
     tensor([-4., -9.])
     """
 
+    takes_inputs: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
     absolute: bool = settings.boolean(False)
-    means: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    means: Inputs | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
+        if isinstance(x, Mapping):
+            return replace(self, means={name: _mean(part, name) for name, part in x.items()})
+        if isinstance(x, tuple):
+            return replace(self, means=tuple(_mean(part, "the training series") for part in x))
         return replace(
             self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
         )
@@ -209,13 +214,19 @@ class Occlusion(CellReplacement):
         return self._signed(values)
 
     def _put_means(self, request: Request) -> None:
-        means: Tensor | None = self.means
-        if means is not None:
+        if self.means is not None:
+            means = request.pooled(self.means, "The training series")
+            means = means[0] if request.call.packing is not None else means
             check_training(means.shape, request)
             request.baseline = means.to(request.x).expand_as(request.x)  # and the explanation says so
 
     def _signed(self, values: Tensor) -> Attribution:
         return Attribution(values.abs_() if self.absolute else values, signed=not self.absolute)
+
+
+def _mean(x: Array, name: str) -> Tensor:
+    """Return the mean row of an input, as a batch of one."""
+    return validation.as_tensor(x, name).mean(0, keepdim=True, dtype=torch.float64)
 
 
 # Augmented feature occlusion: how far the prediction moves when a value is swapped for those of other series.
@@ -267,7 +278,7 @@ class AugmentedOcclusion(CellReplacement):
     over: OcclusionScore = settings.choice("target", OcclusionScore)
     rows: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
 

@@ -13,9 +13,9 @@ from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Block, Request
 from tempograd.errors import InputError, SettingError, warn
-from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
 from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate, midpoints
-from tempograd.typing import Array, ArrayLike, Model, QuadratureRule
+from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule
 
 # Integrated gradients, of all cells or of those of a mask
 
@@ -51,6 +51,7 @@ class IntegratedGradients(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
+    takes_inputs: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
 
@@ -188,6 +189,7 @@ class RandIG(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
+    takes_inputs: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
     p: float = settings.real(0.5, high=1.0, closed=(False, True))
@@ -268,20 +270,22 @@ class GradientShap(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
+    takes_inputs: ClassVar[bool] = True
     draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 
     n_samples: int = settings.integer(50)
     noise: float = settings.real(0.0)
-    pool: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    pool: Inputs | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
-        """Return a new explainer with these series as the pool of baselines."""
-        return replace(self, pool=validation.check_series(x, name="the pool of baselines"))
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+        """Return a new explainer with these series, or inputs like those to explain, as the pool of baselines."""
+        return replace(self, pool=check_pool(x, "the pool of baselines"))
 
     def attribute(self, request: Request) -> Attribution:
         if self.pool is not None:
-            check_training(self.pool.shape, request)
+            request.shortcuts["pool"] = pool = request.pooled(self.pool, "The baselines")
+            check_training(pool.shape, request)
         elif not self.noise and self._examined:
             warn(
                 f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, series), or "
@@ -323,7 +327,7 @@ class GradientShap(Explainer):
         """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
         if self.pool is None:
             return None
-        pool: Tensor = self.pool
+        pool: Tensor = request.shortcuts["pool"]
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         rows = randint(stream[..., None], counter, len(pool)).to(pool.device)
         return lambda batch: pool[rows[:, batch]].to(block.x)

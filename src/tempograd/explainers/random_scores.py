@@ -27,6 +27,7 @@ class Random(Explainer):
     signed: ClassVar[bool] = False
     needs_gradient: ClassVar[bool] = False
     uses_baseline: ClassVar[bool] = False
+    takes_inputs: ClassVar[bool] = True
 
     def attribute(self, request: Request) -> Attribution:
         request.read_all()

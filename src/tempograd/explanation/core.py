@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, cast, overload
 
 import torch
 from torch import Tensor
@@ -98,6 +98,40 @@ KINDS = dict.fromkeys(("baseline", "x", "standard_error", "delta", "curve_error"
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 LIVE = ("call", "picker", "siblings", "raw")  # that are no plain data
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
+
+
+@dataclass(frozen=True, eq=False)
+class InputExplanation:
+    """What an explanation says about one of several inputs, each part in the shape of that input.
+
+    Attributes
+    ----------
+    name : str
+        What the input is called.
+    values, standard_error, n_draws, ess, x, baseline, mask, raw : Tensor
+        (series, time, channel), or (series, value) for static values; see :class:`Explanation`.
+    channels, units : tuple of str, optional
+        What people call the channels or static values, and their units.
+    """
+
+    name: str
+    values: Tensor
+    baseline: Tensor
+    x: Tensor | None = None
+    mask: Tensor | None = None
+    standard_error: Tensor | None = None
+    n_draws: Tensor | None = None
+    ess: Tensor | None = None
+    raw: Tensor | None = None
+    channels: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        shape = " × ".join(str(size) for size in self.values.shape)
+        return f"InputExplanation({self.name!r}, {shape})"
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +239,9 @@ class Explanation:
 
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.values.shape)
+        if self.call.packing is not None:
+            parts = (f"{part.name} {' × '.join(map(str, part.shape)) or 1}" for part in self.call.packing.parts)
+            shape = f"{len(self)} series, {', '.join(parts)}"
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
         output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
@@ -213,8 +250,19 @@ class Explanation:
             f"seed={self.seed}, {draws}{settings})"
         )
 
-    def __getitem__(self, rows: int | slice | ArrayLike) -> Self:
-        """Return the explanation of one series, or of some of them; it holds as many as were asked for."""
+    @overload
+    def __getitem__(self, rows: str) -> "InputExplanation": ...
+
+    @overload
+    def __getitem__(self, rows: int | slice | ArrayLike) -> Self: ...
+
+    def __getitem__(self, rows: str | int | slice | ArrayLike) -> "Self | InputExplanation":
+        """Return the explanation of one series, or of some of them; it holds as many as were asked for.
+
+        The name of one of several inputs gives the part that is about that input, in its own shape.
+        """
+        if isinstance(rows, str):
+            return self._input(rows)
         if isinstance(rows, Integral):
             rows = _one(rows, len(self))
         rows = (
@@ -228,7 +276,27 @@ class Explanation:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
         if self.gradient_check is not None:
             picked["gradient_check"] = self.gradient_check[rows]
+        picked["call"] = self.call.take(torch.arange(len(self))[rows])
         return replace(self, **picked)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of the inputs that were explained; empty for a model of one input."""
+        return () if self.call.packing is None else self.call.packing.names
+
+    def _input(self, name: str) -> "InputExplanation":
+        packing = self.call.packing
+        if packing is None:
+            raise InputError(f"There is no input {brief(name)}: the model was explained by one input, the series.")
+        part = packing.part(name)
+        cells: dict[str, Any] = {each: getattr(self, each) for each in (*CELLS, "raw")}
+        cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
+        return InputExplanation(
+            name=part.name,
+            **cells,
+            channels=None if self.channels is None else self.channels[part.channels],
+            units=None if self.units is None else self.units[part.channels],
+        )
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the lower and upper limits that should hold the converged value with probability ``level``.
@@ -326,8 +394,9 @@ class Explanation:
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.
 
-        Columns: ``id``, ``time``, ``channel``, ``attribution`` and, where they are known, the ``value`` of the
-        series, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
+        Columns: ``id``, of several inputs ``input``, ``time``, ``channel``, ``attribution`` and, where they are
+        known, the ``value`` of the series, the limits ``low`` and ``high`` of the 95 % interval,
+        ``standard_error`` and ``n_draws``.
         """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
@@ -337,6 +406,11 @@ class Explanation:
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
         table: dict[str, Any] = {
             "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
+        }
+        if self.call.packing is not None:
+            owners = [part.name for part in self.call.packing.parts for _ in range(part.depth)]
+            table["input"] = [owners[c] for c in channel]
+        table |= {
             "time": time if self.times is None else [self.times[t] for t in time],
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
@@ -444,9 +518,10 @@ def _check_parts(found: Explanation) -> None:
     if (found.curve_samples is None) != (found.curve_error is None):
         raise InputError("curve_samples and curve_error belong together: pass both or neither.")
     count, time, depth = values.shape
+    steps = time if found.call.packing is None else found.call.packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
     rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
-    rows |= {"target": [(count,), (count, time)], "steps": [(count, time)]}
+    rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}
     rows |= {"curve_samples": [(looks,)], "curve_error": [(count, looks)]}
     for name in TENSORS:
         part, shapes = getattr(found, name), rows.get(name, [tuple(values.shape)])

@@ -23,7 +23,7 @@ from tempograd.explainers.prefix.base import (
     learn,
     replaced,
 )
-from tempograd.typing import Array, Model, WinITAggregation, WinITDistance, WinITSampler
+from tempograd.typing import Inputs, Model, WinITAggregation, WinITDistance, WinITSampler
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
 #
@@ -190,7 +190,7 @@ class WinIT(PrefixExplainer):
         default=None, metadata={"fitted": True}, repr=False, compare=False
     )
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
             return replace(self, source=validation.check_series(x, name="the training series"))

@@ -39,7 +39,7 @@ from tempograd.explainers.timex.training import (
     require_gradient,
 )
 from tempograd.models.training import seed_generators
-from tempograd.typing import Array, Model
+from tempograd.typing import Inputs, Model
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
 WIDEST = 200  # hidden size of the head
@@ -68,7 +68,7 @@ class MaskNetwork(Explainer):
         default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True
     )
 
-    def fit(self, model: Model, x: Array, *, seed: int = 0) -> Self:
+    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
 
         Parameters

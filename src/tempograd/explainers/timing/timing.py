@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import settings
+from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import Block, HostCopy, Request
+from tempograd.engine import Block, HostCopy, Region, Request
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import (
@@ -39,6 +39,7 @@ from tempograd.explanation import Facts
 from tempograd.typing import StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
+REGIONS = 64  # more stages than any schedule has: streams of regions are not those of stages
 FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
 
@@ -88,7 +89,8 @@ class Timing(Explainer):
     -----
     With ``segments=0`` nothing is fixed and TIMING is midpoint integrated gradients. With segments the scores
     do not sum to the change of the prediction. A series that ends before others (padding) has its own
-    segments, cut to its own length.
+    segments, cut to its own length. Of several inputs, those with the same steps share their masks, as if they
+    were the channels of one series, others have masks of their own, and of static values single ones are fixed.
 
     References
     ----------
@@ -105,6 +107,7 @@ class Timing(Explainer):
     """
 
     zero_if_ignored: ClassVar[bool] = True
+    takes_inputs: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
     segments: int | None = settings.integer(None, least=0)
@@ -167,6 +170,8 @@ class Timing(Explainer):
 
     def paths(self, request: Request) -> Callable[[Block, int], GradientPath]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
+        if request.regions is not None:
+            return self._paths_by_region(request, request.regions)
         by_length = self.settings_by_length(request)
         if self._examined:
             warn_of_rare_cells(list(by_length.values()), self.schedule.points)
@@ -188,15 +193,40 @@ class Timing(Explainer):
 
     def settings_by_length(self, request: Request) -> dict[int, SegmentSettings]:
         """Complete the setting for every length of the requested series."""
-        _, longest, channels = request.x.shape
+        return self._by_length(request.x, request.lengths, request.mask)
+
+    def _by_length(self, x: Tensor, lengths: Tensor, mask: Tensor | None) -> dict[int, SegmentSettings]:
+        _, longest, channels = x.shape
         by_length = {}
-        for length in sorted(set(request.lengths.tolist())):
+        for length in sorted(set(lengths.tolist())):
             watched = None
-            if request.mask is not None:  # what was never observed need not be estimated
-                here = request.mask[request.lengths == length]
+            if mask is not None:  # what was never observed need not be estimated
+                here = mask[lengths.to(mask.device) == length]
                 watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
             by_length[length] = self.segment_settings(length, channels, longest, watched)
         return by_length
+
+    def _paths_by_region(self, request: Request, regions: list[Region]) -> Callable[[Block, int], GradientPath]:
+        """Return what draws masks for each region by itself; their densities, and so their weights, multiply."""
+        draws = [_RegionDraw.of(self, request, region, number) for number, region in enumerate(regions)]
+        if self._examined:
+            warn_of_rare_cells([each for draw in draws for each in draw.settings], self.schedule.points)
+
+        def path(block: Block, stage: int) -> GradientPath:
+            parts = [draw.sample(block, stage) for draw in draws]
+            if stage > 0:
+                return self._path(block, _joined(block, draws, parts))
+            unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
+
+            def resample() -> GradientPath | None:
+                if not unseen:
+                    return None
+                covered = [draw.covered(block, part) for draw, part in zip(draws, parts, strict=True)]
+                return self._path(block, _joined(block, draws, covered))
+
+            return self._path(block, _joined(block, draws, parts))._replace(resample=resample)
+
+        return path
 
     def segment_settings(
         self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
@@ -271,6 +301,60 @@ class Timing(Explainer):
 
         scale, straight = self._scale(difference, drawn.masks), self.segments == 0
         return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
+
+
+@dataclass(frozen=True)
+class _RegionDraw:
+    """Draws the masks of one region of several inputs."""
+
+    explainer: Timing
+    region: Region
+    number: int
+    seed: int
+    lengths: Tensor  # (series,), of the region
+    table: SegmentSampler
+    settings: tuple[SegmentSettings, ...]
+
+    @classmethod
+    def of(cls, explainer: Timing, request: Request, region: Region, number: int) -> "_RegionDraw":
+        """Complete the setting for a region: single cells of static values, however long segments are."""
+        if region.is_static:
+            count = 0 if explainer.segments == 0 else None
+            explainer = replace(explainer, segments=count, min_length=None, max_length=None)
+        x = region.of(request.x)
+        mask = None if request.mask is None else region.of(request.mask)
+        lengths = validation.lengths(mask, x)
+        by_length = explainer._by_length(x, lengths, mask)
+        table = SegmentSampler.table(by_length, x, request.device, request.dtype)
+        here = lengths.to(request.device)
+        return cls(explainer, region, number, request.seed, here, table, tuple(by_length.values()))
+
+    def sample(self, block: Block, stage: int) -> MaskSample:
+        """Draw the masks of a block; the first region has those that a model of it alone would have."""
+        stream = keys(self.seed, block.ids, Stream.SEGMENTS)
+        if self.number > 0:
+            stream = split(stream, FAR - REGIONS - self.number)
+        return self.explainer.draw(stream, self._sampler(block), self.region.of(block.observed), stage)
+
+    def covered(self, block: Block, drawn: MaskSample) -> MaskSample:
+        """Redraw masks until every observed cell of the region moves."""
+        return cover_all_cells(drawn, self._sampler(block), self.region.of(block.observed))
+
+    def _sampler(self, block: Block) -> SegmentSampler:
+        return self.table.of(validation.lengths(self.region.of(block.observed), self.region.of(block.x)))
+
+
+def _joined(block: Block, draws: list[_RegionDraw], parts: list[MaskSample]) -> MaskSample:
+    """Put the masks of all regions together; cells between them are as good as active."""
+    first = parts[0]
+    series, points = first.masks.shape[:2]
+    masks = torch.ones(series, points, *block.x.shape[1:], dtype=torch.bool, device=block.x.device)
+    weights: Tensor | None = None
+    for draw, part in zip(draws, parts, strict=True):
+        draw.region.put(masks, part.masks)
+        if part.weights is not None:
+            weights = part.weights if weights is None else weights * part.weights
+    return first._replace(masks=masks, weights=weights)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,417 @@
+"""Several inputs of a model as one series: side by side on one time axis, and everything between unobserved.
+
+A model that takes series, covariates of the future and static values is explained like one that takes series with
+missing data: an input with time has channels of its own, at its steps of a common axis, and static values share
+one step behind all others. What lies between is unobserved, so that nothing ranks, removes or attributes it.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from tempograd._utils import validation
+from tempograd.errors import InputError, brief
+
+FUTURE = "future"  # an input whose name speaks of it begins where the first series ends
+STATIC = "static"  # what the step of the static values is called
+
+
+@dataclass(frozen=True)
+class InputPart:
+    """Where one input lies: its rows have this shape, (time, channel), (value,) or () for one number."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int  # first step
+    channel: int  # first channel
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has no time."""
+        return len(self.shape) < 2
+
+    @property
+    def time(self) -> int:
+        """How many steps it has: static values have one."""
+        return 1 if self.is_static else self.shape[0]
+
+    @property
+    def depth(self) -> int:
+        """How many channels it has."""
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def steps(self) -> slice:
+        """Its steps of the common axis."""
+        return slice(self.start, self.start + self.time)
+
+    @property
+    def channels(self) -> slice:
+        """Its channels."""
+        return slice(self.channel, self.channel + self.depth)
+
+    def of(self, cells: Tensor) -> Tensor:
+        """Cut the input out of cells (…, time, channel): (…, steps, channels)."""
+        return cells[..., self.steps, self.channels]
+
+    def unpacked(self, cells: Tensor) -> Tensor:
+        """Cut the input out of cells (batch, time, channel), in its own shape."""
+        return self.of(cells).reshape(len(cells), *self.shape)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How the inputs of a model lie in one series.
+
+    Examples
+    --------
+    >>> packing = Packing.of({"past": (4, 2), "future": (3, 1), "age": ()}, by_name=True)
+    >>> packing.time, packing.channels
+    (8, 4)
+    >>> [(part.name, part.steps, part.channels) for part in packing.parts][1]
+    ('future', slice(4, 7, None), slice(2, 3, None))
+    """
+
+    parts: tuple[InputPart, ...]
+    by_name: bool  # whether the model is called by keyword
+
+    @classmethod
+    def of(cls, shapes: Mapping[str, tuple[int, ...]], *, by_name: bool) -> Self:
+        """Lay out inputs of these shapes, without the batch."""
+        series = [shape for shape in shapes.values() if len(shape) == 2]
+        if not series:
+            raise InputError(
+                "None of the inputs has time: at least one must be (batch, time, channel); write [..., None] for "
+                "a series of a single channel."
+            )
+        end = max(
+            shape[0] + (series[0][0] if _ahead(name, shapes) else 0)
+            for name, shape in shapes.items()
+            if len(shape) == 2
+        )
+        parts: list[InputPart] = []
+        channel = 0
+        for name, shape in shapes.items():
+            start = end if len(shape) < 2 else series[0][0] if _ahead(name, shapes) else 0
+            parts.append(InputPart(name, tuple(shape), start, channel))
+            channel += parts[-1].depth
+        return cls(tuple(parts), by_name)
+
+    @property
+    def time(self) -> int:
+        """How many steps the common axis has."""
+        return max(part.start + part.time for part in self.parts)
+
+    @property
+    def channels(self) -> int:
+        """How many channels there are."""
+        return self.parts[-1].channel + self.parts[-1].depth
+
+    @property
+    def first(self) -> InputPart:
+        """The first input that has time."""
+        return next(part for part in self.parts if not part.is_static)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the inputs are called."""
+        return tuple(part.name for part in self.parts)
+
+    def part(self, name: str) -> InputPart:
+        """Look up an input by its name; those by position also by their number."""
+        found = {part.name: part for part in self.parts}
+        if not self.by_name:
+            found |= {str(place): part for place, part in enumerate(self.parts)}
+        if name not in found:
+            raise InputError(f"There is no input {brief(name)}: the inputs are {', '.join(self.names)}.")
+        return found[name]
+
+    def pack(self, parts: Sequence[Tensor], empty: float = 0.0) -> Tensor:
+        """Put inputs (batch, steps, channels) into one tensor (batch, time, channel), ``empty`` between them."""
+        whole = parts[0].new_full((len(parts[0]), self.time, self.channels), empty)
+        for place, part in zip(self.parts, parts, strict=True):
+            whole[:, place.steps, place.channels] = part.to(whole)
+        return whole
+
+    def unpack(self, z: Tensor) -> dict[str, Tensor]:
+        """Return the inputs as the model takes them, by name."""
+        return {part.name: part.unpacked(z) for part in self.parts}
+
+    def occupied(self) -> Tensor:
+        """Tell which cells belong to an input, (time, channel)."""
+        found = torch.zeros(self.time, self.channels, dtype=torch.bool)
+        for part in self.parts:
+            found[part.steps, part.channels] = True
+        return found
+
+    def regions(self) -> list["Region"]:
+        """Group the inputs whose masks are drawn together: series of the same steps, and all static values."""
+        found: dict[tuple[int, int, bool], list[int]] = {}
+        for part in self.parts:
+            key = part.start, part.time, part.is_static
+            found.setdefault(key, []).extend(range(part.channels.start, part.channels.stop))
+        return [
+            Region(slice(start, start + time), tuple(channels), is_static)
+            for (start, time, is_static), channels in found.items()
+        ]
+
+
+def _ahead(name: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Tell whether an input lies behind the first series: its name speaks of the future."""
+    first = next(each for each, shape in shapes.items() if len(shape) == 2)
+    return name != first and FUTURE in name.lower()
+
+
+class Region(NamedTuple):
+    """Cells whose masks are drawn together: segments where there is time, single cells where there is none."""
+
+    steps: slice
+    channels: tuple[int, ...]
+    is_static: bool
+
+    def of(self, cells: Tensor) -> Tensor:
+        """Cut the region out of cells (…, time, channel)."""
+        return cells[..., self.steps, :][..., list(self.channels)]
+
+    def put(self, whole: Tensor, cells: Tensor) -> None:
+        """Put cells of the region into the whole, (…, time, channel)."""
+        whole[..., self.steps, :][..., list(self.channels)] = cells
+
+
+class Packed(NamedTuple):
+    """Several inputs as one series, each like x."""
+
+    packing: Packing
+    x: Tensor
+    baseline: Tensor
+    mask: Tensor | None
+    raw: Tensor | None
+
+
+def argument_names(model: Any, count: int) -> tuple[str, ...]:
+    """Return what a model calls its first arguments; nothing where it does not tell.
+
+    Examples
+    --------
+    >>> argument_names(lambda past, static: past, 2)
+    ('past', 'static')
+    """
+    function = model.forward if isinstance(model, nn.Module) else model
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[:count]
+    except (TypeError, ValueError):
+        return ()
+    plain = all(each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD} for each in parameters)
+    return tuple(each.name for each in parameters) if plain and len(parameters) == count else ()
+
+
+def is_several(x: Any) -> bool:
+    """Tell whether a model is called with several inputs: a mapping, or a tuple."""
+    return isinstance(x, (Mapping, tuple)) and not hasattr(x, "__array__")
+
+
+def pack_inputs(
+    x: Any,
+    *,
+    baseline: Any = None,
+    mask: Any = None,
+    raw: Any = None,
+    layout: str = "BTD",
+    missing: str = "error",
+    names: Sequence[str] = (),
+) -> Packed:
+    """Check several inputs, with what belongs to each, and lay them out; ``names`` are those of positions."""
+    given = _by_name(x, names)
+    values = {name: _series(value, layout, name, gaps=missing == "mask") for name, value in given.items()}
+    shapes = {name: _shape(given[name], values[name]) for name in values}
+    packing = Packing.of(shapes, by_name=isinstance(x, Mapping))
+    counts = {name: len(value) for name, value in values.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"All inputs must have one row per series, got {told} rows.")
+    masks = _of_each(mask, packing, "mask", whole=False)
+    absent = _of_each(baseline, packing, "baseline", whole=True)
+    observed: list[Tensor | None] = []
+    baselines: list[Tensor] = []
+    for part in packing.parts:
+        series, seen, empty = _completed(
+            part, values[part.name], masks[part.name], absent[part.name], layout, missing
+        )
+        values[part.name] = series
+        observed.append(seen)
+        baselines.append(empty)
+    dtype = values[packing.first.name].dtype
+    for value in values.values():
+        dtype = torch.promote_types(dtype, value.dtype)
+    packed = packing.pack([value.to(dtype) for value in values.values()])
+    shown = None if raw is None else _packed_raw(raw, packing, values, layout)
+    return Packed(
+        packing,
+        packed,
+        packing.pack([base.to(dtype) for base in baselines]).to(packed),
+        _packed_mask(packing, observed, packed),
+        shown,
+    )
+
+
+def _by_name(x: Any, names: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(x, Mapping):
+        fallback = [f"x{place}" for place in range(len(x))]
+        return dict(zip(names if len(names) == len(x) else fallback, x, strict=True))
+    if not x:
+        raise InputError("x is an empty mapping: pass at least one input.")
+    for name in x:
+        if not isinstance(name, str):
+            raise InputError(f"The names of the inputs must be text, got {brief(name)}.")
+    return dict(x)
+
+
+def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
+    """Check one input; static values are series of one step."""
+    tensor = validation.as_tensor(value, name)
+    if tensor.ndim not in {1, 2, 3}:
+        raise InputError(
+            f"{name} must be (batch, time, channel) or, without time, (batch, value), got {tuple(tensor.shape)}."
+        )
+    if tensor.ndim == 3:
+        return validation.check_series(tensor, layout, name, gaps=gaps)
+    flat = tensor.reshape(len(tensor), 1, -1) if tensor.numel() else tensor.reshape(len(tensor), 1, 0)
+    return validation.check_series(flat, "BTD", name, gaps=gaps)
+
+
+def _shape(given: Any, series: Tensor) -> tuple[int, ...]:
+    """Return the shape of a row as the model takes it."""
+    dimensions = validation.as_tensor(given, "x").ndim
+    if dimensions == 3:
+        return tuple(series.shape[1:])
+    return (series.shape[2],) if dimensions == 2 else ()
+
+
+def _of_each(given: Any, packing: Packing, what: str, *, whole: bool) -> dict[str, Any]:
+    """Return what belongs to each input: by its name or position, or ``whole`` for all alike."""
+    if given is None:
+        return dict.fromkeys(packing.names)
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in packing.names]
+        if unknown:
+            raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")
+        return {name: given.get(name) for name in packing.names}
+    if isinstance(given, tuple) and len(given) == len(packing.parts):
+        return dict(zip(packing.names, given, strict=True))
+    if whole and (isinstance(given, str) or validation.check_numbers(given, what).ndim == 0):
+        return dict.fromkeys(packing.names, given)
+    raise InputError(
+        f"{what} must say for each input which it is, got {brief(given)}: write {{{packing.names[0]!r}: …}}."
+    )
+
+
+def _completed(
+    part: InputPart, series: Tensor, mask: Any, baseline: Any, layout: str, missing: str
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Complete mask and baseline of one input, (batch, steps, channels) each."""
+    what = f"baseline of {part.name}"
+    if part.is_static and isinstance(baseline, str) and baseline == "average":
+        raise InputError(
+            f"baseline='average' is a mean over time, which {part.name} does not have: write "
+            f"baseline={{{part.name!r}: …}} with numbers, such as the mean of the training series."
+        )
+    if baseline is not None and not isinstance(baseline, str):
+        baseline = _laid(part, baseline, what, layout)
+    seen = (
+        None if mask is None else validation.check_mask(_laid(part, mask, f"mask of {part.name}", layout), series)
+    )
+    if missing == "mask":
+        return validation.without_gaps(series, seen, baseline, what)
+    return series, seen, validation.fill(baseline, series, seen, what)
+
+
+def _laid(part: InputPart, value: Any, what: str, layout: str) -> Tensor:
+    """Bring what belongs to an input into the order (batch, steps, channels)."""
+    tensor = validation.check_numbers(value, what)
+    if part.is_static and tensor.ndim == 2:
+        return tensor[:, None]
+    if part.shape == () and tensor.ndim == 1:
+        return tensor[:, None, None]
+    return tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
+
+
+def _packed_raw(raw: Any, packing: Packing, values: Mapping[str, Tensor], layout: str) -> Tensor:
+    """Lay out the values that people know; an input without any has those that the model gets."""
+    given = _of_each(raw, packing, "raw", whole=False)
+    parts = []
+    for part in packing.parts:
+        shown = given[part.name]
+        series = values[part.name]
+        laid = series if shown is None else _laid(part, shown, f"raw of {part.name}", layout)
+        if laid.shape != series.shape:
+            raise InputError(
+                f"raw of {part.name} must have its shape, {tuple(series.shape)}, got {tuple(laid.shape)}."
+            )
+        parts.append(laid.to(torch.promote_types(laid.dtype, torch.float32)))
+    return packing.pack(parts, float("nan"))
+
+
+def _packed_mask(packing: Packing, observed: Sequence[Tensor | None], x: Tensor) -> Tensor | None:
+    """Lay out what was observed; None where that is every cell."""
+    occupied = packing.occupied().to(x.device)
+    if all(seen is None for seen in observed) and bool(occupied.all()):
+        return None
+    mask = occupied.expand(x.shape).clone()
+    for part, seen in zip(packing.parts, observed, strict=True):
+        if seen is not None:
+            mask[:, part.steps, part.channels] = seen.to(x.device)
+    return mask
+
+
+def labels_of_each(
+    given: Any, packing: Packing, what: str, size: Callable[[InputPart], int]
+) -> dict[str, tuple[str, ...] | None]:
+    """Check names that belong to the channels or steps of each input."""
+    each = {} if given is None else given
+    if not isinstance(each, Mapping):
+        each = {packing.first.name: given}
+    unknown = [name for name in each if name not in packing.names]
+    if unknown:
+        raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")
+    return {
+        part.name: validation.check_names(each.get(part.name), size(part), f"{what} of {part.name}")
+        for part in packing.parts
+    }
+
+
+def channel_labels(given: Any, packing: Packing) -> tuple[str, ...]:
+    """Name every channel: as people do where they do, and where two would be alike by the input too."""
+    labels = labels_of_each(given, packing, "channels", lambda part: part.depth)
+    known = [label for each in labels.values() if each is not None for label in each]
+    found: list[str] = []
+    for part in packing.parts:
+        own = labels[part.name]
+        if own is None:
+            found += [part.name] if part.depth == 1 else [f"{part.name} {d}" for d in range(part.depth)]
+        else:
+            found += [label if known.count(label) == 1 else f"{part.name} {label}" for label in own]
+    return tuple(found)
+
+
+def unit_labels(given: Any, packing: Packing) -> tuple[str, ...] | None:
+    """Name the unit of every channel, empty where nobody said it."""
+    if given is None:
+        return None
+    labels = labels_of_each(given, packing, "units", lambda part: part.depth)
+    return tuple(unit for part in packing.parts for unit in labels[part.name] or ("",) * part.depth)
+
+
+def time_labels(given: Any, packing: Packing) -> tuple[str, ...]:
+    """Name every step of the common axis: as people do, by its number, and that of static values by what it is."""
+    found = [str(step) for step in range(packing.time)]
+    if any(part.is_static for part in packing.parts):
+        found[-1] = STATIC
+    labels = labels_of_each(given, packing, "times", lambda part: part.time)
+    for part in packing.parts:
+        if labels[part.name] is not None and not part.is_static:
+            found[part.steps] = labels[part.name] or ()
+    return tuple(found)
