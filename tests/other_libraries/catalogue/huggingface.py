@@ -72,7 +72,7 @@ def mixer_classification():
     "transformers",
     "PatchTSMixerForPrediction",
     """
-mean = tg.targets.horizon(0, 8, variable=2)
+mean = tg.targets.mean(variable=2)
 exp = tg.explain(model, x, "integrated_gradients", task="forecast", pick="prediction_outputs", target=mean)
 """,
 )
