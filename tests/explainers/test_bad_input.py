@@ -115,7 +115,7 @@ CASES = {
     "tuple from the model": (lambda: tg.explain(lambda x: (x, x), X), ModelError),
     "scalar from the model": (lambda: tg.explain(lambda x: x.sum(), X, batch_size=8), ModelError),
     "wrong rows": (lambda: tg.explain(lambda x: x[:-1, 0], X, batch_size=8), ModelError),
-    "other outputs": (lambda: tg.explain(lambda x: x[:, :3], X), ModelError),
+    "other outputs": (lambda: tg.explain(lambda x: x[:, :3], X, output="probability"), ModelError),
     "k": (lambda: tg.evaluate(MODEL, tg.explain(MODEL, X), k=13), InputError),
     "metric": (
         lambda: tg.evaluate(MODEL, tg.explain(MODEL, X), metrics=["cpds"]),
@@ -149,7 +149,7 @@ CASES |= {
     "steps real": (lambda: tg.explain(STEPS, X, steps=[1.0]), InputError),
     "steps none": (lambda: tg.explain(STEPS, X, steps=[]), InputError),
     "steps negative": (lambda: tg.explain(STEPS, X, steps=-1), InputError),
-    "four axes": (lambda: tg.explain(lambda x: x[..., None], X), ModelError),
+    "four axes": (lambda: tg.explain(lambda x: x[..., None], X, task="classification"), ModelError),
     "NaN in one block": (lambda: tg.explain(Late(), X, "random", batch_size=1), ModelError),
     "level": (lambda: tg.explain(MODEL, X).interval(1.0), InputError),
     "p above one": (lambda: tg.RandIG(p=1.5), SettingError),

@@ -86,7 +86,7 @@ def test_facts_stay_with_the_explanation(tmp_path):
     ):
         assert other.facts == told
     with safe_open(path, "pt") as file:
-        assert file.metadata()["schema"] == "3"
+        assert file.metadata()["schema"] == "4"
         assert json.loads(file.metadata()["tempograd"])["facts"] == {
             "complete": True,
             "deterministic": True,

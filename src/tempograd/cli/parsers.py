@@ -85,6 +85,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         choices=("error", "mask"),
         help="NaN is a mistake, or a missing value as an empty cell of a table is, masked and 0 (default: error)",
     )
+    group.add_argument(
+        "--inputs", type=parse_names, metavar="A,B,…", help="the arrays that the model takes, if not x, by keyword"
+    )
+    group.add_argument(
+        "--fixed", type=parse_names, metavar="A,B,…", help="arrays that go along with the series, never explained"
+    )
 
 
 NOTES = FORMS + FILES + "\n"  # of commands that read models and series

@@ -190,6 +190,10 @@ class Call:
         """Take the steps off again that :meth:`extended` or :meth:`with_rows` put there."""
         return cells[..., : cells.shape[-2] - self._more(cells.shape[-1]), :]
 
+    def series_of(self, cells: Tensor) -> Tensor:
+        """Return the first input that has time, as it was given, from cells (batch, time, channel) of all."""
+        return self.cut(cells) if self.packing is None else self.packing.first.of(self.cut(cells))
+
     def prepared(self, model: Model, x: Tensor) -> tuple[Model, Tensor]:
         """Return the model as a function of series, and the series as it takes them."""
         return self.adapt(model), self.with_rows(x)

@@ -43,11 +43,11 @@ def compute_gradients(request: Request, z: Tensor, block: Block, beside: Tensor 
     extra = _extra(block, beside)
     if extra is not None:
         raw = request.forward(torch.cat([extra, flat]))
-        block, read = _read_both(request, block, raw[: len(extra)])
+        block, read = _read_both(request, block, raw[: len(extra)], extra)
         raw = raw[len(extra) :]
     else:
-        raw = forward(request.model, flat)
-    score = request.score(request.apply_link(raw), block, points)
+        raw = request.with_axis(forward(request.model, flat))
+    score = request.score(request.apply_link(raw), block, points, flat)
     require_graph(score)
     here = score.detach().view(series, points, *score.shape[1:])
     if isinstance(block.steps, str):
@@ -76,6 +76,8 @@ def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tenso
     chosen = target if isinstance(target, Tensor) else None
     if chosen is None and (block.target is not None or request.requested_target is not None):
         return None
+    if chosen is None and request.told == "forecast":  # whose mean is explained
+        return None
     points, extra = z.shape[1], _extra(block, beside)
     work = _gradient_pass(request.model, request.output, points, clean=extra is not None)
     kind = (request.output, points, extra is None, chosen is None)
@@ -84,7 +86,7 @@ def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tenso
     if found is None:
         return None
     raw, score, gradient = found
-    block, read = (block, None) if extra is None else _read_both(request, block, raw)
+    block, read = (block, None) if extra is None else _read_both(request, block, raw, extra)
     return Gradients(gradient.view(z.shape), score.view(z.shape[:2]), read, block)
 
 
@@ -114,16 +116,16 @@ def _gradient_pass(model: Model, output: str, points: int, *, clean: bool) -> Ca
     return work
 
 
-def _read_both(request: Request, block: Block, raw: Tensor) -> tuple[Block, Tensor | None]:
+def _read_both(request: Request, block: Block, raw: Tensor, z: Tensor) -> tuple[Block, Tensor | None]:
     """Take the outputs of the clean series, if their target is not known yet, and of what was read with them."""
     series = len(block.x)
     if block.target is None:
         block = request.read(block, raw[:series])
-        raw = raw[series:]
+        raw, z = raw[series:], z[series:]
     if len(raw) == 0:
         return block, None
     rows = len(raw) // series
-    score = request.score(request.apply_link(raw.detach()), block, rows)
+    score = request.score(request.apply_link(raw.detach()), block, rows, z)
     return block, score.view(series, rows, *score.shape[1:])
 
 

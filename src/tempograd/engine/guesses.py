@@ -46,7 +46,9 @@ def written(output: str, columns: int | None) -> str:
     ("'probability' (sigmoid of 1 output)", "'raw'")
     """
     if output == "raw" or columns is None:
-        return repr(output)
+        return repr("raw" if output == "raw" else "probability")
+    if output == "sigmoid":
+        return f"'probability' (sigmoid of each of {columns} outputs)"
     return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkabl
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 from torch.nn.modules import module as nn_module
 
 from tempograd._utils import validation
@@ -85,10 +86,26 @@ def predict(model: Model, z: Tensor, output: str) -> Tensor:
 
 
 def apply_link(raw: Tensor, output: str) -> Tensor:
-    """Turn a raw output into probabilities, or leave it as it is."""
+    """Turn a raw output into probabilities, or leave it as it is.
+
+    ``"probability"`` is softmax over the columns, a sigmoid of a single one, ``"sigmoid"`` that of each by itself.
+    """
     if output == "raw":
         return raw
-    return raw.sigmoid() if raw.shape[-1] == 1 else raw.softmax(-1)
+    return raw.sigmoid() if output == "sigmoid" or raw.shape[-1] == 1 else raw.softmax(-1)
+
+
+def log_link(raw: Tensor, output: str) -> Tensor:
+    """Return the logarithms of :func:`by_class`, from the logits where there are any.
+
+    Examples
+    --------
+    >>> log_link(torch.tensor([[-200.0]]), "sigmoid")
+    tensor([[-200.]])
+    """
+    if output == "raw":
+        return raw.log()
+    return logsigmoid(raw) if output == "sigmoid" else both_logits(raw, output).log_softmax(-1)
 
 
 def by_class(raw: Tensor, output: str) -> Tensor:
@@ -301,11 +318,25 @@ def nested(gone: Tensor, row: Tensor, order: Tensor | int = 0) -> Tensor:
     return owner * (gone[0].numel() + 1) + count
 
 
-def select_target(outputs: Tensor, target: Tensor | Picker) -> Tensor:
-    """Return the explained score of each series, (batch,), or of each of its steps, (batch, time)."""
+def select_target(
+    outputs: Tensor, target: Tensor | Picker, z: Tensor | None = None, observed: Tensor | None = None
+) -> Tensor:
+    """Return the explained score of each series, (batch,), or of each of its steps, (batch, time).
+
+    A function whose attribute ``takes_input`` is true also gets the series ``z`` that the outputs are of, and
+    which of their cells were observed, (batch, time, channel) each.
+    """
     if isinstance(target, Tensor):
         return outputs.gather(-1, target[..., None]).squeeze(-1)
-    score = target(outputs)
+    if getattr(target, "takes_input", False):
+        if z is None or observed is None:
+            raise InputError(
+                "This method cannot explain a score that also depends on the series themselves: use timing, "
+                "integrated_gradients, occlusion or lime."
+            )
+        score = target(outputs, z, observed)  # type: ignore[call-arg]  # as its attribute says
+    else:
+        score = target(outputs)
     if not isinstance(score, Tensor) or score.is_nested or score.shape != outputs.shape[:1]:
         raise InputError(
             f"target(output) must return one score per series, ({len(outputs)},), got {brief(score)}."
@@ -313,12 +344,19 @@ def select_target(outputs: Tensor, target: Tensor | Picker) -> Tensor:
     return numbers_of(score, outputs, "target(output)")
 
 
-def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: str) -> Tensor | Picker | None:
-    """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class."""
+def resolve_target(
+    target: Any, shape: tuple[int, ...], columns: int, output: str, axes: tuple[int, ...] = ()
+) -> Tensor | Picker | None:
+    """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class.
+
+    ``axes`` is the shape of one output where it has several axes, whose cells are then the columns.
+    """
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
     if isinstance(target, (bool, np.bool_)):
         raise InputError("target must be an integer, a tensor or a function, got a bool.")
+    if _is_address(target, shape, axes):
+        target = flat_column(target, axes or (class_count(columns, output),))
     tensor = validation.check_numbers(target, "target").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"target must hold integers, got {tensor.dtype}.")
@@ -334,6 +372,50 @@ def resolve_target(target: Any, shape: tuple[int, ...], columns: int, output: st
         return tensor.to(torch.int64).expand(shape)
     except RuntimeError:
         raise InputError(f"target must have shape {shape}, got {tuple(tensor.shape)}.") from None
+
+
+def _is_address(target: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Tell an address from targets of several series, which may be a tuple where an output has one axis."""
+    if axes:
+        return isinstance(target, (tuple, int, np.integer))
+    several = len(shape) == 2 or (isinstance(target, tuple) and len(target) == shape[0])
+    return (
+        isinstance(target, tuple) and not several and all(isinstance(part, (int, np.integer)) for part in target)
+    )
+
+
+def flat_column(address: Any, axes: tuple[int, ...]) -> int:
+    """Return the column of an address into an output with these axes.
+
+    Examples
+    --------
+    >>> flat_column((3, 1), (24, 7))
+    22
+    >>> flat_column((24, 1), (24, 7))
+    Traceback (most recent call last):
+    ...
+    tempograd.errors.InputError: target (24, 1) is out of range: index 0 of it must lie in 0 … 23.
+    """
+    wide = [place for place, size in enumerate(axes) if size > 1] or [0]
+    if not isinstance(address, tuple) and len(wide) == 1:  # all other axes have one place
+        address = tuple(int(address) if place == wide[0] else 0 for place in range(len(axes)))
+    example = tuple(min(size - 1, 3 - place) if place < 3 else 0 for place, size in enumerate(axes))
+    if not isinstance(address, tuple) or len(address) != len(axes):
+        count = f"{len(axes)} axes, {axes}" if len(axes) > 1 else f"one axis, {axes}"
+        raise InputError(
+            f"target {brief(address)} is no address of an output with {count}: pass one index for each, such as "
+            f"{example}."
+        )
+    found = 0
+    for place, (part, size) in enumerate(zip(address, axes, strict=True)):
+        if isinstance(part, (bool, np.bool_)) or not isinstance(part, (int, np.integer)):
+            raise InputError(f"target {brief(address)} must hold integers, got {brief(part)}.")
+        if not 0 <= part < size:
+            raise InputError(
+                f"target {brief(address)} is out of range: index {place} of it must lie in 0 … {size - 1}."
+            )
+        found = found * size + int(part)
+    return found
 
 
 def _range(columns: int, output: str) -> str:

@@ -48,9 +48,10 @@ class Prefixes:
         self._states: State = []
         with torch.no_grad():
             raw = self._read()
-            self.outputs, self.columns = request.apply_link(raw), raw.shape[-1]
+            self.outputs, self.columns = request.apply_link(raw), raw.shape[2:].numel()
+        self._shape = raw.shape[2:]
         picked = callable(request.requested_target)  # from the model's own columns
-        self.default = raw.argmax(-1) if picked else default_class(raw, request.output)
+        self.default = raw.argmax(-1) if picked else default_class(request.as_columns(raw), request.output)
 
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
@@ -74,7 +75,7 @@ class Prefixes:
             raw = self._whole(starts, windows)
         else:
             raw = self._prefix_by_prefix(starts, windows)
-        raw = self.request.apply_link(raw.reshape(*shape, -1))
+        raw = self.request.apply_link(raw.reshape(*shape, *self._shape))
         reached = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(shape[3])
         inside = (reached < self.block.x.shape[1]).to(raw.device)
         return raw * inside[:, None, :, None]
@@ -86,13 +87,16 @@ class Prefixes:
             return
         half = time // 2
         with torch.no_grad():
-            changed = forward(self.request.model, torch.cat([x[:, :half], x[:, half:] + 1], 1))
-            same = forward(self.request.model, x)
+            changed = self._forward(torch.cat([x[:, :half], x[:, half:] + 1], 1))
+            same = self._forward(x)
         if not torch.allclose(changed[:, :half], same[:, :half], rtol=1e-3, atol=1e-5):
             raise ModelError(
                 f"{method} needs predictions from the past alone, but this model's output at a step depends on "
                 "later steps: use occlusion or integrated_gradients."
             )
+
+    def _forward(self, z: Tensor) -> Tensor:
+        return self.request.with_axis(forward(self.request.model, z))
 
     def _read(self) -> Tensor:
         if self._stepper is None:
@@ -120,7 +124,7 @@ class Prefixes:
         places = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(length)
         index = places.to(z.device)[None, :, None, :, None]
         z.scatter_(3, index.expand(series, count, candidates, length, channels), windows)
-        raw = forward(self.request.model, z[..., :time, :].flatten(0, 2))
+        raw = self._forward(z[..., :time, :].flatten(0, 2))
         raw = torch.nn.functional.pad(raw, (0, 0, 0, length)).view(series, count, candidates, time + length, -1)
         return raw.gather(3, index.expand(series, count, candidates, length, raw.shape[-1]))
 
@@ -146,7 +150,7 @@ def at_every_step(request: Request, block: Block, z: Tensor) -> Tensor:
 def _read_plainly(request: Request, z: Tensor, times: list[int] | None = None) -> Tensor:
     """Return the raw prediction at every step, or at some, without a shortcut, (rows, time, column)."""
     if request.per_step:
-        raw = forward(request.model, z)
+        raw = request.with_axis(forward(request.model, z))
         return raw if times is None else raw[:, times]
     return torch.stack([_last(request, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
 

@@ -28,7 +28,9 @@ from tempograd.engine.outputs import (
     resolve_target,
     select_target,
 )
+from tempograd.engine.tasks import check_steps, found_task, link_for, named_target
 from tempograd.errors import InputError, ModelError
+from tempograd.targets import mean
 from tempograd.typing import Missing, Picker
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -79,10 +81,13 @@ class Request:
     dtype: torch.dtype
     batch_size: int | None = None
     layout: str = "BTD"  # of the series as the user has them
-    task: str | None = None  # what the output is, where somebody said it
+    told: str | None = None  # what the output is, where somebody said it
+    task: str | None = None  # what it is, known once a series was read
+    output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
     call: Call = field(default_factory=Call)
     guessed: bool = False  # whether nobody said what the output is
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
+    averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
     checked: bool = False  # whether the gradient is compared with differences of the score
     target: Tensor | Picker | None = None
     steps: Tensor | Literal["own"] | None = None
@@ -108,10 +113,13 @@ class Request:
         missing: str = "error",
         batch_size: int | None = None,
         task: str | None = None,
+        classes: Sequence[str] | None = None,
         call: Call | None = None,
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
+        check_steps(steps, task)
+        target = named_target(target, classes)
         validation.check_choice(missing, "missing", get_args(Missing))
         if callable(target) and steps is not None:
             raise InputError(
@@ -137,14 +145,14 @@ class Request:
             ids=validation.check_ids(ids, len(x)),
             requested_target=target,
             requested_steps=steps,
-            output=str(output),
-            guessed=isinstance(output, Guess),
+            output=link_for(output, task),
+            guessed=isinstance(output, Guess) and task is None,
             seed=validation.check_seed(seed),
             device=device,
             dtype=dtype,
             batch_size=batch_size,
             layout=layout,
-            task=task,
+            told=task,
             call=call,
         )
 
@@ -227,7 +235,7 @@ class Request:
         self._findings.add(raw, block.rows.start)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.requested_target is None:
-            chosen = default_class(raw, self.output)
+            chosen = default_class(self.as_columns(raw), self.output)
             self.host_writer.write(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
@@ -235,7 +243,7 @@ class Request:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        score = self.score(self.apply_link(raw), block, 1)
+        score = self.score(self.apply_link(raw), block, 1, block.x)
         if callable(target):
             self._findings.add_picked(score)
         return block._replace(clean_score=score)
@@ -279,7 +287,13 @@ class Request:
 
     def apply_link(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""
-        return (apply_link if callable(self.requested_target) else by_class)(raw, self.output)
+        if callable(self.requested_target):
+            return apply_link(raw, self.output)
+        return by_class(self.as_columns(raw), self.output)
+
+    def as_columns(self, raw: Tensor) -> Tensor:
+        """Return raw outputs, (…, column), of which those with several axes have one column for each cell."""
+        return raw.flatten(-len(self.output_shape)) if self.output_shape else raw
 
     def raw_outputs(self, z: Tensor) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
@@ -292,14 +306,20 @@ class Request:
 
         For ``steps="own"`` it is the score of each step, (series, points, time). The block's target must be known.
         """
-        score = self.score(self.outputs(z).flatten(0, 1), block, z.shape[1])
+        score = self.score(self.outputs(z).flatten(0, 1), block, z.shape[1], z.flatten(0, 1))
         return score.view(*z.shape[:2], *score.shape[1:])
 
-    def score(self, outputs: Tensor, block: Block, points: int) -> Tensor:
-        """Return the explained score from the linked outputs of some points of each series, in their order."""
+    def score(self, outputs: Tensor, block: Block, points: int, z: Tensor | None = None) -> Tensor:
+        """Return the explained score from the linked outputs of some points of each series, in their order.
+
+        ``z`` are the points, (series · points, time, channel), for scores that depend on them too.
+        """
         if block.target is None:
             raise RuntimeError("The target is not known yet: call Request.with_target first.")
-        score = select_target(outputs, _repeat(block.target, points))
+        observed = None
+        if z is not None and getattr(block.target, "takes_input", False):
+            z, observed = self.call.series_of(z), self.call.series_of(_repeat(block.observed, points))
+        score = select_target(outputs, _repeat(block.target, points), z, observed)
         if isinstance(block.steps, Tensor):
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
@@ -310,23 +330,47 @@ class Request:
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
         """
         if self.target is not None:
-            return forward_resumed(self.model, z, alike)
-        return call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout)
+            return self.with_axis(forward_resumed(self.model, z, alike))
+        return self.with_axis(call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout))
+
+    def with_axis(self, raw: Tensor) -> Tensor:
+        """Give one number per step, (rows, time), an axis for its only column."""
+        return raw[..., None] if self.told == "per_step" and raw.ndim == 2 else raw
 
     def _learn(self, raw: Tensor) -> None:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
-        if not callable(self.requested_target) and (raw.ndim > 3 or (raw.ndim == 3 and raw.shape[1] != self.time)):
-            raise ModelError(
-                f"The model returned shape {tuple(raw.shape)}: expected (batch, classes) or (batch, time, "
-                f"classes) with {self.time} steps. For other outputs pass a function as target."
-            )
-        self.columns = raw.shape[-1]
-        self.per_step = raw.ndim == 3 and raw.shape[1] == self.time
-        shape = (len(self.x), *raw.shape[1:-1])
-        chosen = resolve_target(self.requested_target, shape, raw.shape[-1], self.output)
+        whole, time = tuple(raw.shape[1:]), self.time
+        picked = callable(self.requested_target)
+        if self.guessed and len(whole) > 1 and (len(whole) > 2 or whole[0] != time) and not picked:
+            self.output = "raw"  # there is no axis of classes
+        self.task = found_task(self.told, whole, time, self.output, picked=picked)
+        self.per_step = len(whole) == 2 and whole[0] == time and self.told in {None, "per_step"}
+        if not picked and not self.per_step and len(whole) > 1:
+            self.output_shape = whole
+        rows = self.per_step or self.output == "probability"  # of columns, whose last axis is theirs
+        self.columns = whole[-1] if rows else math.prod(whole)
+        self._complete_target(whole)
+        shape = (len(self.x), *([] if self.output_shape else whole[:-1]))
+        chosen = resolve_target(self.requested_target, shape, self.columns, self.output, self.output_shape)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.requested_target):
-            self.steps = resolve_steps(self.requested_steps, self.lengths, raw)
+            self.steps = resolve_steps(self.requested_steps, self.lengths, self.as_columns(raw))
+
+    def _complete_target(self, whole: tuple[int, ...]) -> None:
+        """Put the mean of a forecast where no target was requested; refuse to choose one of several numbers."""
+        columns = self.columns or 1
+        if self.requested_target is not None or columns == 1:
+            return
+        if self.task == "regression":
+            raise InputError(
+                f"The model returns {columns} numbers per series, and task='regression' has no predicted "
+                f"class to choose one by: pass target=, {'an address such as ' if len(whole) > 1 else ''}"
+                f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
+            )
+        if self.task == "forecast":
+            self.requested_target = mean()
+            self.averaged = whole
+            self.output_shape = ()
 
 
 def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:

@@ -144,6 +144,8 @@ def run_twice(model: Model, x: Tensor) -> tuple[Tensor, bool] | None:
 
 
 def _gap(first: Tensor, second: Tensor) -> float:
+    if first.ndim > second.ndim:  # one number per step has got an axis
+        first = first.squeeze(-1)
     if first.shape != second.shape:  # a forecast of random length
         return torch.inf
     gap = (first.double() - second.double()).abs()

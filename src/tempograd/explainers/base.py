@@ -25,7 +25,7 @@ from tempograd.engine import (
     pack_inputs,
     score_delta,
 )
-from tempograd.engine.guesses import PROBABILITY, across, caution, objection
+from tempograd.engine.guesses import PROBABILITY, Guess, across, caution, objection
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels
 from tempograd.engine.second_look import (
     FEW,
@@ -38,9 +38,11 @@ from tempograd.engine.second_look import (
     trust,
     trusted,
 )
+from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Explanation, Facts
+from tempograd.targets import in_words
 from tempograd.typing import (
     ArrayLike,
     Fixed,
@@ -140,7 +142,7 @@ def over_draws(
     """
     take = realisation(request.model, request.seed)
     target, parts = request.requested_target, []
-    if target is None:
+    if target is None and request.told not in AS_THEY_ARE:
         target = _predicted(request, [take(j) for j in range(draws)])
     realised = request
     for j in range(draws):
@@ -163,6 +165,11 @@ def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Te
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
+    shape, time = tuple(mean.shape[1:]), request.time
+    if request.told == "multilabel":
+        return mean.flatten(1).argmax(-1)
+    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
+        return None
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
 
@@ -412,6 +419,7 @@ class Explainer(ABC):
         """
         self._check_call(model, target, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
+        told = told_task(task, model, target, output)
         given = GivenSeries.of(  # before torch does anything
             model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
         )
@@ -432,7 +440,8 @@ class Explainer(ABC):
                 layout=given.layout,
                 missing=given.missing,
                 batch_size=batch_size,
-                task=task,
+                task=told,
+                classes=classes,
                 call=given.call,
             )
             named = _named(request, channels=channels, times=times, names=names)
@@ -450,13 +459,14 @@ class Explainer(ABC):
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
-        told = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
-        return self._explanation(result, request, output, told)
+        known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
+        return self._explanation(result, request, _asked(output, request), known)
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
     ) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
+        picker = request.requested_target if callable(request.requested_target) else None
         call, found = request.call, result._asdict() | {"signed": self.signed and result.signed}
         for name in ("values", "standard_error", "n_draws", "ess"):
             found[name] = None if found[name] is None else call.cut(found[name])
@@ -477,6 +487,10 @@ class Explainer(ABC):
             parameters=self.parameters,
             columns=request.columns,
             facts=self.facts,
+            task=cast("Task | None", request.task),
+            output_shape=request.output_shape,
+            picker=picker,
+            target_text="" if picker is None else in_words(picker),
         )
 
     @property
@@ -564,6 +578,13 @@ def _named(request: Request, **labels: Any) -> dict[str, tuple[str, ...] | None]
         labels["channels"] = channel_labels(labels["channels"], packing)
         labels["times"] = time_labels(labels["times"], packing)
     return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+
+
+def _asked(output: str, request: Request) -> str:
+    """Return what was requested as the output, completed by the task."""
+    if isinstance(output, Guess) and request.task in AS_THEY_ARE:
+        return "raw"
+    return str(output)
 
 
 class GivenSeries(NamedTuple):

@@ -147,7 +147,7 @@ class _Explained(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         raw = forward(self.model[0], z)
         require_path(raw, z)
-        weighted = raw * torch.cat([self.slopes, self.slopes])
+        weighted = raw * torch.cat([self.slopes, self.slopes]).view(raw.shape)  # one number per step has no axis
         return weighted.flatten(1).sum(1) + 0 * z.flatten(1).sum(1)  # a model may ignore its input
 
 

@@ -143,7 +143,7 @@ def _read(request: Request, z: Tensor, block: Block, alike: Tensor, every: bool)
     """Return the explained score of each row, or all its outputs, (rows, outputs)."""
     outputs = request.apply_link(request.forward(z, alike))
     if not every:
-        return request.score(outputs, block, 1)[:, None]
+        return request.score(outputs, block, 1, z)[:, None]
     if isinstance(block.steps, Tensor):
         outputs = (outputs * block.steps[..., None]).sum(1)
     return outputs.flatten(1)

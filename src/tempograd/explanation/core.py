@@ -16,6 +16,7 @@ from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprin
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
 from tempograd.explanation import files, messages
+from tempograd.targets import TargetScore, from_spec
 from tempograd.typing import ArrayLike, Output, Picker, SeriesPlotOptions, Task
 from tempograd.version import __version__
 
@@ -244,7 +245,7 @@ class Explanation:
             shape = f"{len(self)} series, {', '.join(parts)}"
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
-        output, draws = written(self.output, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
+        output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         return (
             f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
@@ -316,7 +317,16 @@ class Explanation:
     @property
     def n_outputs(self) -> int | None:
         """Return how many outputs, or classes, the model has: a single probability stands for two classes."""
-        return None if self.columns is None else class_count(self.columns, self.output)
+        return None if self.columns is None else class_count(self.columns, self.link)
+
+    @property
+    def link(self) -> str:
+        """Return what makes ``output`` of the model's columns.
+
+        That is "probability" (softmax, or a sigmoid of a single one), "sigmoid" (of each by itself, for several
+        labels) or "raw".
+        """
+        return "sigmoid" if self.task == "multilabel" and self.output == "probability" else self.output
 
     @property
     def relative_error(self) -> Tensor | None:
@@ -450,6 +460,7 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["own_steps"] = isinstance(self.steps, str)
+        plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
         return files.write_explanation(path, tensors, plain, force=force)
 
     @classmethod
@@ -478,6 +489,8 @@ class Explanation:
                 if told is None
                 else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
             )
+            if plain.get("picker_spec") is not None:
+                content["picker"] = from_spec(plain["picker_spec"])
             found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
             _check_content(found)
         except TempogradError as error:
@@ -551,6 +564,8 @@ def _check_kind(name: str, part: Tensor) -> None:
 def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
     validation.check_ids(found.ids, len(found))
+    if found.output_shape and math.prod(found.output_shape) != found.columns:
+        raise InputError(f"output_shape {found.output_shape} must have {found.columns} cells.")
     limit = 2**31 if found.n_outputs is None else found.n_outputs
     if found.target is not None and bool(((found.target < 0) | (found.target >= limit)).any()):
         raise InputError(f"target must lie in 0 … {limit - 1}.")

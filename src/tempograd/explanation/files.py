@@ -8,7 +8,7 @@ Files of earlier versions have neither of the last two.
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zlib import crc32
 
 import torch
@@ -17,8 +17,9 @@ from torch import Tensor
 
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.errors import DataError, InputError, brief
+from tempograd.typing import Task
 
-SCHEMA = 3  # since 2, files hold the facts of their method; since 3, they speak today's words
+SCHEMA = 4  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets and names
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
@@ -36,6 +37,10 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "channels": (list, type(None)),
     "times": (list, type(None)),
     "names": (list, type(None)),
+    "task": (str, type(None)),
+    "output_shape": (list,),
+    "target_text": (str,),
+    "picker_spec": (dict, type(None)),
 }
 NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
 
@@ -179,10 +184,20 @@ def _check_plain(plain: Mapping[str, Any], path: str | Path, needed: Sequence[st
             raise damaged(path, f"{name} in its header must be texts")
     if plain["output"] not in {"probability", "raw"}:
         raise damaged(path, f"output in its header is {brief(plain['output'])}")
+    _check_task(plain, path)
     for name, least in (("draws", 1), ("columns", 1), ("seed", -(2**63))):
         value = plain.get(name)
         if value is not None and not least <= value < 2**63:
             raise damaged(path, f"{name} in its header is {brief(value)}")
+
+
+def _check_task(plain: Mapping[str, Any], path: str | Path) -> None:
+    """Refuse a task, or a shape of outputs, that nobody can have written."""
+    if plain.get("task") not in {None, *get_args(Task)}:
+        raise damaged(path, f"task in its header is {brief(plain['task'])}")
+    shape = plain.get("output_shape", [])
+    if not all(type(size) is int and 0 < size < 2**31 for size in shape) or len(shape) == 1:
+        raise damaged(path, f"output_shape in its header is {brief(shape)}")
 
 
 def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any], path: str | Path) -> Tensor:

@@ -60,6 +60,11 @@ class Classifier(nn.Module, ABC):
         }
         self.facts = {}
 
+    @property
+    def tempograd_task(self) -> str:
+        """What the output is, so that nobody has to tell or to guess it."""
+        return "per_step" if self.per_step else "classification"
+
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
         """One vector per step, (N, T, F); the series of a model without ``per_step`` may come out shorter."""

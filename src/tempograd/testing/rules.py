@@ -117,6 +117,7 @@ class Smooth(nn.Module):
             self.body = nn.Sequential(nn.Flatten(), nn.Linear(time * used, 24), nn.Tanh()).double()
             self.head = nn.Linear(24, classes).double()
         self.time, self.used, self.per_step = time, used, per_step
+        self.tempograd_task = "per_step" if per_step else "classification"
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.per_step:

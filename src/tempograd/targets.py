@@ -1,0 +1,407 @@
+"""Scores that people ask about, as targets: the mean of a forecast, the difference of two classes, and more.
+
+Each function returns a target for ``tempograd.explain(..., target=...)``: one number per series, made from what
+the model returns after softmax or sigmoid, where one belongs there. Unlike functions of one's own they say in
+words what they are, and are written into the files of explanations.
+
+====================  =================================================================================
+``mean``              the mean of a forecast, over all of it or over some steps and one variable
+``total``             the same as a sum
+``difference``        one output minus another: why this class and not that one
+``quantile_spread``          how far two quantiles of a forecast are apart
+``reconstruction``    how far the output is from the series, as an autoencoder for anomalies has it
+====================  =================================================================================
+"""
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd.errors import DataError, InputError, UnknownNameError, brief
+from tempograd.typing import Picker
+
+__all__ = ["difference", "from_spec", "in_words", "mean", "quantile_spread", "reconstruction", "total"]
+
+Address = int | tuple[int, ...]
+Span = tuple[int | None, int | None, int | None]  # of a slice
+
+
+@dataclass(frozen=True)
+class TargetScore:
+    """A target with words, which a file can hold."""
+
+    name: ClassVar[str]
+    task: ClassVar[str | None] = None  # where the score is for outputs of one kind only
+    takes_input: ClassVar[bool] = False  # whether it is called with outputs, series and which cells were observed
+
+    @property
+    def text(self) -> str:
+        """Say what the score is."""
+        raise NotImplementedError
+
+    def spec(self) -> dict[str, Any]:
+        """Return the score as plain data, of which :func:`from_spec` makes it again."""
+        return {"name": self.name} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def named(self, classes: Sequence[str] | None) -> Self:  # most know no names
+        """Return the score with numbers in place of the names of outputs."""
+        return self
+
+
+@dataclass(frozen=True)
+class _Over(TargetScore):
+    """Over some steps of a horizon, and all variables or one."""
+
+    steps: tuple[int, ...] | None = None
+    span: Span | None = None
+    variable: int | None = None
+    task: ClassVar[str | None] = "forecast"
+
+    def _chosen(self, outputs: Tensor) -> Tensor:
+        """Return the chosen outputs of each series, (batch, number)."""
+        _require_axes(outputs, self.name, 1)
+        found = outputs
+        if self.variable is not None:
+            _require_axes(outputs, f"{self.name}(variable=…)", 2)
+            found = _at(found, 2, self.variable, "variable")
+        if self.span is not None:
+            found = found[:, slice(*self.span)]
+        elif self.steps is not None:
+            found = torch.stack([_at(found, 1, step, "step") for step in self.steps], 1)
+        if found.numel() == 0:
+            raise InputError(
+                f"No step of the forecast is left by steps={slice(*(self.span or ()))}: the model returns "
+                f"{outputs.shape[1]} of them."
+            )
+        return found.flatten(1)
+
+    def _where(self) -> str:
+        whose = "" if self.variable is None else f" of variable {self.variable}"
+        if self.span is not None:
+            first, stop, step = self.span[0] or 0, self.span[1], self.span[2] or 1
+            ends = f"the steps from {first} on" if stop is None else f"steps {first} to {stop - 1}"
+            return f"{ends}{'' if step == 1 else f' in strides of {step}'}{whose}"
+        if self.steps is None:
+            return f"the whole forecast{whose}"
+        return f"step{'s' if len(self.steps) > 1 else ''} {', '.join(map(str, self.steps))}{whose}"
+
+
+@dataclass(frozen=True)
+class _Mean(_Over):
+    name: ClassVar[str] = "mean"
+
+    @property
+    def text(self) -> str:
+        return f"the mean over {self._where()}"
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        return self._chosen(outputs).mean(1)
+
+
+@dataclass(frozen=True)
+class _Total(_Over):
+    name: ClassVar[str] = "total"
+
+    @property
+    def text(self) -> str:
+        return f"the sum over {self._where()}"
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        return self._chosen(outputs).sum(1)
+
+
+@dataclass(frozen=True)
+class _Spread(TargetScore):
+    low: int
+    high: int
+    steps: tuple[int, ...] | None = None
+    span: Span | None = None
+    name: ClassVar[str] = "quantile_spread"
+    task: ClassVar[str | None] = "forecast"
+
+    @property
+    def text(self) -> str:
+        where = _Mean(self.steps, self.span).text.removeprefix("the mean ")
+        return f"quantile {self.high} minus quantile {self.low}, the mean {where}"
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        _require_axes(outputs, self.name, 2)
+        last = outputs.ndim - 1
+        apart = _at(outputs, last, self.high, "quantile") - _at(outputs, last, self.low, "quantile")
+        return _Mean(self.steps, self.span)(apart)
+
+
+@dataclass(frozen=True)
+class _Difference(TargetScore):
+    first: Address | str
+    second: Address | str
+    name: ClassVar[str] = "difference"
+
+    @property
+    def text(self) -> str:
+        first, second = (part if isinstance(part, str) else f"output {part}" for part in (self.first, self.second))
+        return f"{first} minus {second}"
+
+    def named(self, classes: Sequence[str] | None) -> Self:
+        return replace(self, first=_numbered(self.first, classes), second=_numbered(self.second, classes))
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        return _output(outputs, self.first) - _output(outputs, self.second)
+
+
+@dataclass(frozen=True)
+class _Reconstruction(TargetScore):
+    channels: tuple[int, ...] | None = None
+    name: ClassVar[str] = "reconstruction"
+    task: ClassVar[str | None] = "forecast"
+    takes_input: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        which = "" if self.channels is None else f" of channel{'s' if len(self.channels) > 1 else ''} "
+        return f"the mean squared error of the reconstruction{which}{', '.join(map(str, self.channels or ()))}"
+
+    def __call__(self, outputs: Tensor, z: Tensor, observed: Tensor) -> Tensor:
+        if outputs.shape != z.shape:
+            raise InputError(
+                f"targets.reconstruction compares the output with the series, (batch, {z.shape[1]}, {z.shape[2]}),"
+                f" but the model returned {tuple(outputs.shape)}: wrap it in a function that returns the series "
+                "again."
+            )
+        seen = observed.to(outputs.dtype)
+        if self.channels is not None:
+            chosen = torch.zeros_like(seen[:1, :1])
+            for channel in self.channels:
+                chosen += torch.nn.functional.one_hot(_place(z, 2, channel, "channel"), z.shape[2]).to(seen)
+            seen = seen * chosen
+        apart = (outputs - z).square() * seen
+        return apart.sum((1, 2)) / seen.sum((1, 2)).clamp(min=1)
+
+
+def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> _Mean:
+    """Return the mean of a forecast (batch, step) or (batch, step, variable) as a target.
+
+    Parameters
+    ----------
+    steps : slice, sequence of int or int, optional
+        Steps of the horizon, counted from 0; by default all.
+    variable : int, optional
+        Place on the axis behind the steps; by default the mean goes over all.
+
+    Examples
+    --------
+    >>> score = mean(steps=slice(0, 2))
+    >>> score(torch.tensor([[1.0, 2.0, 6.0]])), score.text
+    (tensor([1.5000]), 'the mean over steps 0 to 1')
+    """
+    return _Mean(*_steps(steps), _index(variable, "variable"))
+
+
+def total(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> _Total:
+    """Return the sum of a forecast as a target; the arguments are those of :func:`mean`.
+
+    Examples
+    --------
+    >>> total(steps=[0, 2])(torch.tensor([[1.0, 2.0, 6.0]]))
+    tensor([7.])
+    """
+    return _Total(*_steps(steps), _index(variable, "variable"))
+
+
+def difference(first: Address | str, second: Address | str) -> _Difference:
+    """Return one output minus another as a target.
+
+    Parameters
+    ----------
+    first, second : int, tuple of int or str
+        Outputs by number, by address where the output has several axes, or by a name in ``classes=``.
+
+    Examples
+    --------
+    >>> score = difference(2, 0)
+    >>> score(torch.tensor([[1.0, 2.0, 6.0]])), score.text
+    (tensor([5.]), 'output 2 minus output 0')
+    """
+    found = _Difference(_address(first), _address(second))
+    if found.first == found.second:
+        raise InputError(f"The difference of output {brief(first)} and itself is 0: pass two outputs.")
+    return found
+
+
+def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | None = None) -> _Spread:
+    """Return how far two quantiles are apart, in the mean over the steps of a forecast (batch, step, quantile).
+
+    Parameters
+    ----------
+    low, high : int
+        Places on the last axis.
+    steps : slice, sequence of int or int, optional
+        As in :func:`mean`.
+
+    Examples
+    --------
+    >>> quantile_spread(0, 2)(torch.tensor([[[1.0, 2.0, 6.0], [0.0, 1.0, 3.0]]]))
+    tensor([4.])
+    """
+    lowest, highest = (validation.check_int(each, name, 0) for each, name in ((low, "low"), (high, "high")))
+    return _Spread(lowest, highest, *_steps(steps))
+
+
+def reconstruction(channels: Sequence[int] | int | None = None) -> _Reconstruction:
+    """Return the mean squared difference between output and series, over the observed cells, as a target.
+
+    The scores tell which values make the error: both through what the model makes of them, and directly, since
+    the series is what the output is compared with.
+
+    Parameters
+    ----------
+    channels : sequence of int or int, optional
+        Channels that are compared; by default all.
+
+    Examples
+    --------
+    >>> score, z = reconstruction(), torch.tensor([[[1.0], [3.0]]])
+    >>> score(torch.zeros(1, 2, 1), z, torch.ones(1, 2, 1, dtype=torch.bool))
+    tensor([5.])
+    """
+    return _Reconstruction(_indices(channels, "channels"))
+
+
+def from_spec(spec: Mapping[str, Any]) -> Picker:
+    """Return the target that ``spec()`` of one of these wrote down; what cannot be one is refused.
+
+    Examples
+    --------
+    >>> from_spec(mean(steps=[1, 2]).spec()) == mean(steps=[1, 2])
+    True
+    """
+    given = {key: value for key, value in spec.items() if key != "name"}
+    name = spec.get("name")
+    try:
+        if name in {"mean", "total", "quantile_spread"}:
+            span, steps = given.pop("span"), given.pop("steps")
+            given["steps"] = steps if span is None else slice(*span)
+        makers: dict[Any, Callable[..., Any]] = {
+            "mean": mean,
+            "total": total,
+            "difference": lambda first, second: difference(_untupled(first), _untupled(second)),
+            "quantile_spread": quantile_spread,
+            "reconstruction": reconstruction,
+        }
+        return makers[name](**given)  # type: ignore[no-any-return]
+    except (KeyError, TypeError, InputError) as error:
+        raise DataError(f"No target of tempograd.targets is written as {brief(dict(spec))}.") from error
+
+
+def in_words(picker: Picker) -> str:
+    """Say what a function picks: its own words, the first line of its docstring, or its name.
+
+    Examples
+    --------
+    >>> in_words(mean()), in_words(lambda output: output[:, 0])
+    ('the mean over the whole forecast', 'a score of your own')
+    """
+    text = getattr(picker, "text", None)
+    if isinstance(picker, TargetScore) and isinstance(text, str):
+        return text
+    function = picker.func if isinstance(picker, partial) else picker
+    if not isinstance(function, (types.FunctionType, types.MethodType)) or "<lambda>" in function.__qualname__:
+        return "a score of your own"
+    lines = (function.__doc__ or "").strip().splitlines()
+    return lines[0].rstrip(".") if lines else f"the score that {function.__name__} picks"
+
+
+def _steps(steps: Any) -> tuple[tuple[int, ...] | None, Span | None]:
+    if not isinstance(steps, slice):
+        return _indices(steps, "steps"), None
+    parts = (steps.start, steps.stop, steps.step)
+    names = ("the start", "the end", "the step")
+    span = tuple(
+        None if part is None else validation.check_int(part, f"{name} of steps", least)
+        for part, name, least in zip(parts, names, (0, 1, 1), strict=True)
+    )
+    return None, span  # type: ignore[return-value]  # three of them
+
+
+def _indices(given: Any, name: str) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    parts = [given] if isinstance(given, int) or not isinstance(given, Sequence | range) else list(given)
+    if not parts or isinstance(given, str):
+        raise InputError(f"{name} must hold at least one integer, got {brief(given)}.")
+    found = tuple(validation.check_int(part, name, 0) for part in parts)
+    if len(set(found)) < len(found):
+        raise InputError(f"{name} must be distinct, got {brief(given)}.")
+    return found
+
+
+def _index(given: Any, name: str) -> int | None:
+    return None if given is None else validation.check_int(given, name, 0)
+
+
+def _address(given: Any) -> Address | str:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, tuple):
+        return tuple(validation.check_int(part, "an index of an output", 0) for part in given)
+    return validation.check_int(given, "an output", 0)
+
+
+def _untupled(given: Any) -> Any:
+    """Return an address as it was before a file made a list of it."""
+    return tuple(given) if isinstance(given, list) else given
+
+
+def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
+    if not isinstance(address, str):
+        return address
+    if classes is None:
+        raise InputError(
+            f"{brief(address)} is a name, and nobody said what the outputs are called: pass classes= with their "
+            "names, or the number of one."
+        )
+    if address not in classes:
+        raise UnknownNameError("output", address, list(classes))
+    return list(classes).index(address)
+
+
+def _output(outputs: Tensor, address: Address | str) -> Tensor:
+    """Return one output of each series, (batch,)."""
+    if isinstance(address, str):
+        raise InputError(f"{brief(address)} is a name: pass classes= with the names of the outputs.")
+    places = address if isinstance(address, tuple) else (address,)
+    if len(places) != outputs.ndim - 1:
+        raise InputError(
+            f"targets.difference got {brief(address)} for an output of shape {tuple(outputs.shape)}: pass one "
+            "index for each axis behind the batch."
+        )
+    for place in places:
+        outputs = _at(outputs, 1, place, "output")
+    return outputs
+
+
+def _at(outputs: Tensor, axis: int, place: int, what: str) -> Tensor:
+    _place(outputs, axis, place, what)
+    return outputs.select(axis, place)
+
+
+def _place(outputs: Tensor, axis: int, place: int, what: str) -> Tensor:
+    """Return a place on an axis, or refuse one that is not there."""
+    if place >= outputs.shape[axis]:
+        raise InputError(
+            f"There is no {what} {place}: the model's output has {outputs.shape[axis]}, counted from 0, on axis "
+            f"{axis} of {tuple(outputs.shape)}."
+        )
+    return torch.tensor(place, device=outputs.device)
+
+
+def _require_axes(outputs: Tensor, what: str, least: int) -> None:
+    if outputs.ndim - 1 < least:
+        expected = "(batch, step)" if least == 1 else "(batch, step, variable)"
+        raise InputError(f"targets.{what} is for outputs {expected}, got shape {tuple(outputs.shape)}.")
