@@ -1,4 +1,4 @@
-"""Keras on torch, and estimators of tslearn, scikit-learn, xgboost and lightgbm."""
+"""Keras on torch, and estimators of aeon, tslearn, scikit-learn, xgboost and lightgbm."""
 
 import os
 
@@ -82,7 +82,7 @@ def tslearn_svc():
     from tslearn.svm import TimeSeriesSVC
 
     x, y = _training()
-    model = TimeSeriesSVC(kernel="gak", gamma=30, probability=True, random_state=0).fit(x[4:].numpy(), y[4:])
+    model = TimeSeriesSVC(kernel="rbf", gamma=0.01, probability=True, random_state=0).fit(x[4:].numpy(), y[4:])
     return _classifier(model, x[:4], SERIES)
 
 
@@ -123,3 +123,29 @@ def lightgbm_regressor():
     model.fit(x.flatten(1).numpy(), x[:, -1].sum(-1).numpy())
     score = lambda z: torch.from_numpy(model.predict(z.reshape(FLAT).numpy())).float()
     return Built({"model": model, "x": x[:4]}, x[:4], score)
+
+
+def _aeon(model):
+    x = walks(2, series=20, time=20).movedim(1, 2).contiguous()
+    model.fit(x.numpy(), (x[:, 0, -1] > x[:, 1, -1]).long().numpy())
+    return _classifier(model, x[:4], (-1, 2, 20))
+
+
+CHANNELS_FIRST = """
+exp = tg.explain(model, x, "occlusion", layout="BDT", model_layout="BDT")
+"""
+
+
+@case("aeon", "TimeSeriesForestClassifier", CHANNELS_FIRST)
+def aeon_forest():
+    from aeon.classification.interval_based import TimeSeriesForestClassifier
+
+    return _aeon(TimeSeriesForestClassifier(n_estimators=10, random_state=0))
+
+
+@case("aeon", "MiniRocketClassifier", CHANNELS_FIRST)
+def aeon_minirocket():
+    from aeon.classification.convolution_based import MiniRocketClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    return _aeon(MiniRocketClassifier(n_kernels=168, estimator=LogisticRegression(), random_state=0))

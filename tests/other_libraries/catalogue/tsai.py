@@ -1,6 +1,5 @@
-"""Classifiers of tsai and aeon, which take (batch, channel, time)."""
+"""Networks of tsai, which take (batch, channel, time)."""
 
-import numpy as np
 import torch
 
 from tests.other_libraries.catalogue.cases import PAST, Built, case, lively, walks
@@ -52,6 +51,7 @@ def tsai_lstm_fcn():
 settings = {"layout": "BDT", "model_layout": "BDT", "task": "forecast", "target": (1, 3)}
 exp = tg.explain(model, x, "integrated_gradients", **settings)
 """,
+    flagged="mean and deviation of its normalisation are detached",
 )
 def tsai_patchtst():
     from tsai.models.PatchTST import PatchTST
@@ -81,36 +81,3 @@ def tsai_minirocket():
     return Built(
         {"features": features.eval(), "head": head, "x": x}, x, _predicted(lambda z: head(features(z)), x)
     )
-
-
-def _of_estimator(model, x):
-    """Return the probability of the class that was predicted for each series, of an estimator."""
-    ask = lambda z: torch.from_numpy(np.asarray(model.predict_proba(z.numpy()))).float()
-    predicted = ask(x).argmax(-1, keepdim=True)
-    return lambda z: ask(z).gather(1, predicted)[:, 0]
-
-
-def _aeon(model):
-    x = walks(2, series=20, time=20).movedim(1, 2).contiguous()
-    model.fit(x.numpy(), (x[:, 0, -1] > x[:, 1, -1]).long().numpy())
-    return Built({"model": model, "x": x[:4]}, x[:4], _of_estimator(model, x[:4]))
-
-
-ESTIMATOR = """
-exp = tg.explain(model, x, "occlusion", layout="BDT", model_layout="BDT")
-"""
-
-
-@case("aeon", "TimeSeriesForestClassifier", ESTIMATOR)
-def aeon_forest():
-    from aeon.classification.interval_based import TimeSeriesForestClassifier
-
-    return _aeon(TimeSeriesForestClassifier(n_estimators=10, random_state=0))
-
-
-@case("aeon", "MiniRocketClassifier", ESTIMATOR)
-def aeon_minirocket():
-    from aeon.classification.convolution_based import MiniRocketClassifier
-    from sklearn.linear_model import LogisticRegression
-
-    return _aeon(MiniRocketClassifier(n_kernels=168, estimator=LogisticRegression(), random_state=0))
