@@ -12,7 +12,7 @@ from tempograd._utils.registry import join as _join
 from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
-    from tempograd import plots, targets
+    from tempograd import adapters, plots, targets
     from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
     from tempograd.engine import GradientCheck, wrap
     from tempograd.errors import TempogradError, TempogradWarning
@@ -77,6 +77,7 @@ __all__ = [
     "WinIT",
     "__version__",
     "accuracy",
+    "adapters",
     "compare",
     "concat",
     "evaluate",

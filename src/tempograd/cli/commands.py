@@ -155,6 +155,8 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "names": "--id",
     "times": "--time",
     "channels": "--channels",
+    "pick": "--pick",
+    "model_layout": "--model-layout",
 }
 
 
@@ -169,6 +171,8 @@ def run_explain(args: argparse.Namespace) -> None:
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
+        "pick": args.pick,
+        "model_layout": args.model_layout,
         **series.options,
     }
     options |= {} if args.output is None else {"output": args.output}

@@ -127,7 +127,7 @@ def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     if series is None:
         return False
     with frozen(model):
-        found = run_twice(model, series[:FEW].to(*place(model, series)))
+        found = run_twice(explanation.call.adapt(model), series[:FEW].to(*place(model, series)))
     return found is not None and found[1]
 
 

@@ -123,7 +123,8 @@ class EvalTarget:
         own = explanation.baseline.to(x) if baseline is None else baseline
         baseline = validation.fill(own, x, mask, "baseline")
         observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
-        return cls(model, explanation, x, mask, baseline, observed, *place(model, x), batch_size)
+        adapted = explanation.call.adapt(model)
+        return cls(adapted, explanation, x, mask, baseline, observed, *place(adapted, x), batch_size)
 
     def cells_observed(self, rows: slice) -> Tensor:
         """Which cells can be removed, (series, time · channel)."""

@@ -34,7 +34,7 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     """Run the model to see how many outputs it has if the explanation, of an earlier version, does not know."""
     if explanation.n_outputs is not None:
         return explanation
-    columns = model_outputs(model, x[:1], "raw").shape[-1]
+    columns = model_outputs(explanation.call.adapt(model), x[:1], "raw").shape[-1]
     return replace(explanation, target=explained_class(explanation, columns), columns=columns)
 
 
@@ -145,7 +145,7 @@ def prediction_text(
     if model is not None and x is not None:
         validation.check_model(model)
         explanation = completed(explanation, model, x)
-        answer = model_outputs(model, x[i : i + 1], explanation.output)
+        answer = model_outputs(explanation.call.adapt(model), x[i : i + 1], explanation.output)
     check_classes(explanation, classes)
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)

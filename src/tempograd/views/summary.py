@@ -77,6 +77,7 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
 
     ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
     """
+    model = explanation.call.adapt(model)
     said = model_outputs(model, series.x, explanation.output)
     if explanation.delta is None:
         explanation = replace(explanation, delta=mean_delta(explanation, model, said, series.x))
