@@ -229,7 +229,8 @@ def test_gaps_are_placed_as_the_user_says(write):
     assert by_time.x[..., 0].tolist() == [[10, 0, 11, 12], [0, 21, 20, 0]]
     assert by_time.mask[..., 0].tolist() == [[True, False, True, True], [False, True, True, False]]
     by_order = tg.read_series(path, align="order")
-    assert by_order.times is None
+    assert by_order.times == (("0", "5", "7"), ("0.5", "5", ""))
+    assert by_order.take([1]).times == (("0.5", "5", ""),)
     assert by_order.x[..., 0].tolist() == [[10, 11, 12], [21, 20, 0]]
     assert by_order.mask[..., 0].tolist() == [[True] * 3, [True, True, False]]
 

@@ -123,10 +123,12 @@ def test_timing_fixes_segments_of_series_and_single_static_values(anchored):
         {"past": torch.ones(40, steps, 1), "static": torch.ones(40, values)},
         output="raw",
         n_samples=400,
+        segments=4,
+        max_length=1,
         anchored=anchored,
         gradient_check=False,
     )
-    active = complete(steps, 1, None, None, None, steps).p_active()[cell]
+    active = complete(steps, 1, 4, None, 1, steps).p_active()[cell]
     single = complete(1, values, None, None, None, 1)
     assert (single.low, single.high) == (1, 1)
     assert 0 < single.p_active()[0] < 1

@@ -4,12 +4,13 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from tempograd._utils.io import Kind, check_output
-from tempograd.data import DATASETS, Dataset, Series, load_dataset, read_series
+from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
 from tempograd.errors import DataError, quote, short_path
 from tempograd.explanation import Explanation
@@ -41,26 +42,22 @@ def read_model(args: argparse.Namespace) -> nn.Module:
 
 def read_data(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
-    return find_data(source, args, part, labels=labels)[0]
-
-
-def find_data(
-    source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True
-) -> tuple[Series, Dataset | None]:
-    """Read the same, and return the data set as well where it is one."""
     path = Path(source)
     if source in DATASETS or not (path.suffix or exists(path)):
-        part = part or args.split
+        explained, part = part is None, part or args.split
         fold = 0 if part == "validation" else None
         data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
         split = getattr(data, part)
-        return Series(split.x, split.y, split.mask, split.truth, split.ids, channels=data.channels), data
+        named: dict[str, Any] = {"channels": data.channels, "units": data.units}
+        if explained and data.centre is not None:  # nobody is shown what a method learns from
+            named["raw"] = data.raw(split)
+        return Series(split.x, split.y, split.mask, split.truth, split.ids, **named)
     if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
         raise DataError(
             f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
             f"is no data set ({', '.join(sorted(DATASETS))})."
         )
-    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels), None
+    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels)
 
 
 # Explanations that were written to files.

@@ -54,7 +54,9 @@ FILES = """Files of series end in
     truth     like x: 1 where a value truly decided the label
     ids       distinct integers or names, one per series
     channels  one name per channel
-    times     one name per time step
+    times     one name per time step, or (series, time) where series have time stamps of their own
+    units     one unit per channel
+    raw       like x: the values before they were scaled for the model, which people are shown
 """
 
 
@@ -177,6 +179,7 @@ def add_explain(commands: Commands, about: str) -> None:
     add_json(parser, "print the summary as JSON, for programs")
     _add_convention(add_model(parser))
     _add_method(parser.add_argument_group("method"))
+    _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
 
@@ -195,6 +198,11 @@ def _add_convention(group: Any) -> None:
         choices=("BTD", "BDT", "TBD", "BT"),
         help="order of batch, time and channel (D) that it takes (default: BTD)",
     )
+
+
+def _add_shown(group: Any) -> None:
+    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
+    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
 
 
 def _add_method(group: Any) -> None:
@@ -288,8 +296,7 @@ def add_report(commands: Commands, about: str) -> None:
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
-    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
-    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
+    _add_shown(group)
     group.add_argument("--title", help="the heading of the page")
     add_model(parser, needed=False)
     add_files(parser)

@@ -111,8 +111,7 @@ def print_summary(
     Where labels are ``faulty``, a report takes the series from the explanation.
     """
     facts = explanation_summary(explanation, model, series)
-    named = args.classes or series.classes
-    classes = fitting_classes(named, facts["outputs"], facts["output"], given=args.classes is not None)
+    named, classes = args.classes or series.classes, explanation.classes or ()
     if named and not classes:
         facts["accuracy"] = None  # nobody knows which class a label is
     following = _report_command(args, fits=bool(classes) or not named, faulty=faulty)

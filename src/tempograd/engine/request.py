@@ -21,6 +21,7 @@ from tempograd.engine.outputs import (
     OUTPUTS,
     apply_link,
     by_class,
+    class_count,
     default_class,
     forward_resumed,
     misfit,
@@ -86,6 +87,7 @@ class Request:
     output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
     call: Call = field(default_factory=Call)
     guessed: bool = False  # whether nobody said what the output is
+    classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
     checked: bool = False  # whether the gradient is compared with differences of the score
@@ -119,7 +121,8 @@ class Request:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
         check_steps(steps, task)
-        target = named_target(target, classes)
+        called = validation.check_classes(classes, None)
+        target = named_target(target, called)
         validation.check_choice(missing, "missing", get_args(Missing))
         if callable(target) and steps is not None:
             raise InputError(
@@ -154,6 +157,7 @@ class Request:
             layout=layout,
             told=task,
             call=call,
+            classes=called,
         )
 
     def replace(self, **changes: Any) -> Self:
@@ -349,6 +353,7 @@ class Request:
             self.output_shape = whole
         rows = self.per_step or self.output == "probability"  # of columns, whose last axis is theirs
         self.columns = whole[-1] if rows else math.prod(whole)
+        validation.check_classes(self.classes, class_count(self.columns, self.output))
         self._complete_target(whole)
         shape = (len(self.x), *([] if self.output_shape else whole[:-1]))
         chosen = resolve_target(self.requested_target, shape, self.columns, self.output, self.output_shape)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
+from tempograd._utils.stamps import check_times
 from tempograd.engine import (
     Call,
     FixedInputs,
@@ -28,7 +29,7 @@ from tempograd.engine import (
     told_by,
 )
 from tempograd.engine.guesses import PROBABILITY, Guess, caution, objection
-from tempograd.engine.inputs import argument_names, channel_labels, time_labels
+from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -383,6 +384,7 @@ class Explainer(ABC):
             By default 0, 1, …
         channels, times, names : sequences of str, optional
             What people call the channels, the time steps and the series, for tables, pictures and reports.
+            ``times`` may hold texts, numbers or dates, and be (batch, time) where series have stamps of their own.
         layout : {"BTD", "BDT"}
             Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
         missing : {"error", "mask"}
@@ -413,11 +415,12 @@ class Explainer(ABC):
         model_layout : {"BTD", "BDT", "TBD", "BT"}
             Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
         classes : sequence of str, optional
-            Names of the model's outputs.
+            Names of the model's outputs, also ``["survived", "died"]`` for a single probability.
         units : sequence of str, optional
-            Units of the channels' values.
+            Units of the channels' values, empty where there is none.
         raw : Tensor or array like ``x``, optional
-            The values as people know them, before they were scaled for the model: only to be shown.
+            The values as people know them, before they were scaled for the model: only to be shown. NaN where
+            nothing was observed.
         """
         self._check_call(model, target, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
@@ -449,9 +452,12 @@ class Explainer(ABC):
                 classes=classes,
                 call=given.call,
             )
-            named = _named(request, channels=channels, times=times, names=names)
+            named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
+            linked = request.output
             request = self._request(request)
+            if request.output != linked:  # a variant that counts outputs otherwise
+                request.classes = None
             with computing(precision, request.device):
                 result, request, draws = self._over_draws(request, draws)
                 few = _few(request)
@@ -575,14 +581,22 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(request: Request, **labels: Any) -> dict[str, tuple[str, ...] | None]:
-    """Check what people call channels, steps and series, before anything is computed."""
-    packing, shape = request.call.packing, request.call.cut(request.x).shape
-    sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
+def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, units: Any) -> dict[str, Any]:
+    """Check names and values for people before anything is computed."""
+    packing, x = request.call.packing, request.call.cut(request.x)
+    mask = None if request.mask is None else request.call.cut(request.mask)
+    series, time, depth = x.shape
     if packing is not None:
-        labels["channels"] = channel_labels(labels["channels"], packing)
-        labels["times"] = time_labels(labels["times"], packing)
-    return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+        channels, times = channel_labels(channels, packing), time_labels(times, packing)
+        units = unit_labels(units, packing)
+    return {
+        "channels": validation.check_names(channels, depth, "channels"),
+        "times": check_times(times, series, time),
+        "names": validation.check_names(names, series, "names"),
+        "classes": request.classes,
+        "units": validation.check_names(units, depth, "units"),
+        "raw": validation.check_raw(raw, x, mask, request.layout),
+    }
 
 
 def _asked(output: str, request: Request) -> str:

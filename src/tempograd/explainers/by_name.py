@@ -111,7 +111,8 @@ def explain(
     ids : distinct integers, optional
         They number the series, by default 0, 1, …; draws depend on them.
     channels, times, names : sequences of str, optional
-        What people call channels, steps and series, for tables, pictures and reports.
+        What people call channels, steps and series, for tables, pictures and reports; ``times`` (batch, time)
+        where series have stamps of their own.
     layout : {"BTD", "BDT"}
         ``"BDT"`` where ``x`` is (batch, channel, time).
     missing : {"error", "mask"}

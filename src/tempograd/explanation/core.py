@@ -1,7 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -12,12 +12,13 @@ from torch import Tensor
 
 from tempograd._utils import stats, validation
 from tempograd._utils.registry import joined
+from tempograd._utils.stamps import check_times, is_nested
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
 from tempograd.explanation import files, messages
 from tempograd.targets import TargetScore, from_spec
-from tempograd.typing import ArrayLike, Output, Picker, SeriesPlotOptions, Task
+from tempograd.typing import Array, ArrayLike, Output, Picker, SeriesPlotOptions, Task, Times
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Top(_Cells):
     """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
 
     series: Sequence[object] = ()
-    times: Sequence[str] | None = None
+    times: Times | None = None
     channels: Sequence[str] | None = None
 
     def __repr__(self) -> str:
@@ -51,8 +52,9 @@ class Top(_Cells):
             if row == SHOWN:
                 lines.append(f"  … and {len(self.time) - SHOWN} more series")
                 break
+            named = self.times[row] if is_nested(self.times) else self.times
             found = [
-                f"{self.times[t] if self.times else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                f"{named[t] if named else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
                 for t, d, value in zip(*cells, strict=True)
                 if t >= 0
             ]
@@ -92,12 +94,12 @@ class Facts:
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
 
 
-CELLS = ("values", "baseline", "mask", "x", "standard_error", "n_draws", "ess")
+CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
 ROWS = ("target", "steps", "ids", "n_evals", "delta", "curve_error")  # one entry, or one row, per series
 TENSORS = (*CELLS, *ROWS, "curve_samples")
-KINDS = dict.fromkeys(("baseline", "x", "standard_error", "delta", "curve_error"), "floats")
+KINDS = dict.fromkeys(("baseline", "x", "raw", "standard_error", "delta", "curve_error"), "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
-LIVE = ("call", "picker", "siblings", "raw")  # that are no plain data
+LIVE = ("call", "picker", "siblings")  # that are no plain data
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
@@ -210,7 +212,7 @@ class Explanation:
     n_draws: Tensor | None = None
     ess: Tensor | None = None
     channels: tuple[str, ...] | None = None
-    times: tuple[str, ...] | None = None
+    times: Times | None = None
     names: tuple[str, ...] | None = None
     version: str = field(default=__version__)
     n_evals: Tensor | None = None
@@ -275,6 +277,9 @@ class Explanation:
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
+        if is_nested(self.times):
+            times = tuple(self.times[row] for row in torch.arange(len(self))[rows].tolist())
+            picked["times"] = times or None
         if self.gradient_check is not None:
             picked["gradient_check"] = self.gradient_check[rows]
         picked["call"] = self.call.take(torch.arange(len(self))[rows])
@@ -290,7 +295,7 @@ class Explanation:
         if packing is None:
             raise InputError(f"There is no input {brief(name)}: the model was explained by one input, the series.")
         part = packing.part(name)
-        cells: dict[str, Any] = {each: getattr(self, each) for each in (*CELLS, "raw")}
+        cells: dict[str, Any] = {each: getattr(self, each) for each in CELLS}
         cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
         return InputExplanation(
             name=part.name,
@@ -361,6 +366,17 @@ class Explanation:
         """Return what people call series ``i``: its name where it has one, else its id."""
         return int(self.ids[i]) if self.names is None else self.names[i]
 
+    def times_of(self, i: int) -> tuple[str, ...]:
+        """Return what people call the steps of series ``i``: their names or time stamps, else their numbers."""
+        if self.times is None:
+            return tuple(str(step) for step in range(self.values.shape[1]))
+        return self.times[i] if is_nested(self.times) else self.times  # type: ignore[return-value]  # else one for all
+
+    @property
+    def shown(self) -> Tensor | None:
+        """Return the values that people are shown: ``raw`` where it is known, else ``x``."""
+        return self.x if self.raw is None else self.raw
+
     @property
     def importance(self) -> Tensor:
         """Return how much each cell matters: the size of a signed score, and any other score as it is.
@@ -391,22 +407,44 @@ class Explanation:
         channels: Sequence[str] | None = None,
         times: Sequence[object] | None = None,
         names: Sequence[object] | None = None,
+        classes: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
+        raw: Array | None = None,
     ) -> Self:
-        """Return the same explanation with names for its channels, time steps and series."""
+        """Return the same explanation with what people call its parts; what is not given stays.
+
+        Parameters
+        ----------
+        channels, names : sequences of str, optional
+            Names of the channels and of the series.
+        times : sequence, optional
+            One name or time stamp for each step, or for each series such a sequence of its own.
+        classes : sequence of str, optional
+            One name for each output of the model.
+        units : sequence of str, optional
+            The unit of each channel's values, empty where there is none.
+        raw : Tensor or array like ``values``, optional
+            The values before they were scaled for the model; NaN where nothing was observed.
+        """
         series, time, depth = self.values.shape
-        return replace(
-            self,
-            channels=validation.check_names(channels, depth, "channels") or self.channels,
-            times=validation.check_names(times, time, "times") or self.times,
-            names=validation.check_names(names, series, "names") or self.names,
-        )
+        given = {
+            "channels": validation.check_names(channels, depth, "channels"),
+            "times": check_times(times, series, time),
+            "names": validation.check_names(names, series, "names"),
+            "classes": validation.check_classes(classes, self.n_outputs),
+            "units": validation.check_names(units, depth, "units"),
+            "raw": validation.check_raw(raw, self.values, self.mask),
+        }
+        changed: dict[str, Any] = {name: part for name, part in given.items() if part is not None}
+        others = tuple(each.with_names(channels, times, names, classes, units, raw) for each in self.siblings)
+        return replace(self, **changed, siblings=others)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.
 
         Columns: ``id``, of several inputs ``input``, ``time``, ``channel``, ``attribution`` and, where they are
-        known, the ``value`` of the series, the limits ``low`` and ``high`` of the 95 % interval,
-        ``standard_error`` and ``n_draws``.
+        known, the ``value`` as people know it (``raw``, else ``x``), its ``unit``, the name of the explained
+        ``class``, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
         """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
@@ -421,15 +459,27 @@ class Explanation:
             owners = [part.name for part in self.call.packing.parts for _ in range(part.depth)]
             table["input"] = [owners[c] for c in channel]
         table |= {
-            "time": time if self.times is None else [self.times[t] for t in time],
+            "time": time if self.times is None else self._stamps(row, time),
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
-        columns = {"attribution": self.values, "value": self.x}
+        columns: dict[str, Any] = {"attribution": self.values, "value": self.shown}
+        if self.units is not None:
+            columns["unit"] = [self.units[c] for c in channel]
+        if self.classes is not None and self.target is not None and self.n_outputs is not None:
+            target = self.target.cpu().numpy()
+            columns["class"] = [self.classes[k] for k in (target[row] if target.ndim == 1 else target[row, time])]
         if self.ess is not None:
             columns["low"], columns["high"] = self.interval()
         columns |= {"standard_error": self.standard_error, "n_draws": self.n_draws}
-        table |= {name: part[seen].cpu().numpy() for name, part in columns.items() if part is not None}
+        for name, part in columns.items():
+            if part is not None:
+                table[name] = part[seen].cpu().numpy() if isinstance(part, Tensor) else part
         return pd.DataFrame(table)
+
+    def _stamps(self, rows: Iterable[int], steps: Iterable[int]) -> list[str]:
+        """Return what people call each of these steps."""
+        of = [self.times_of(row) for row in range(len(self))]
+        return [of[row][step] for row, step in zip(rows, steps, strict=True)]
 
     def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
@@ -448,12 +498,12 @@ class Explanation:
         return str(joined("as_html")(self))
 
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
-        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out.
+        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves the series out.
 
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
-        tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
+        tensors = {name: getattr(self, name) for name in TENSORS if series or name not in {"x", "raw"}}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
@@ -480,7 +530,7 @@ class Explanation:
             content["steps"] = "own"
         for name in ("channels", "times", "names", "classes", "units", "output_shape"):
             if plain.get(name) is not None:
-                plain[name] = tuple(plain[name])
+                plain[name] = tuple(tuple(part) if isinstance(part, list) else part for part in plain[name])
         try:
             if None not in check.values():  # older files have none
                 content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
@@ -532,7 +582,7 @@ def _check_parts(found: Explanation) -> None:
         raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
     if (found.curve_samples is None) != (found.curve_error is None):
         raise InputError("curve_samples and curve_error belong together: pass both or neither.")
-    count, time, depth = values.shape
+    count, time, _ = values.shape
     steps = time if found.call.packing is None else found.call.packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
     rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
@@ -546,13 +596,24 @@ def _check_parts(found: Explanation) -> None:
             got = tuple(part.shape) if isinstance(part, Tensor) else brief(part)
             raise InputError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {got}.")
         _check_kind(name, part)
-    for name, size in (("channels", depth), ("times", time), ("names", count)):
-        labels = getattr(found, name)
-        if labels is not None and len(labels) != size:
-            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
+    _check_labels(found)
     check = found.gradient_check
     if check is not None and len(check) != count:
         raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
+
+
+def _check_labels(found: Explanation) -> None:
+    count, time, depth = found.values.shape
+    sizes = {"channels": depth, "times": time, "names": count, "units": depth}
+    if is_nested(found.times):
+        sizes["times"] = count
+        if any(len(row) != time for row in found.times):
+            raise InputError(f"times must have {time} entries for each series.")
+    for name, size in sizes.items():
+        labels = getattr(found, name)
+        if labels is not None and len(labels) != size:
+            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
+    validation.check_classes(found.classes, found.n_outputs)
 
 
 def _check_kind(name: str, part: Tensor) -> None:
@@ -566,6 +627,7 @@ def _check_kind(name: str, part: Tensor) -> None:
 def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
     validation.check_ids(found.ids, len(found))
+    validation.check_raw(found.raw, found.values, found.mask)
     if found.output_shape and math.prod(found.output_shape) != found.columns:
         raise InputError(f"output_shape {found.output_shape} must have {found.columns} cells.")
     limit = 2**31 if found.n_outputs is None else found.n_outputs

@@ -16,10 +16,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
+from tempograd._utils.stamps import is_nested
 from tempograd.errors import DataError, InputError, brief
 from tempograd.typing import Task
 
 SCHEMA = 4  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets and names
+STAMPS = "times"  # the tensor with those of each series
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
@@ -38,6 +40,8 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "times": (list, type(None)),
     "names": (list, type(None)),
     "call": (dict,),
+    "classes": (list, type(None)),
+    "units": (list, type(None)),
     "task": (str, type(None)),
     "output_shape": (list,),
     "target_text": (str,),
@@ -78,6 +82,8 @@ def write_explanation(
 ) -> Path:
     """Write the parts of an explanation; a file that is none is only replaced with ``force``."""
     parts, shapes = {}, {}
+    if is_nested(plain.get("times")):  # a header has not the room for so many
+        parts[STAMPS], plain = _as_bytes(plain["times"]), {**plain, "times": None}
     for name, tensor in tensors.items():
         if name == WHOLE:
             parts[name], shapes[name] = tensor.cpu().contiguous(), list(tensor.shape)
@@ -113,7 +119,28 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> tuple[dict[str, 
     _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
     if int(schema) < 3:
         tensors, shapes, plain = _renamed(tensors), _renamed(shapes), _in_new_words(plain)
+    if STAMPS in tensors:
+        if plain.get("times") is not None:
+            raise damaged(path, "it has time stamps twice")
+        plain["times"] = _stamps(tensors[STAMPS], path)
     return {name: _expanded(name, tensors[name], shapes, path) for name in names if name in tensors}, plain
+
+
+def _as_bytes(stamps: Sequence[Sequence[str]]) -> Tensor:
+    """Return the time stamps of every series as JSON, byte by byte."""
+    return torch.frombuffer(bytearray(json.dumps(stamps).encode()), dtype=torch.uint8)
+
+
+def _stamps(content: Tensor, path: str | Path) -> list[list[str]]:
+    """Read them, and refuse what is none."""
+    try:
+        found = json.loads(content.numpy().tobytes()) if content.dtype == torch.uint8 else None
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, "its time stamps are no JSON") from error
+    rows: list[Any] = found if isinstance(found, list) else [None]
+    if not all(isinstance(row, list) and all(isinstance(text, str) for text in row) for row in rows):
+        raise damaged(path, "its time stamps must be texts")
+    return rows
 
 
 def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +207,7 @@ def _check_plain(plain: Mapping[str, Any], path: str | Path, needed: Sequence[st
         if name not in plain or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
             continue
         raise damaged(path, f"{name} in its header is {brief(value)}")
-    for name in ("channels", "times", "names"):
+    for name in ("channels", "times", "names", "classes", "units"):
         if not all(isinstance(part, str) for part in plain.get(name) or ()):
             raise damaged(path, f"{name} in its header must be texts")
     if plain["output"] not in {"probability", "raw"}:

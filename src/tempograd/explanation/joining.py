@@ -48,7 +48,7 @@ def concat(parts: Iterable[Explanation], *, ids: ArrayLike | None = None) -> Exp
     first = given[0]
     for number, part in enumerate(given):
         _require_alike(first, part, number)
-    whole: dict[str, Any] = {name: _joined_cells(name, given) for name in (*CELLS, *ROWS, "raw")}
+    whole: dict[str, Any] = {name: _joined_cells(name, given) for name in (*CELLS, *ROWS)}
     whole["ids"] = _joined_ids(given, ids)
     whole |= _joined_curves(given)
     whole["names"] = _joined_names(given)

@@ -1,11 +1,13 @@
 """What things are called: explanations by name, methods, channels, steps and classes, in words for people."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tempograd._utils import validation
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 
@@ -91,9 +93,22 @@ def channel_names(explanation: Explanation) -> tuple[str, ...]:
     return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
 
 
-def time_names(explanation: Explanation) -> tuple[str, ...]:
-    """Return the steps' names, or their numbers."""
-    return explanation.times or tuple(str(t) for t in range(explanation.values.shape[1]))
+def with_unit(label: str, unit: str, longest: int = LONGEST) -> str:
+    """Put the unit of its values behind the name of a channel; of the two, the name is cut.
+
+    Examples
+    --------
+    >>> with_unit("heart rate", "bpm"), with_unit("score", ""), with_unit("a" * 40, "mmol/L", 14)
+    ('heart rate [bpm]', 'score', 'aaaa… [mmol/L]')
+    """
+    unit = name(unit, longest // 2)
+    return f"{name(label, longest - len(unit) - 3)} [{unit}]" if unit else name(label, longest)
+
+
+def time_names(explanation: Explanation, rows: Sequence[int]) -> tuple[str, ...]:
+    """Return what the steps of these series are called, or their numbers where that differs between them."""
+    found = {explanation.times_of(row) for row in rows}
+    return found.pop() if len(found) == 1 else tuple(str(t) for t in range(explanation.values.shape[1]))
 
 
 def class_name(index: int, classes: Sequence[str] | None) -> str:
@@ -109,13 +124,19 @@ def class_name(index: int, classes: Sequence[str] | None) -> str:
     return f"“{name(str(classes[index]))}”"
 
 
-def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:
-    """Refuse another number of names than there are outputs, where that number is known."""
-    count = explanation.n_outputs
-    if classes is not None and not isinstance(classes, Sized):
-        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
-    if classes is not None and count is not None and len(classes) != count:
-        raise InputError(f"classes must hold one name per output of the model, {count}, got {len(classes)}.")
+def output_name(explanation: Explanation, column: int) -> str:
+    """Call an output of a model that has no classes: a label, or a place in a forecast by its address."""
+    if explanation.task == "multilabel" and not explanation.output_shape:
+        return f"label {column}"
+    if explanation.output_shape:
+        address = tuple(int(part) for part in np.unravel_index(column, explanation.output_shape))
+        return f"output {address}"
+    return f"output {column}"
+
+
+def known_classes(explanation: Explanation, classes: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the names of the model's outputs: those given, if there is one for each, or the explanation's own."""
+    return validation.check_classes(classes, explanation.n_outputs) or explanation.classes
 
 
 def tells_class(explanation: Explanation) -> bool:

@@ -5,6 +5,7 @@ const whatWasExplained = (i) => {
     kind = data.output === "probability" ? "probability" : "output";
   if (data.target)
     return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${kind} ${output(score)})`}`;
+  if (data.picked) return `Explained: ${data.picked}${score === null ? "" : ` (${explainedOutput(score)})`}`;
   if (!data.steps) return "";
   const which = data.steps.predicted ? "each step's predicted class" : "one class at every step";
   const mean = score === null ? "" : ` (mean ${kind} ${output(score)})`;
@@ -92,7 +93,8 @@ const showReadout = () => {
   const { series, cursor } = view;
   const { channels, maps } = data;
   at("cursor").value = cursor;
-  at("cursor-time").textContent = data.times ? `${timeName(cursor)} (step ${cursor})` : `step ${cursor}`;
+  const when = timeText(cursor);
+  at("cursor-time").textContent = when === `step ${cursor}` ? when : `${when} (step ${cursor})`;
   const head = row([
     element("th", "channel", { scope: "col" }),
     element("th", "value", { scope: "col" }),
