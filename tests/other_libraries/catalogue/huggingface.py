@@ -56,7 +56,7 @@ def patchtst_prediction():
 @case(
     "transformers",
     "PatchTSMixerForTimeSeriesClassification",
-    'exp = tg.explain(model, x, "integrated_gradients", pick="prediction_outputs")',
+    'exp = tg.explain(model, x, "integrated_gradients", pick="prediction_outputs", n_steps=200)',
 )
 def mixer_classification():
     from transformers import PatchTSMixerForTimeSeriesClassification
@@ -88,7 +88,8 @@ def mixer_prediction():
     "transformers",
     "PatchTSMixerForRegression",
     """
-exp = tg.explain(model, x, "integrated_gradients", task="regression", pick="regression_outputs", target=1)
+settings = {"task": "regression", "pick": "regression_outputs", "target": 1}
+exp = tg.explain(model, x, "integrated_gradients", n_steps=200, **settings)
 """,
 )
 def mixer_regression():
