@@ -12,8 +12,8 @@ import argparse
 import importlib
 import json
 import platform
+import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -96,18 +96,33 @@ def judge(case: Case, built: Built, explanation: tg.Explanation) -> Result:
     return {"outcome": outcome, "gap": share, "method": explanation.method, "verdict": verdict}
 
 
-def explain(case: Case) -> Result:
-    """Build a model, run the user's lines and judge what they give."""
+def by_default(case: Case, method: str) -> str:
+    """Return the lines with the default method, its number of samples too."""
+    return re.sub(r", n_steps=\d+", "", case.lines.replace(f'"{method}"', '"timing"'))
+
+
+def run_lines(case: Case, lines: str) -> tuple[Built, tg.Explanation, list[str]]:
+    """Run lines in a world where a user has built the model, and return also what was warned of."""
     built = case.build()
     names = {"tg": tg, "torch": torch, **built.names}
-    began = time.monotonic()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", tg.TempogradWarning)
-        exec(case.lines, names)  # noqa: S102  # the lines are our own
-    seconds = time.monotonic() - began
+        exec(lines, names)  # the lines are our own
     said = [str(each.message) for each in caught if issubclass(each.category, tg.TempogradWarning)]
-    return judge(case, built, names["exp"]) | {"seconds": round(seconds, 1), "warnings": said}
+    return built, names["exp"], said
+
+
+def explain(case: Case) -> Result:
+    """Build a model, run the user's lines and judge what they give; also what TIMING says of its own scores."""
+    built, found, said = run_lines(case, case.lines)
+    result = judge(case, built, found) | {"warnings": said}
+    if found.facts.needs_gradient:
+        _, timing, _ = run_lines(case, by_default(case, found.method))
+        result["timing"] = timing.verdict()
+        if case.flagged and result["timing"].startswith("converged"):
+            result["outcome"] = "wrong"
+    return result
 
 
 def attempt(case: Case) -> Result:
@@ -140,8 +155,9 @@ def run(group: str, wanted: Callable[[Case], bool]) -> list[Result]:
         found = attempt(case)
         gap = f"gap {found['gap']:.1e}" if "gap" in found else found["error"]
         print(f"{case.library:20} {case.model:40} {found['outcome']:6} {gap}", flush=True)
-        for line in (*found.get("warnings", ()), *([found["verdict"]] if "verdict" in found else ())):
-            print(f"    {line}")
+        for line in (*found.get("warnings", ()), found.get("verdict"), found.get("timing")):
+            if line:
+                print(f"    {line}")
         results.append(found)
     return results
 

@@ -62,7 +62,7 @@ def mixer_classification():
     from transformers import PatchTSMixerForTimeSeriesClassification
 
     torch.manual_seed(0)
-    model, x = lively(PatchTSMixerForTimeSeriesClassification(_mixer(num_targets=3))), walks(3)
+    model, x = lively(PatchTSMixerForTimeSeriesClassification(_mixer(num_targets=3)), 1.5), walks(3)
     predicted = model(past_values=x).prediction_outputs.argmax(-1)
     score = lambda z: model(past_values=z).prediction_outputs.softmax(-1).gather(1, predicted[:, None])[:, 0]
     return Built({"model": model, "x": x}, x, score)
@@ -96,7 +96,7 @@ def mixer_regression():
     from transformers import PatchTSMixerForRegression
 
     torch.manual_seed(0)
-    model, x = lively(PatchTSMixerForRegression(_mixer(num_targets=2, loss="mse"))), walks(3)
+    model, x = lively(PatchTSMixerForRegression(_mixer(num_targets=2, loss="mse")), 1.5), walks(3)
     return Built({"model": model, "x": x}, x, lambda z: model(past_values=z).regression_outputs[:, 1])
 
 
