@@ -39,7 +39,7 @@ class Case:
     flagged: str = ""
 
 
-CASES: list[Case] = []
+CASES: dict[tuple[str, str], Case] = {}  # by library and model
 
 
 def case(library: str, model: str, lines: str, *, flagged: str = "") -> Callable[[Callable[[], Built]], object]:
@@ -50,7 +50,7 @@ def case(library: str, model: str, lines: str, *, flagged: str = "") -> Callable
         raise ValueError(f"{model}: {len(written)} lines, the longest of {max(map(len, written))} characters.")
 
     def add(build: Callable[[], Built]) -> object:
-        CASES.append(Case(library, model, text, build, flagged))
+        CASES[library, model] = Case(library, model, text, build, flagged)
         return build
 
     return add
