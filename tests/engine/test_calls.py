@@ -77,12 +77,19 @@ class Answer:
     loss: float | None = None
 
 
+@dataclass(slots=True)
+class Slotted:
+    logits: torch.Tensor
+    hidden: torch.Tensor
+
+
 Pair = namedtuple("Pair", "logits hidden")
 ANSWERS = {  # what the model makes of logits and hidden, and what picks the logits
     "dict": (lambda y, h: {"loss": None, "logits": y, "hidden": h}, "logits"),
     "tuple": (lambda y, h: (h, y), 1),
     "from the end": (lambda y, h: [h, y], -1),
     "dataclass": (Answer, "logits"),
+    "dataclass with slots": (Slotted, "logits"),
     "named tuple": (Pair, "logits"),
     "place in a named tuple": (lambda y, h: (h, Pair(y, h)), "1.logits"),
     "attributes": (lambda y, h: SimpleNamespace(logits=y, hidden=h), "logits"),
