@@ -61,7 +61,11 @@ def test_scripts_stay_short_and_are_part_of_the_page(path):
 def test_all_names_what_is_public():
     assert dir(tg) == sorted(tg.__all__)
     loaded = {name: getattr(tg, name) for name in tg.__all__}  # on first use
-    assert {name for name, found in loaded.items() if isinstance(found, type(sys))} == {"plots"}
+    assert {name for name, found in loaded.items() if isinstance(found, type(sys))} == {
+        "adapters",
+        "plots",
+        "targets",
+    }
     own = {name for name in vars(tg) if not name.startswith("_")} - set(tg.__all__)
     helpers = {"TYPE_CHECKING", "find_spec", "import_module"}
     assert {name for name in own - helpers if not isinstance(getattr(tg, name), type(sys))} == set()

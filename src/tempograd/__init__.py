@@ -12,7 +12,7 @@ from tempograd._utils.registry import join as _join
 from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
-    from tempograd import plots, targets
+    from tempograd import adapters, plots, targets
     from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
     from tempograd.engine import GradientCheck, wrap
     from tempograd.errors import TempogradError, TempogradWarning
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
         WinIT,
         explain,
     )
-    from tempograd.explanation import Explanation
+    from tempograd.explanation import Explanation, InputExplanation, concat
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
@@ -59,6 +59,7 @@ __all__ = [
     "Fit",
     "GradientCheck",
     "GradientShap",
+    "InputExplanation",
     "IntegratedGradients",
     "Lime",
     "MaskingIG",
@@ -76,7 +77,9 @@ __all__ = [
     "WinIT",
     "__version__",
     "accuracy",
+    "adapters",
     "compare",
+    "concat",
     "evaluate",
     "explain",
     "load_dataset",
@@ -129,7 +132,7 @@ _HOMES = {
             "WinIT",
             "explain",
         ),
-        "explanation": ("Explanation",),
+        "explanation": ("Explanation", "InputExplanation", "concat"),
         "html_report": ("report",),
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),

@@ -49,9 +49,9 @@ def refused(match, call, *given):
 UNUSABLE = {
     "nothing": (lambda z: None, "must return a tensor, got NoneType"),
     "text": (lambda z: "yes", "must return a tensor, got str"),
-    "dict": (lambda z: {"logits": base(z)}, "must return a tensor, got dict"),
-    "tuple": (lambda z: (base(z), 1), "must return a tensor, got tuple"),
-    "array": (lambda z: base(z).detach().numpy(), "must return a tensor, got ndarray"),
+    "dict": (lambda z: {"classes": 3}, r"one dict that holds classes \(int\), and no floating-point tensor"),
+    "empty": (lambda z: (), "must return a tensor, got tuple"),
+    "outputs": (lambda z: (base(z), z), r"outputs, 0 \(batch, 2\) and 1 \(batch, 5, 3\): pass pick=0 or"),
     "scalar": (lambda z: base(z).sum(), r"must return one row per series: \d+ series gave shape \(\)"),
     "other batch": (lambda z: base(z)[:1].repeat(len(z) + 1, 1), "must return one row per series"),
     "no column": (lambda z: base(z)[:, :0], r"must return at least one number per series: .* shape \(\d+, 0\)"),

@@ -32,7 +32,7 @@ def randn(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def by_hand(values, x, target=None, mask=None, steps=None, output="probability", ids=None, columns=None):
+def by_hand(values, x, target=None, mask=None, steps=None, output="probability", ids=None, columns=None, **more):
     return Explanation(
         values=values,
         target=target,
@@ -47,6 +47,7 @@ def by_hand(values, x, target=None, mask=None, steps=None, output="probability",
         parameters={},
         fingerprint="",
         columns=columns,
+        **more,
     )
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tempograd.errors import InputError, ModelError, TempogradWarning
-from tempograd.explainers import IntegratedGradients, Random
+from tempograd.explainers import Random
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tests.helpers.literal_metrics import Net, by_hand, faithfulness, randn
 from tests.helpers.models import first_seed
@@ -286,14 +286,14 @@ def test_positive_scaling_of_the_attribution_changes_nothing(rank):
         assert torch.equal(one[name], other[name])
 
 
-def test_a_function_as_target_leaves_cpd_and_cpp():
+def test_a_function_that_nobody_knows_leaves_cpd_and_cpp():
     model, x, values, _, target = problem()
-    explanation = IntegratedGradients(n_steps=2)(model, x, target=lambda answer: answer[:, 0])
-    ours = evaluate(model, by_hand(values, x, explanation.target), metrics=["cpd", "cpp"], k=3)
+    explanation = by_hand(values, x)
+    ours = evaluate(model, explanation, metrics=["cpd", "cpp"], k=3, of="output")
     expected = literal(model, by_hand(values, x, target), torch.zeros_like(x), [3] * SERIES)
     assert_equal_scores(ours, {name: expected[name] for name in ("cpd", "cpp")})
     for name in sorted(set(NAMES) - {"cpd", "cpp"}):
-        with pytest.raises(InputError, match=rf"{name} follows the explained class"):
+        with pytest.raises(InputError, match=rf"{name} (follows|needs) .* function (that|picked)"):
             evaluate(model, explanation, metrics=name)
 
 
@@ -302,6 +302,6 @@ def test_an_output_of_another_shape_is_one_long_vector():
     x, values = randn(3, 4, 2), randn(3, 4, 2, seed=1)
     forecast = lambda z: z[:, -3:].cumsum(1)  # noqa: E731
     explanation = by_hand(values, x, None, output="raw")
-    flat = evaluate(lambda z: forecast(z).flatten(1), explanation, metrics="cpd", k=6)["cpd"]
-    torch.testing.assert_close(evaluate(forecast, explanation, metrics="cpd", k=6)["cpd"], flat)
+    flat = evaluate(lambda z: forecast(z).flatten(1), explanation, metrics="cpd", k=6, of="output")["cpd"]
+    torch.testing.assert_close(evaluate(forecast, explanation, metrics="cpd", k=6, of="output")["cpd"], flat)
     assert (flat > 0).all()

@@ -25,6 +25,7 @@ PLAIN = frozenset(
     | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 )
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+PREDICTS = ("predict_proba", "decision_function", "predict")  # methods of estimators, the most telling first
 # of numpy arrays that hold no numbers
 KINDS = {"O": "Python objects", "V": "records", "M": "dates", "m": "durations"} | dict.fromkeys("UST", "text")
 
@@ -276,15 +277,15 @@ def check_ids(ids: Any, count: int) -> Tensor:
     return tensor
 
 
-def check_mask(mask: Any, x: Tensor) -> Tensor | None:
-    """Boolean tensor like ``x``, and beside it, True where a value was measured."""
+def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tensor | None:
+    """Boolean tensor like ``x``, which is called ``of``, and beside it, True where a value was measured."""
     if mask is None:
         return None
-    tensor = as_tensor(mask, "mask")
+    tensor = as_tensor(mask, name)
     if tensor.shape != x.shape:
-        raise InputError(f"mask must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+        raise InputError(f"{name} must have the shape of {of}, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
-        raise InputError("mask must hold 1 (observed) and 0 (missing) only.")
+        raise InputError(f"{name} must hold 1 (observed) and 0 (missing) only.")
     return tensor.bool().to(x.device)
 
 
@@ -433,13 +434,14 @@ def check_choice(
 
 
 def check_model(value: Any, name: str = "The model") -> None:
-    """Refuse what cannot be called with series, or not here."""
+    """Refuse what cannot be called with series, or not here; an estimator can, by one of its methods."""
     if isinstance(value, type):
         raise InputError(f"{name} is the class {value.__name__}: pass an object of it, {value.__name__}(…).")
-    if not callable(value):
+    if not callable(value) and not any(callable(getattr(value, method, None)) for method in PREDICTS):
         kind = "None" if value is None else f"of type {type(value).__name__}"
         raise InputError(
-            f"{name} must be an nn.Module or a function of series (batch, time, channel), but it is {kind}"
+            f"{name} must be an nn.Module, a function of series (batch, time, channel) or an estimator, but it is "
+            f"{kind}"
             f"{': read a file with tempograd.load_model' if isinstance(value, (str, Path)) else ''}."
         )
     if torch._C._are_functorch_transforms_active():

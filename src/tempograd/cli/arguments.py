@@ -98,6 +98,17 @@ def parse_steps(text: str) -> str | list[int]:
         raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {brief(text)}") from None
 
 
+def parse_pick(text: str) -> str | int:
+    """Read the name of a part, or its place.
+
+    Examples
+    --------
+    >>> parse_pick("logits"), parse_pick("1")
+    ('logits', 1)
+    """
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
 def command(*words: str, **options: Any) -> str:
     """Return a command as people can type it; lists are joined by commas, what is None or False is left out.
 

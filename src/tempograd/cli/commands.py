@@ -150,10 +150,13 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "background": "--background",
     "mask": "--data, whose missing values are masked",
     "missing": "--missing",
+    "fixed": "--fixed",
     "ids": "--id",
     "names": "--id",
     "times": "--time",
     "channels": "--channels",
+    "pick": "--pick",
+    "model_layout": "--model-layout",
 }
 
 
@@ -168,6 +171,8 @@ def run_explain(args: argparse.Namespace) -> None:
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
+        "pick": args.pick,
+        "model_layout": args.model_layout,
         **series.options,
     }
     options |= {} if args.output is None else {"output": args.output}
@@ -175,7 +180,12 @@ def run_explain(args: argparse.Namespace) -> None:
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
-    explanation = explain(model, series.x, args.method, background=_pool(args), **options)
+    if series.inputs is not None and args.missing is not None:
+        options["missing"] = args.missing
+    if series.fixed is not None:
+        options["fixed"] = series.fixed
+    x = series.x if series.inputs is None else series.inputs
+    explanation = explain(model, x, args.method, background=_pool(args), **options)
     explanation.save(args.out, force=args.force)
     print_summary(explanation, model, series, args, faulty=faulty)
 
@@ -201,14 +211,15 @@ def _labelled(args: argparse.Namespace) -> tuple[Series, bool]:
         return series, True
 
 
-def _pool(args: argparse.Namespace) -> Tensor | None:
+def _pool(args: argparse.Namespace) -> Tensor | dict[str, Tensor] | None:
     """Return the series that a method learns from: those given, or those of the data set if it must learn."""
     source = args.background
     if source is None and not EXPLAINERS[args.method].needs_fit:
         return None
     if source is None and args.data not in DATASETS:
         raise InputError(f"{args.method} learns from training series: pass them with --background.")
-    return read_data(source or args.data, args, "train", labels=False).x
+    found = read_data(source or args.data, args, "train", labels=False)
+    return found.x if found.inputs is None else found.inputs
 
 
 # ``tempograd evaluate``: how well explanations stand up to tests.

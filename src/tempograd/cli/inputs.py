@@ -18,6 +18,7 @@ from tempograd.models.files import exists, is_code
 from tempograd.views.labels import as_mapping
 
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
+ARRAYS = ("inputs", "fixed")
 OUTPUTS = {"out", "archive"}  # arguments that name no input
 
 
@@ -59,7 +60,7 @@ def find_data(
             f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
             f"is no data set ({', '.join(sorted(DATASETS))})."
         )
-    return read_series(path, **{name: getattr(args, name) for name in COLUMNS}, labels=labels), None
+    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels), None
 
 
 # Explanations that were written to files.

@@ -14,6 +14,7 @@ from tempograd.cli.arguments import (
     add_source,
     parse_amount,
     parse_names,
+    parse_pick,
     parse_setting,
     parse_steps,
 )
@@ -31,13 +32,14 @@ The last two can run code as soon as they are opened: pass --trust for files of 
 """
 
 
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
     """Add the model, its weights, whether it may run code, and where it computes."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
     group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
     group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
     add_device(group)
+    return group
 
 
 FILES = """Files of series end in
@@ -84,6 +86,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "--missing",
         choices=("error", "mask"),
         help="NaN is a mistake, or a missing value as an empty cell of a table is, masked and 0 (default: error)",
+    )
+    group.add_argument(
+        "--inputs", type=parse_names, metavar="A,B,…", help="the arrays that the model takes, if not x, by keyword"
+    )
+    group.add_argument(
+        "--fixed", type=parse_names, metavar="A,B,…", help="arrays that go along with the series, never explained"
     )
 
 
@@ -167,10 +175,26 @@ def add_explain(commands: Commands, about: str) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
     add_out(parser, "explanation.safetensors")
     add_json(parser, "print the summary as JSON, for programs")
-    add_model(parser)
+    _add_convention(add_model(parser))
     _add_method(parser.add_argument_group("method"))
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
+
+
+def _add_convention(group: Any) -> None:
+    """Add how the model is called; explanations remember it, for the other commands."""
+    group.add_argument(
+        "--pick",
+        type=parse_pick,
+        metavar="NAME",
+        help="the part of a dict or a tuple (by place) that is its output",
+    )
+    group.add_argument(
+        "--model-layout",
+        default="BTD",
+        choices=("BTD", "BDT", "TBD", "BT"),
+        help="order of batch, time and channel (D) that it takes (default: BTD)",
+    )
 
 
 def _add_method(group: Any) -> None:

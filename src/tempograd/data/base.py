@@ -217,6 +217,10 @@ class Series(Split):
         What the file calls class 0, 1, …, where that is text.
     labelled : bool
         Whether the file has labels. Without them all series are in class 0.
+    inputs : dict of str to Tensor, optional
+        The inputs of a model that takes several; ``x`` then holds all of them side by side.
+    fixed : dict of str to Tensor, optional
+        What such a model gets along with them, one row per series.
 
     Examples
     --------
@@ -232,10 +236,17 @@ class Series(Split):
     names: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     labelled: bool = True
+    inputs: dict[str, Tensor] | None = None
+    fixed: dict[str, Tensor] | None = None
 
     @property
     def options(self) -> SeriesOptions:
-        """What :func:`tempograd.explain` takes beside ``x``: ``explain(model, series.x, **series.options)``."""
+        """What :func:`tempograd.explain` takes beside ``x``: ``explain(model, series.x, **series.options)``.
+
+        Several inputs have names of channels and steps, and cells that are missing, of their own.
+        """
+        if self.inputs is not None:
+            return SeriesOptions(ids=self.ids, names=self.names)
         return SeriesOptions(
             mask=self.mask, ids=self.ids, channels=self.channels, times=self.times, names=self.names
         )
@@ -243,10 +254,13 @@ class Series(Split):
     def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``indices`` (positions, a slice or a bool mask), with their ids and names."""
         part = super().take(indices)
-        if self.names is None:
-            return part
-        rows = torch.arange(len(self))[indices].reshape(-1).tolist()
-        return replace(part, names=tuple(self.names[row] for row in rows))
+        rows = torch.arange(len(self))[indices].reshape(-1)
+        names = None if self.names is None else tuple(self.names[row] for row in rows.tolist())
+        several: dict[str, Any] = {
+            name: None if each is None else {key: value[rows] for key, value in each.items()}
+            for name, each in (("inputs", self.inputs), ("fixed", self.fixed))
+        }
+        return replace(part, names=names, **several)
 
 
 def _labels(y: Tensor) -> str:

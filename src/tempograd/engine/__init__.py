@@ -4,7 +4,8 @@ Experimental: authors of methods may build on it, and its names may still change
 """
 
 from tempograd.engine.batching import Batching, slices
-from tempograd.engine.calls import Call, FixedInputs
+from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
+from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
@@ -67,6 +68,7 @@ __all__ = [
     "WeightedMean",
     "accumulate",
     "apply_link",
+    "as_model",
     "at_every_step",
     "both_logits",
     "by_class",
@@ -93,12 +95,14 @@ __all__ = [
     "require_graph",
     "require_path",
     "require_prefixes",
+    "require_torch",
     "resolution",
     "score_delta",
     "select_target",
     "slices",
     "spans",
     "spare",
+    "told_by",
     "wider",
     "wrap",
 ]

@@ -12,12 +12,25 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd.engine.conventions import (
+    NO_GRADIENT,
+    Called,
+    Convention,
+    Estimator,
+    OfArrays,
+    as_model,
+    ask,
+    bound,
+    in_model_layout,
+)
+from tempograd.engine.guesses import Guess
 from tempograd.engine.inputs import Packing
-from tempograd.engine.model import Model, wrap
-from tempograd.errors import InputError, brief
+from tempograd.engine.model import Model
+from tempograd.errors import InputError, ModelError, brief
+from tempograd.typing import Output, Task
 
 BASE, DIGITS = 256, 4  # numbers of rows: what the coarsest floats hold exactly, so many times
 CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
@@ -122,6 +135,9 @@ class Call:
     pick: str | int | None = None
     model_layout: str = "BTD"
 
+    def __post_init__(self) -> None:
+        Convention(self.model_layout, self.pick)  # which checks them
+
     @property
     def is_plain(self) -> bool:
         """Whether the model is called with the series alone and returns its output."""
@@ -137,12 +153,20 @@ class Call:
 
         With fixed inputs the series must be those of :meth:`prepared`, which know their rows.
         """
+        model = as_model(model)
         if self.is_plain:
             return model
-        return wrap(model, self._run) if isinstance(model, nn.Module) else partial(self._run, model)
+        return bound(self._run if self.has_companions else self._convention, model)
+
+    @property
+    def _convention(self) -> Convention:
+        return Convention(self.model_layout, self.pick)
 
     def _run(self, model: Model, z: Tensor) -> Any:
         """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
+        return self._convention.read(partial(self._answer, model), z)
+
+    def _answer(self, model: Model, z: Tensor) -> Any:
         with_rows = None if self.fixed is None else self.fixed.arguments(*self._numbered(z))
         series = z[:, : z.shape[1] - self._more(z.shape[2])]
         inputs = {"": series} if self.packing is None else self.packing.unpack(series)
@@ -153,7 +177,13 @@ class Call:
                 keywords |= with_rows
             else:
                 arguments += self.fixed.ordered(with_rows)
-        return model(*arguments, **keywords)
+        laid = {name: self._laid_out(value) for name, value in keywords.items()}
+        return ask(model, *map(self._laid_out, arguments), **laid)
+
+    def _laid_out(self, value: Any) -> Any:
+        """Bring what has time and channels into the order of axes that the model takes."""
+        series = isinstance(value, Tensor) and value.ndim == 3
+        return in_model_layout(value, self.model_layout) if series else value
 
     # The numbers of the rows: digits in the last steps, which nobody observes
 
@@ -201,3 +231,37 @@ class Call:
     def take(self, places: Tensor) -> Self:
         """Return the call of some of the series."""
         return self if self.fixed is None else replace(self, fixed=self.fixed.take(places))
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return what a file tells of it."""
+        return {"pick": self.pick, "model_layout": self.model_layout}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the call that a file tells of; what it does not know is as usual."""
+        return cls(**{name: plain[name] for name in ("pick", "model_layout") if name in plain})
+
+
+def require_torch(model: Model) -> None:
+    """Refuse, before anything runs, a model that is known to leave torch, for methods that need its gradient."""
+    known = _innermost(model)
+    if isinstance(known, (Estimator, OfArrays)):
+        name = known.name if isinstance(known, Estimator) else "The model"
+        raise ModelError(f"{name} computes with {NO_GRADIENT}.")
+
+
+def _innermost(model: Model) -> Model:
+    return model.model if isinstance(model, Called) else model
+
+
+def told_by(
+    model: Model, output: Output, task: Task | None, classes: Sequence[str] | None
+) -> tuple[Output, Task | None, Sequence[str] | None]:
+    """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
+    known = _innermost(model)
+    if not isinstance(known, Estimator):
+        return output, task, classes
+    if isinstance(output, Guess) or known.method == "predict_proba":
+        output = "raw"
+    return output, task or known.task, known.classes if classes is None else classes

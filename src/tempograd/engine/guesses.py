@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from tempograd._utils import stats
+from tempograd.engine.conventions import layout_of
 from tempograd.engine.cuda import HostCopy
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import forward
@@ -26,7 +27,6 @@ SURE = 3.0  # logits beyond which a label is there, or is not
 MOST = 0.9  # share of the rows that must agree
 ENOUGH = 8  # rows that tell a pattern
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
-WRAPPED = "lambda z: model(z.transpose(1, 2))"
 
 
 class Guess(str):
@@ -164,8 +164,8 @@ def averaged(shape: Sequence[int]) -> str:
 
     Examples
     --------
-    >>> averaged((24, 7))[:75]
-    "No target was given, so the mean of the forecast's 168 outputs, of shape (24"
+    >>> averaged((24, 7))[:61]
+    "No target was given, so the mean of the forecast's 168 outputs"
     """
     example = tuple(min(size - 1, 3 - place) if place < 3 else 0 for place, size in enumerate(shape))
     one = str(example[0]) if len(example) == 1 else str(example)
@@ -406,29 +406,61 @@ def across(found: list[Touch], z: Tensor) -> Touch | None:
     return None
 
 
-def caution(touch: Touch, z: Tensor) -> str:
-    """Say that time and channel have probably changed places, and what to pass."""
-    time, channels = z.shape[1:]
+def along_batch(found: list[Touch], z: Tensor) -> Touch | None:
+    """Return the recurrent layer that got ``z``, (batch, time, channel), as (time, batch, channel)."""
+    if z.shape[0] == z.shape[1] == 1:
+        return None
+    turned = z.permute(1, 2, 0)
+    met = (touch for touch in found if touch.series is not None and touch.series.shape == turned.shape)
+    return next((touch for touch in met if torch.equal(cast("Tensor", touch.series), turned)), None)
+
+
+def caution(model: Model, found: list[Touch], z: Tensor) -> str | None:
+    """Say that axes have changed places, as far as layers tell, and what to pass; None if nothing tells so."""
+    batch, layout = along_batch(found, z), layout_of(model)
+    if batch is not None:
+        return (
+            f"The model's {batch.kind} takes (time, batch, channel) and runs along the batch, so that series "
+            "explained together mix: pass model_layout='TBD'."
+        )
+    touch, (time, channels) = across(found, z), z.shape[1:]
+    if touch is None:
+        return None
+    said = (
+        "if the model takes (batch, channel, time) and x is that, pass layout='BDT' and model_layout='BDT'"
+        if layout == "BTD"
+        else f"if the model takes (batch, time, channel), leave model_layout={layout!r} out"
+    )
     return (
         f"The model's {touch.kind} takes the {time} steps of x as its channels and runs along the {channels} "
-        f"channels as if they were steps: if the model takes (batch, channel, time) and x is that, pass {WRAPPED} "
-        "as the model, with layout='BDT'."
+        f"channels as if they were steps: {said}."
     )
 
 
 def advice(model: Model, z: Tensor, layout: str) -> str:
-    """Say what to pass instead of series that do not fit a model, by trying them with time and channel swapped."""
-    swapped = z.detach()[:2].transpose(1, 2).contiguous()
-    try:
-        with torch.no_grad(), watching(swapped.numel()) as found:
-            forward(model, swapped)
-    except Exception:  # whatever goes wrong, it takes neither
+    """Say what to pass instead of series that do not fit a model, by trying them with axes in another order."""
+    few, own = torch.cat([z, z]).detach()[:2], layout_of(model)
+    if own == "BTD" and few.shape[2] == 1 and _taken(model, few.squeeze(2)) is not None:
+        return "; it takes (batch, time): pass model_layout='BT'"
+    swapped = few.transpose(1, 2).contiguous()
+    found = _taken(model, swapped)
+    if found is None:
         return ""
-    wrapped = f"pass {WRAPPED} as the model"
+    turned = "pass model_layout='BDT'" if own == "BTD" else f"leave model_layout={own!r} out"
     other = "layout='BTD'" if layout == "BDT" else "layout='BDT'"
-    if across(found, swapped) is not None:
+    if own == "BTD" and across(found, swapped) is not None:
         kept = ", and keep layout='BDT'" if layout == "BDT" else ""
-        return f"; it takes (batch, channel, time): {wrapped}{kept}"
-    if any(touch.series is not None for touch in found):
+        return f"; it takes (batch, channel, time): {turned}{kept}"
+    if own == "BTD" and any(touch.series is not None for touch in found):
         return f"; if time and channel are swapped, pass {other}"
-    return f"; it takes x with time and channel swapped: pass {other} if x is so, else {wrapped}"
+    return f"; it takes x with time and channel swapped: pass {other} if x is so, else {turned}"
+
+
+def _taken(model: Model, z: Tensor) -> list[Touch] | None:
+    """Return what came to the layers of a model that takes ``z``; None if it does not."""
+    try:
+        with torch.no_grad(), watching(z.numel()) as found:
+            forward(model, z)
+    except Exception:  # whatever goes wrong
+        return None
+    return found

@@ -277,6 +277,11 @@ def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
         raise InputError(
             f"{name} must be (batch, time, channel) or, without time, (batch, value), got {tuple(tensor.shape)}."
         )
+    if not gaps and tensor.is_floating_point() and bool(tensor.isnan().any()):
+        raise InputError(
+            f"{name} holds NaN: pass missing='mask' to leave such cells out, or put a number there and pass "
+            f"mask={{{name!r}: …}} with 0 for them."
+        )
     if tensor.ndim == 3:
         return validation.check_series(tensor, layout, name, gaps=gaps)
     flat = tensor.reshape(len(tensor), 1, -1) if tensor.numel() else tensor.reshape(len(tensor), 1, 0)
@@ -321,9 +326,10 @@ def _completed(
         )
     if baseline is not None and not isinstance(baseline, str):
         baseline = _laid(part, baseline, what, layout)
-    seen = (
-        None if mask is None else validation.check_mask(_laid(part, mask, f"mask of {part.name}", layout), series)
-    )
+    seen = None
+    if mask is not None:
+        whose = f"the mask of {part.name}"
+        seen = validation.check_mask(_laid(part, mask, whose, layout), series, whose, part.name)
     if missing == "mask":
         return validation.without_gaps(series, seen, baseline, what)
     return series, seen, validation.fill(baseline, series, seen, what)

@@ -12,6 +12,7 @@ from torch.nn.modules import module as nn_module
 
 from tempograd._utils import validation
 from tempograd.engine.batching import Batching, out_of_memory
+from tempograd.engine.conventions import as_output, ask, picked
 from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
 from tempograd.errors import InputError, ModelError, TempogradError, brief
 from tempograd.typing import Output, Picker
@@ -26,21 +27,18 @@ NUMBERS = WHOLE | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     """Return the output of ``who`` for series ``z`` as real numbers beside them, or say what is wrong with it.
 
+    Of an answer in parts it is the only one that can be the output, if there is one.
+
     Examples
     --------
     >>> numbers_of(torch.tensor([[1, 2]]), torch.zeros(1, 4, 3))
     tensor([[1., 2.]])
-    >>> numbers_of({"logits": 0}, torch.zeros(1, 4, 3))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    tempograd.errors.ModelError: The model must return a tensor, got dict: wrap it in a function that returns ...
+    >>> numbers_of({"logits": torch.ones(1, 2), "loss": None}, torch.zeros(1, 4, 3))
+    tensor([[1., 1.]])
     """
     if not isinstance(raw, Tensor):
-        raise ModelError(
-            f"{who} must return a tensor, got {type(raw).__name__}: "
-            "wrap it in a function that returns the tensor to be explained."
-        )
-    fault = _fault(raw, z.shape[0], who)
+        raw = as_output(picked(raw, None, len(z)), z)
+    fault = _fault(raw, z, who)
     if fault:
         raise ModelError(fault)
     if raw.dtype in WHOLE:
@@ -48,7 +46,7 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     return raw if raw.device == z.device else raw.to(z.device)
 
 
-def _fault(raw: Tensor, rows: int, who: str) -> str:
+def _fault(raw: Tensor, z: Tensor, who: str) -> str:
     """Say what cannot be explained about a tensor; empty if nothing."""
     if raw.is_nested or raw.layout is not torch.strided:  # such tensors cannot tell their shape or type
         kind = "nested" if raw.is_nested else str(raw.layout).removeprefix("torch.").lstrip("_")
@@ -59,11 +57,15 @@ def _fault(raw: Tensor, rows: int, who: str) -> str:
         return f"{who} must return numbers, got torch.bool: return the scores that its decisions are made from."
     if raw.dtype not in NUMBERS:
         return f"{who} must return real numbers, got {raw.dtype}: convert its output to torch.float32."
+    rows = len(z)
     matching = raw.ndim > 0 and raw.shape[0] == rows
     if matching and raw.numel() > 0:
         return ""
     least = "at least one number" if matching else "one row"
-    return f"{who} must return {least} per series: {rows} series gave shape {tuple(raw.shape)}."
+    shape = tuple(raw.shape)
+    turned = not matching and z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
+    hint = "; pass model_layout='TBD' if the model takes (time, batch, channel)" if turned else ""
+    return f"{who} must return {least} per series: {rows} series gave shape {shape}{hint}."
 
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
@@ -72,9 +74,12 @@ ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two prec
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
 ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to")  # how Python counts arguments
-CALLING = {__file__, nn_module.__file__, Wrapped.forward.__code__.co_filename}  # what only calls a model
+CALLING = {  # what only calls a model
+    *(__file__, nn_module.__file__),
+    *(function.__code__.co_filename for function in (Wrapped.forward, ask)),
+}
 LONG = 100  # characters of what torch says that a sentence can carry
-SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b", re.IGNORECASE)
+SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b|values to unpack", re.IGNORECASE)
 SPAN = 25  # steps that go through a model that resumes at once
 WIDER = 4  # times as many series at once as of a model that needs all their steps
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
@@ -151,7 +156,7 @@ def forward(model: Model, z: Tensor) -> Tensor:
     """
     try:
         with running():
-            raw = model(z.clone())
+            raw = ask(model, z.clone())
     except RuntimeError as error:
         message = _plain(str(error), z)
         if message is None:

@@ -17,11 +17,12 @@ from torch.utils.hooks import RemovableHandle
 from tempograd.engine.model import Model, frozen, owner, place
 from tempograd.engine.outputs import default_class, forward
 from tempograd.engine.request import Block, Request
-from tempograd.errors import ModelError
+from tempograd.errors import ModelError, TempogradError
 
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
 State = list[Parts]
 PROBES = 2  # series on which shortcuts are tried
+REJECTIONS = (RuntimeError, ValueError, IndexError, AssertionError)  # the last by exported programs
 STEPS = 16  # single steps that count as one sequence: with more of them at once a CPU leaves its cache
 
 
@@ -159,8 +160,8 @@ def _last(request: Request, z: Tensor) -> Tensor:
     """Return the raw output for prefixes, (rows, class)."""
     try:
         return forward(request.model, z)
-    except (RuntimeError, AssertionError) as error:  # the latter by exported programs
-        if z.shape[1] == request.x.shape[1] or isinstance(error, torch.OutOfMemoryError):
+    except REJECTIONS as error:
+        if z.shape[1] == request.x.shape[1] or isinstance(error, (torch.OutOfMemoryError, TempogradError)):
             raise
         raise _rejected(z.shape[1], request.x.shape[1], error) from error
 
@@ -171,7 +172,9 @@ def require_prefixes(model: Model, x: Tensor) -> None:
     with frozen(model), torch.no_grad():
         try:
             forward(model, x[:1, :1].to(device, dtype))
-        except (RuntimeError, AssertionError) as error:
+        except REJECTIONS as error:
+            if isinstance(error, TempogradError):  # about the output, and not about its length
+                raise
             raise _rejected(1, x.shape[1], error) from error
 
 

@@ -360,13 +360,14 @@ class Request:
 
     def _complete_target(self, whole: tuple[int, ...]) -> None:
         """Put the mean of a forecast where no target was requested; refuse to choose one of several numbers."""
-        if self.requested_target is not None or self.columns == 1:
+        columns = self.columns or 1
+        if self.requested_target is not None or columns == 1:
             return
         if self.task == "regression":
             raise InputError(
-                f"The model returns {self.columns} numbers per series, and task='regression' has no predicted "
+                f"The model returns {columns} numbers per series, and task='regression' has no predicted "
                 f"class to choose one by: pass target=, {'an address such as ' if len(whole) > 1 else ''}"
-                f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {self.columns - 1}'}."
+                f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
             )
         if self.task == "forecast":
             self.requested_target = mean()

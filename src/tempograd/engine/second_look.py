@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine.cuda import NotCapturableError, plain_state
-from tempograd.engine.guesses import Touch, across, watching
+from tempograd.engine.guesses import Touch, caution, watching
 from tempograd.engine.model import Model, SharedChanges, is_compiled, modules_of, owner, reached
 from tempograd.engine.outputs import forward
 from tempograd.errors import InputError
@@ -74,7 +74,8 @@ def trusted(model: Model, x: Tensor) -> bool:
 def trust(model: Model, look: SecondLook) -> None:
     """Remember a module that gives the same outputs again, ends in no sigmoid and reads the axes as they are."""
     module, key = owner(model), _key(model, look.x)
-    if module is None or key is None or look.drew or look.sigmoid or across(look.touched, look.x) is not None:
+    doubtful = look.drew or look.sigmoid or caution(model, look.touched, look.x) is not None
+    if module is None or key is None or doubtful:
         return
     _trusted[module] = [*_trusted.get(module, ()), key][-KEPT:]
 

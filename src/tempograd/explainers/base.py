@@ -23,13 +23,14 @@ from tempograd.engine import (
     is_several,
     mutable_if_needed,
     pack_inputs,
+    require_torch,
     score_delta,
+    told_by,
 )
 from tempograd.engine.guesses import (
     ALREADY,
     PROBABILITY,
     Guess,
-    across,
     assumption,
     averaged,
     caution,
@@ -79,7 +80,7 @@ NOISE = (
 )
 
 
-def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
+def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) -> None:
     """Warn of a guess that the values deny or cannot tell, and of axes that changed places."""
     outputs = request.first_outputs()
     if outputs is not None and request.guessed and request.output == "probability":
@@ -96,9 +97,9 @@ def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
         warn(ALREADY)
     if request.averaged:
         warn(averaged(request.averaged))
-    touch = None if look is None else across(look.touched, look.x)
-    if touch is not None and look is not None:
-        warn(caution(touch, look.x))
+    swapped = None if look is None else caution(adapted, look.touched, look.x)
+    if swapped is not None:
+        warn(swapped)
 
 
 def varied(request: Request, look: SecondLook | None) -> bool:
@@ -438,13 +439,16 @@ class Explainer(ABC):
         """
         self._check_call(model, target, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        told = told_task(task, model, target, output)
         given = GivenSeries.of(  # before torch does anything
             model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
         )
         if given.call.has_companions:
             self._require_companions(steps)
         adapted = given.call.adapt(model)
+        if self.needs_gradient:
+            require_torch(adapted)
+        output, task, classes = told_by(adapted, output, task, classes)
+        told = told_task(task, model, target, output)
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
                 adapted,
@@ -474,7 +478,7 @@ class Explainer(ABC):
                 mark = fingerprint(model)  # while the device is busy
                 request.verify(result.values)
                 varies = draws > 1 or varied(request, look)
-                warn_of_doubts(request, look)
+                warn_of_doubts(adapted, request, look)
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack, cast, overload
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.engine import is_several
+from tempograd.engine import Call, is_several
 from tempograd.engine.guesses import PROBABILITY
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -159,6 +159,8 @@ def explain(
     """
     explainer = _explainer(method, settings)
     validation.check_model(model)
+    if is_several(x) or fixed is not None:
+        explainer._require_companions(steps)
     if background is not None:
         pool: Inputs
         if is_several(background) or is_several(x):
@@ -166,7 +168,8 @@ def explain(
         else:
             pool = validation.check_series(background, layout, "background")
             _check_width(pool, x, layout)
-        explainer = explainer.fit(model, pool, seed=seed)
+        adapted = Call(pick=pick, model_layout=model_layout).adapt(model)
+        explainer = explainer.fit(adapted, pool, seed=seed)
     return explainer(
         model,
         x,

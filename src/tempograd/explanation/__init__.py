@@ -1,5 +1,6 @@
 """The result of an explainer, how good it is, and its file."""
 
-from tempograd.explanation.core import Explanation, Facts
+from tempograd.explanation.core import Explanation, Facts, InputExplanation
+from tempograd.explanation.joining import concat
 
-__all__ = ["Explanation", "Facts"]
+__all__ = ["Explanation", "Facts", "InputExplanation", "concat"]

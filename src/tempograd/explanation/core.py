@@ -459,6 +459,7 @@ class Explanation:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
+        plain["call"] = self.call.plain
         plain["own_steps"] = isinstance(self.steps, str)
         plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
         return files.write_explanation(path, tensors, plain, force=force)
@@ -483,6 +484,7 @@ class Explanation:
         try:
             if None not in check.values():  # older files have none
                 content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+            plain["call"] = Call.from_plain(plain.get("call", {}))
             told = plain.get("facts")
             plain["facts"] = (
                 joined("facts")(plain["method"], plain["parameters"])

@@ -37,6 +37,7 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "channels": (list, type(None)),
     "times": (list, type(None)),
     "names": (list, type(None)),
+    "call": (dict,),
     "task": (str, type(None)),
     "output_shape": (list,),
     "target_text": (str,),

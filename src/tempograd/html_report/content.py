@@ -20,11 +20,12 @@ from torch import Tensor
 
 from tempograd.data import Split
 from tempograd.explanation import Explanation
+from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views import series
 from tempograd.views.channels import Group, groups
 from tempograd.views.comparison import MetricScores
-from tempograd.views.labels import channel_names, tells_class
+from tempograd.views.labels import channel_names, output_name, tells_class
 from tempograd.views.prediction import (
     POSITIVE,
     LabelComparison,
@@ -200,6 +201,8 @@ def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
         count = 0 if first.target is None else int(first.target.max()) + 1
     elif count == 1:
         return ("the model's output",)
+    if first.task in SCORED:
+        return tuple(output_name(first, k) for k in range(count))
     word = "class" if first.output == "probability" and (clean is not None or tells_class(first)) else "output"
     return tuple(f"{word} {k}" for k in range(count))
 
@@ -219,6 +222,7 @@ def packed(content: Content) -> str:
         "total": content.total,
         "output": first.output,
         "target": first.target.tolist() if per_series and first.target is not None else None,
+        "picked": None if first.target is not None else first.target_text or "a score of your own",
         "predicted": _list(found.predicted),
         "label": _list(found.label),
         "trueValue": _list(found.true_value),

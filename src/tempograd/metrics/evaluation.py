@@ -18,26 +18,30 @@ from tempograd.metrics.base import METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
 from tempograd.metrics.removal import (
+    MEASURED,
     EvalTarget,
     RemovalOutputs,
     RemovalSchedule,
     given_series,
+    laid_out,
     n_removed,
     run_removals,
 )
-from tempograd.typing import Array, Baseline, Model, Rank
+from tempograd.typing import Baseline, Inputs, Measured, Model, Picker, Rank
 
 
 def evaluate(
     model: Model,
     explanation: Explanation,
-    x: Array | None = None,
+    x: Inputs | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
     baseline: Baseline | None = None,
     k: int | float = 0.1,
-    truth: Array | None = None,
+    truth: Inputs | None = None,
     *,
     batch_size: int | None = None,
+    of: Measured | None = None,
+    target: Picker | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation, one number per series and metric.
 
@@ -51,7 +55,7 @@ def evaluate(
     explanation : Explanation
         Its target, output, steps and mask are the ones that are measured.
     x : Tensor or array of shape (series, time, channel), optional
-        The explained series, by default those kept with the explanation.
+        The explained series, or inputs, by default those kept with the explanation.
     metrics : names or metrics
         For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
     baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
@@ -64,6 +68,13 @@ def evaluate(
         1 where a cell is truly salient, for the metrics of localisation.
     batch_size : int, optional
         Sequences per pass of the model; found automatically by default.
+    of : {"score", "output"}, optional
+        What ``cpd`` and ``cpp`` sum the changes of: the explained score alone, or all outputs of the model as in
+        the paper. By default all outputs for a classification and for one output per step, where they say
+        something of each other; the score for a regression, a forecast, several labels, and where a function
+        picked it. The other metrics follow the score in any case.
+    target : callable, optional
+        The function that picked the score, for an explanation from a file, which could not keep it.
 
     Returns
     -------
@@ -78,8 +89,18 @@ def evaluate(
     >>> explanation = IntegratedGradients(n_steps=1)(total, torch.tensor([[[1.0], [-4.0], [3.0]]]), output="raw")
     >>> evaluate(total, explanation, metrics=["cpd", "cpp", "prediction_difference"], k=2)
     {'cpd': tensor([7.]), 'cpp': tensor([4.]), 'prediction_difference': tensor([1.])}
+
+    Of a model with several outputs, one of which was explained:
+
+    >>> both = lambda x: torch.stack([x.sum((1, 2)), x[:, 0, 0] * 10], 1)
+    >>> evaluate(both, explanation, metrics="cpd", k=3, of="score")
+    {'cpd': tensor([8.])}
+    >>> evaluate(both, explanation, metrics="cpd", k=3, of="output")
+    {'cpd': tensor([18.])}
     """
     require(explanation)
+    if of is not None:
+        validation.check_choice(of, "of", MEASURED)
     chosen = _metrics(metrics)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:  # the others never run the model
@@ -87,9 +108,12 @@ def evaluate(
         warn_of_another_model(model, {explanation.method: explanation})
     with generators_kept(model) if removing else nullcontext():
         seen = Seen()
-        scores = measure(model, explanation, x, chosen, baseline, k, truth, batch_size=batch_size, seen=seen)
+        options: dict[str, Any] = {"batch_size": batch_size, "of": of, "target": target}
+        scores = measure(model, explanation, x, chosen, baseline, k, truth, seen=seen, **options)
         if removing:
-            _warn_of_doubts(model, explanation, x, removing, seen)
+            _warn_of_noise(model, explanation, x, seen)
+            if of is None and seen.measured == "output":
+                _warn_of_other_outputs(explanation, removing, seen)
     return scores
 
 
@@ -99,35 +123,42 @@ class Seen:
 
     clean: Tensor | None = None  # outputs for the first series, (series, …, output)
     drew: bool = False  # whether random numbers were drawn
+    measured: Measured | None = None  # what cumulative metrics followed
 
 
-def _warn_of_doubts(
-    model: Model, explanation: Explanation, x: Any, metrics: Sequence[Faithfulness], seen: Seen
-) -> None:
-    """Warn of a model that draws, and of metrics that count more outputs than the explained one."""
+def _warn_of_noise(model: Model, explanation: Explanation, x: Any, seen: Seen) -> None:
+    """Warn of a model that draws."""
     if explanation.varies or (seen.drew and _varies(model, explanation, x)):
         warn(
             "The model answers the same series differently when it is asked again, so these scores hold its "
             "noise: evaluate a function that averages over its random numbers, or that fixes them."
         )
+
+
+def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Faithfulness], seen: Seen) -> None:
+    """Warn of metrics that count more outputs than the explained one, where nobody said that they shall."""
     names = [metric.name for metric in metrics if isinstance(metric, CumulativePredictionDifference)]
-    if seen.clean is None or not names or explanation.output != "raw" or explanation.target is None:
+    if seen.clean is None or not names:
         return
-    outputs = seen.clean.shape[-1]
-    if outputs > 1 and not is_probability(seen.clean):
-        warn(
-            f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of all {outputs} "
-            "outputs of the model, not of the explained one only: prediction_difference and comprehensiveness "
-            "follow it alone."
-        )
+    outputs, lost = seen.clean.shape[-1], explanation.target is None
+    if not lost and (explanation.output != "raw" or outputs == 1 or is_probability(seen.clean)):
+        return
+    which = f"all {outputs} outputs" if outputs > 1 else "the output"
+    other = "the score that a function picked" if lost else "the explained one only"
+    instead = "target= with that function" if lost else "of='score' to follow it alone"
+    warn(
+        f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of {which} of the model, "
+        f"not of {other}: pass {instead}, or of='output' if that is what you want."
+    )
 
 
 def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     series = given_series(explanation, x)
     if series is None:
         return False
+    adapted, series = explanation.call.prepared(model, series)
     with frozen(model):
-        found = run_twice(model, series[:FEW].to(*place(model, series)))
+        found = run_twice(adapted, series[:FEW].to(*place(adapted, series)))
     return found is not None and found[1]
 
 
@@ -141,6 +172,8 @@ def measure(
     truth: Any = None,
     *,
     batch_size: int | None = None,
+    of: Measured | None = None,
+    target: Picker | None = None,
     seen: Seen | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
@@ -148,16 +181,17 @@ def measure(
     local = [metric for metric in chosen if isinstance(metric, Localisation)]
     if local:
         given_series(explanation, x)
-        scores |= locate(explanation, truth, local)
+        scores |= locate(explanation, laid_out(explanation, truth, "truth"), local)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:
-        scores |= _remove(EvalTarget.of(model, explanation, x, baseline, batch_size), k, removing, seen or Seen())
+        evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, of=of, target=target)
+        scores |= _remove(evaluated, k, removing, seen or Seen())
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
 def _remove(evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
-    cells, device = evaluated.x[0].numel(), evaluated.explanation.values.device
-    schedules = [metric.schedule(k, evaluated.observed, cells) for metric in metrics]
+    device, seen.measured = evaluated.explanation.values.device, evaluated.measured
+    schedules = [metric.schedule(k, evaluated.observed, evaluated.cells) for metric in metrics]
     scores = {metric.name: torch.empty(len(evaluated.x), device=device) for metric in metrics}
 
     def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
@@ -166,10 +200,10 @@ def _remove(evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen
         for metric, output in zip(metrics, outputs, strict=True):
             scores[metric.name][rows] = metric.read(output).float().to(device)
 
-    with frozen(evaluated.model):
-        state = random_state(evaluated.model)
+    with frozen(evaluated.given):
+        state = random_state(evaluated.given)
         run_removals(evaluated, schedules, read, "evaluate")
-        seen.drew = random_state(evaluated.model) != state
+        seen.drew = random_state(evaluated.given) != state
     return scores
 
 
@@ -212,10 +246,11 @@ class RemovalCurve(NamedTuple):
     limit : Tensor of shape (series,)
         Where each series stops: from there on its curve is flat.
     score : Tensor of shape (series, K + 1), optional
-        The explained output, averaged over the explained steps; None if a function picked the score.
+        The explained score, averaged over the explained steps; None if the function that picked it was lost with
+        the process that knew it, and not given as ``target``.
     delta : Tensor of shape (series, K)
-        L1 distance of consecutive predictions, averaged over the explained steps. Its sum over the
-        removals is the CPD (least important first: the CPP).
+        Distance of consecutive states, averaged over the explained steps: of the score, or with ``of="output"``
+        L1 of all outputs. Its sum over the removals is the CPD (least important first: the CPP).
     predictions : Tensor of shape (series, K + 1, outputs), optional
         Every output, both classes of a single probability; None for models with one output per step.
     """
@@ -230,18 +265,21 @@ class RemovalCurve(NamedTuple):
 def removal_curve(
     model: Model,
     explanation: Explanation,
-    x: Array | None = None,
+    x: Inputs | None = None,
     k: int | float = 0.1,
     baseline: Baseline | None = None,
     rank: Rank = "absolute",
     descending: bool = True,
     batch_size: int | None = None,
+    *,
+    of: Measured | None = None,
+    target: Picker | None = None,
 ) -> RemovalCurve:
     """Remove cells in the order of their scores and record what the model says.
 
     Parameters
     ----------
-    model, explanation, x, k, baseline, batch_size
+    model, explanation, x, k, baseline, batch_size, of, target
         See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
@@ -262,15 +300,15 @@ def removal_curve(
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
-    evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size)
-    limit = n_removed(k, evaluated.observed, evaluated.x[0].numel())
+    evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, of=of, target=target)
+    limit = n_removed(k, evaluated.observed, evaluated.cells)
     parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}
     device = explanation.values.device
 
     def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
         (output,) = outputs
         parts[rows.start] = (
-            None if output.target is None else output.over_steps(output.score).float().to(device),
+            output.over_steps(output.score).float().to(device) if output.scored else None,
             output.delta.float().to(device),
             None if output.steps is not None else output.predictions.float().to(device),
         )

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from tempograd._utils import settings
-from tempograd.errors import InputError
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed
 
@@ -36,7 +35,9 @@ class Faithfulness(Metric, ABC):
     keeps: ClassVar[bool] = False
     """Whether k cells stay instead of going."""
     needs_target: ClassVar[bool] = True
+    """Whether the explained score has to be known."""
     needs_probability: ClassVar[bool] = False
+    """Whether it has to be the probability of a class or label."""
 
     k: int | float | None = settings.count_or_share(None)
 
@@ -47,13 +48,10 @@ class Faithfulness(Metric, ABC):
 
     def read(self, outputs: RemovalOutputs) -> Tensor:
         """Check what the score needs, and compute it, (series,)."""
-        if self.needs_target and outputs.target is None:
-            raise InputError(
-                f"{self.name} follows the explained class, but a function picked the score: "
-                "use cpd or cpp, or explain with a class as target."
-            )
         if self.needs_probability:
             outputs.require_probability(self.name)
+        if self.needs_target:
+            outputs.require_score(self.name)
         return self.score(outputs)
 
     @abstractmethod
@@ -125,7 +123,7 @@ class Accuracy(Faithfulness):
     threshold: float | None = settings.real(None, high=1.0)
 
     def score(self, outputs: RemovalOutputs) -> Tensor:
-        kept = outputs.retained if self.threshold is None else outputs.score >= self.threshold
+        kept = outputs.retained if self.threshold is None else outputs.probability >= self.threshold
         return outputs.over_steps(kept[:, -1:].to(outputs.raw))[:, 0]
 
 

@@ -1,12 +1,13 @@
 """Series with cells removed in the order of their scores, and the model's outputs for them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from tempograd._utils import validation
 from tempograd._utils.rng import Stream, bits, keys
@@ -14,6 +15,7 @@ from tempograd._utils.settings import check_amount
 from tempograd.engine import (
     Batching,
     Model,
+    apply_link,
     both_logits,
     by_class,
     call_model,
@@ -26,66 +28,134 @@ from tempograd.engine import (
     wider,
 )
 from tempograd.engine.guesses import is_probability
+from tempograd.engine.inputs import is_several
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.explanation import Explanation
+from tempograd.typing import Measured, Picker, Task
+
+MEASURED: tuple[Measured, ...] = get_args(Measured)
 
 # The model's outputs for a few series in each state of their removal
 
 
 @dataclass(frozen=True)
 class RemovalOutputs:
-    """Raw outputs along a schedule of removals; state 0 is the clean series.
+    """Raw outputs along a schedule of removals, and the explained score; state 0 is the clean series.
 
-    With one output per step, everything has a further axis, time, that :meth:`over_steps` averages.
-    A single probability p is that of class 1 of two, and 1 - p that of class 0.
+    With one output per step, all but a score that a function picked has a further axis, time, that
+    :meth:`over_steps` averages. A single probability p is that of class 1 of two, and 1 - p that of class 0.
+    An output with more axes, such as (horizon, variable), is one row of columns.
     """
 
-    raw: Tensor  # (series, state, column) or (series, state, time, column)
-    output: str
-    target: Tensor | None  # (series,) or (series, time)
+    raw: Tensor  # (series, state, column), (series, state, time, column), or any shape that a function picks from
+    output: str  # what makes predictions of it: "probability", "sigmoid" of each column by itself, or "raw"
+    target: Tensor | None  # explained column, (series,) or (series, time); None if a function picked the score
     steps: Tensor | None  # (series, time), which are averaged over
+    picked: Tensor | None = None  # (series, state), the score that a function picked
+    of: Measured = "output"  # what ``delta`` is the change of
+    task: Task | None = None  # what the output is, where that is known
 
     @cached_property
     def predictions(self) -> Tensor:
-        """The output that was explained, one per class; an output of another shape is one long vector."""
+        """All outputs, one per class; an output of another shape is one long vector."""
         raw = by_class(self.raw, self.output)
         return raw.flatten(2) if self.steps is None else raw
 
+    @property
+    def scored(self) -> bool:
+        """Whether the explained score is known: a function may be lost with the process that knew it."""
+        return self.target is not None or self.picked is not None
+
     @cached_property
     def score(self) -> Tensor:
-        """The explained output, (series, state) or (series, state, time)."""
-        return select_target(self.predictions, self._expanded_target)
+        """The explained score, (series, state) or, at each step, (series, state, time)."""
+        return self.picked if self.picked is not None else select_target(self.predictions, self._expanded_target)
+
+    @property
+    def probability(self) -> Tensor:
+        """That of the explained class, like ``score``; for several labels that of the label as it was predicted.
+
+        A label was predicted present if its probability p is at least 1/2 for the clean series, which has then the
+        probability p, and absent else, which has 1 - p.
+        """
+        if self.task != "multilabel":
+            return self.score
+        value, present = self._label
+        if self.output == "raw":
+            return torch.where(present[:, :1], value, 1 - value)
+        return torch.where(present[:, :1], value, -value).sigmoid()
 
     @property
     def log_probability(self) -> Tensor:
         """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
+        if self.task == "multilabel":
+            value, present = self._label
+            if self.output == "raw":
+                return self.probability.log()
+            return logsigmoid(torch.where(present[:, :1], value, -value))
         every = self.raw.log() if self.output == "raw" else both_logits(self.raw, self.output).log_softmax(-1)
         return select_target(every, self._expanded_target)
 
     @property
     def retained(self) -> Tensor:
-        """Whether the predicted class is the explained one, like ``score``."""
+        """Whether the predicted class is the explained one, or a label is predicted as it was, like ``score``."""
+        if self.task == "multilabel":
+            present = self._label[1]
+            return present == present[:, :1]
         return both_logits(self.raw, self.output).argmax(-1) == self._expanded_target
 
     @property
     def delta(self) -> Tensor:
-        """L1 distance between consecutive predictions, (series, state - 1)."""
+        """Distance between consecutive states, (series, state - 1): of the score, or L1 of all outputs."""
+        if self.of == "score":
+            return self.over_steps(self.score.diff(dim=1).abs())
         return self.over_steps(self.predictions.diff(dim=1).abs().sum(-1))
 
     def over_steps(self, value: Tensor) -> Tensor:
         """Average over the explained steps, if there are several; NaN where no step is explained."""
-        if self.steps is None:
+        if self.steps is None or value.ndim == 2:  # a picked score has no steps
             return value
         steps = self.steps[:, None]
         return torch.where(steps, value, 0).sum(-1) / steps.sum(-1)
 
+    def require_score(self, metric: str) -> None:
+        """Refuse where the explained score is not known."""
+        if not self.scored:
+            raise InputError(
+                f"{metric} follows the explained score, and the function that picked it is not kept in files: "
+                "pass it as target=, or use cpd or cpp with of='output'."
+            )
+
     def require_probability(self, metric: str) -> None:
-        """Refuse a raw output that is no probability."""
-        if self.output == "raw" and not is_probability(self.raw[:, 0]):
+        """Refuse a score that is no probability of a class or label."""
+        if self.task in {"regression", "forecast"}:
+            raise InputError(
+                f"{metric} needs the probability of a class, and a {self.task} has none: use cpd, cpp, "
+                "prediction_difference, comprehensiveness or sufficiency."
+            )
+        if self.target is None:
+            raise InputError(
+                f"{metric} needs the probability of a class, and a function picked the score: use cpd, cpp, "
+                "prediction_difference, comprehensiveness or sufficiency, or explain with a class as target."
+            )
+        if self.output == "raw" and not self._holds_probabilities:
+            rows = "lie between 0 and 1" if self.task == "multilabel" else "are non-negative and sum to 1"
             raise InputError(
                 f"{metric} needs probabilities, and the raw output the explanation is about is none: "
-                "explain with output='probability', or a model whose rows are non-negative and sum to 1."
+                f"explain with output='probability', or a model whose rows {rows}."
             )
+
+    @property
+    def _holds_probabilities(self) -> bool:
+        if self.task == "multilabel":
+            return bool(((self.raw >= 0) & (self.raw <= 1)).all())
+        return is_probability(self.raw[:, 0])
+
+    @cached_property
+    def _label(self) -> tuple[Tensor, Tensor]:
+        """Return logit, or probability, of the explained label, and whether it is predicted, (series, state)."""
+        value = select_target(self.raw, self._expanded_target)
+        return value, value >= (0.5 if self.output == "raw" else 0.0)
 
     @property
     def _expanded_target(self) -> Tensor:
@@ -99,31 +169,75 @@ class RemovalOutputs:
 
 @dataclass(frozen=True)
 class EvalTarget:
-    """Everything a removal needs to know, checked and completed."""
+    """Everything a removal needs to know, checked and completed.
 
-    model: Model
+    ``x`` and what is like it are the series as the model is called with them, which may have cells behind those of
+    the explanation: they are never observed.
+    """
+
+    given: Model  # as the caller has it
+    model: Model  # as a function of x
     explanation: Explanation
     x: Tensor
+    values: Tensor  # like x
     mask: Tensor | None
     baseline: Tensor  # like x
     observed: Tensor  # (series,), cells that can be removed
     device: torch.device
     dtype: torch.dtype
     batch_size: int | None
+    picker: Picker | None
+    measured: Measured
 
     @classmethod
-    def of(cls, model: Model, explanation: Explanation, x: Any, baseline: Any, batch_size: int | None) -> Self:
+    def of(
+        cls,
+        model: Model,
+        explanation: Explanation,
+        x: Any,
+        baseline: Any,
+        batch_size: int | None,
+        *,
+        of: Measured | None = None,
+        target: Picker | None = None,
+    ) -> Self:
         """Check and complete the arguments of a call."""
         x = given_series(explanation, x)
         if x is None:
             raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
+        picker = explained_function(explanation, target)
         mask = None if explanation.mask is None else explanation.mask.to(x.device)
         own = explanation.baseline.to(x) if baseline is None else baseline
         baseline = validation.fill(own, x, mask, "baseline")
         observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
-        return cls(model, explanation, x, mask, baseline, observed, *place(model, x), batch_size)
+        call = explanation.call
+        adapted, z = call.prepared(model, x)
+        device, dtype = place(adapted, x)
+        if z.shape != x.shape:
+            mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+        return cls(
+            given=model,
+            model=adapted,
+            explanation=explanation,
+            x=z,
+            values=call.extended(explanation.values, 0),
+            mask=None if mask is None else call.extended(mask, 0),
+            baseline=call.extended(baseline, 0),
+            observed=observed,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            picker=picker,
+            measured=what_is_measured(explanation, of, picker),
+        )
+
+    @property
+    def cells(self) -> int:
+        """How many cells a series of the explanation has, those between its inputs not counted."""
+        packing = self.explanation.call.packing
+        return self.explanation.values[0].numel() if packing is None else int(packing.occupied().sum())
 
     def cells_observed(self, rows: slice) -> Tensor:
         """Which cells can be removed, (series, time · channel)."""
@@ -133,27 +247,28 @@ class EvalTarget:
 
     def steps(self, rows: slice, raw: Tensor) -> Tensor | None:
         """Which steps are averaged over, (series, time); None for one output per series."""
-        time, steps = self.x.shape[1], self.explanation.steps
-        per_step = raw.ndim == 3 and raw.shape[1] == time
-        if not per_step and (steps is not None or (raw.ndim > 2 and self.explanation.target is not None)):
-            wanted = f"(batch, {time}, classes)" if steps is not None else "(batch, classes)"
-            raise ModelError(
-                f"The model returned shape {tuple(raw.shape)}, but the explanation is of a model that returns "
-                f"{wanted}: evaluate with the model that was explained."
-            )
+        series = self.explanation.call.series_of(self.x[rows])  # of several inputs, the first that has time
+        time, steps, task = series.shape[1], self.explanation.steps, self.explanation.task
+        fits = raw.ndim == 3 and raw.shape[1] == time
+        expected = steps is not None or task == "per_step"
+        per_step = fits and (expected or task is None)  # where nobody said what it is, its shape does
+        column = self.explanation.target is not None
+        if not per_step and (steps is not None or (column and (expected or raw.ndim > 2))):
+            raise _misfit(raw, f"(batch, {time}, classes)" if expected else "(batch, classes)")
         if not per_step:
             return None
         if isinstance(steps, Tensor):
             return steps[rows].to(self.device)
-        length = validation.lengths(None if self.mask is None else self.mask[rows], self.x[rows])
+        mask = None if self.mask is None else self.explanation.call.series_of(self.mask[rows])
+        length = validation.lengths(mask, series)
         return (torch.arange(time) < length[:, None]).to(self.device)
 
     def target(self, rows: slice, raw: Tensor, steps: Tensor | None) -> Tensor | None:
-        """Return the explained class, (series,) or (series, time); None if a function picked the score."""
+        """Return the explained column, (series,) or (series, time); None if a function picked the score."""
         explained = explained_class(self.explanation, raw.shape[-1])
         if explained is None:
             return None
-        target, classes = explained[rows].to(self.device), class_count(raw.shape[-1], self.explanation.output)
+        target, classes = explained[rows].to(self.device), class_count(raw.shape[-1], self.explanation.link)
         if target.ndim == 2 and steps is None:
             raise ModelError(
                 f"The explanation has one target per step, but the model returned shape {tuple(raw.shape)}: "
@@ -167,13 +282,94 @@ class EvalTarget:
         return target if steps is None or target.ndim == 2 else target[:, None].expand(steps.shape)
 
 
+def _misfit(raw: Tensor, wanted: str) -> ModelError:
+    return ModelError(
+        f"The model returned shape {tuple(raw.shape)}, but the explanation is of a model that returns {wanted}: "
+        "evaluate with the model that was explained."
+    )
+
+
+# What the model returned, as the explanation reads it
+
+
+def with_axis(explanation: Explanation, raw: Tensor) -> Tensor:
+    """Give one number per step, (rows, time), an axis for its only column."""
+    return raw[..., None] if explanation.task == "per_step" and raw.ndim == 2 else raw
+
+
+def as_columns(explanation: Explanation, raw: Tensor) -> Tensor:
+    """Return outputs with several axes as rows of columns, as targets count them."""
+    shape = explanation.output_shape
+    if not shape:
+        return raw
+    if tuple(raw.shape[1:]) != shape:
+        raise _misfit(raw, f"(batch, {', '.join(map(str, shape))})")
+    return raw.flatten(1)
+
+
+def takes_input(picker: Picker) -> bool:
+    """Tell whether a function makes the score of outputs and series, and not of outputs alone."""
+    return bool(getattr(picker, "takes_input", False))
+
+
+def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tensor, rows: Tensor) -> Tensor:
+    """Return the score that a function picks from raw outputs, (states,), as it did for the explanation.
+
+    ``z`` are the series that these are of, as the model is called with them, and ``rows`` which of the explained
+    ones each is.
+    """
+    linked = apply_link(raw, explanation.link)
+    if not takes_input(picker):
+        return select_target(linked, picker)
+    call, mask = explanation.call, explanation.mask
+    seen = torch.ones_like(z, dtype=torch.bool)
+    if mask is not None:
+        seen = call.extended(mask[rows.to(mask.device)].to(z.device), 0)
+    return select_target(linked, picker, call.series_of(z), call.series_of(seen))
+
+
+def explained_function(explanation: Explanation, target: Any) -> Picker | None:
+    """Return the function that picked the score: the explanation's own, or the one given where it lost it."""
+    if target is None:
+        return explanation.picker
+    if explanation.target is not None or explanation.picker is not None:
+        raise InputError(
+            "target= is for an explanation from a file, which could not keep the function that picked the score, "
+            "and this one knows its own target: leave target= out."
+        )
+    if not callable(target):
+        raise InputError(
+            f"target must be the function that picked the score, got {brief(target)}: explain another target with "
+            "tempograd.explain."
+        )
+    picker: Picker = target
+    return picker
+
+
+SCORED = {"regression", "forecast", "multilabel"}  # tasks whose outputs say nothing of each other
+
+
+def what_is_measured(explanation: Explanation, of: Any, picker: Picker | None) -> Measured:
+    """Return what cumulative metrics follow; by default the score where outputs say nothing of each other."""
+    if of is None:
+        return "score" if picker is not None or explanation.task in SCORED else "output"
+    validation.check_choice(of, "of", MEASURED)
+    if of == "score" and explanation.target is None and picker is None:
+        raise InputError(
+            "of='score' follows the explained score, and the function that picked it is not kept in files: pass "
+            "it as target=, or of='output'."
+        )
+    measured: Measured = of
+    return measured
+
+
 def explained_class(explanation: Explanation, columns: int) -> Tensor | None:
     """Return the target, given how many columns the model returns.
 
     Explanations that do not know ``n_outputs`` are of earlier versions, which called a single probability 0: it is
     that of class 1 of two.
     """
-    known = explanation.n_outputs is not None or not one_logit(columns, explanation.output)
+    known = explanation.n_outputs is not None or not one_logit(columns, explanation.link)
     return explanation.target if known or explanation.target is None else explanation.target + 1
 
 
@@ -186,10 +382,30 @@ def given_series(explanation: Explanation, x: Any) -> Tensor | None:
         x = explanation.x
     if x is None:
         return None
+    x = laid_out(explanation, x, "x")
     tensor = validation.check_series(x, gaps=explanation.mask is not None)
     if tensor.shape != shape:
         raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
     return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
+
+
+def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
+    """Lay out several inputs, given as for the explanation, as its series are; anything else stays as it is."""
+    packing = explanation.call.packing
+    if packing is None or not is_several(cells):
+        return cells
+    given = cells if isinstance(cells, Mapping) else dict(zip(packing.names, cells, strict=False))
+    if len(given) != len(cells) or set(given) != set(packing.names):
+        got = ", ".join(map(str, given)) if isinstance(cells, Mapping) else f"{len(cells)} of them"
+        raise InputError(f"{what} must hold the explained inputs, {', '.join(packing.names)}; got {got}.")
+    parts = []
+    for part in packing.parts:
+        tensor = validation.as_tensor(given[part.name], part.name)
+        if tuple(tensor.shape) != (len(explanation), *part.shape):
+            wanted = (len(explanation), *part.shape)
+            raise InputError(f"{part.name} must be the explained input, {wanted}, got {tuple(tensor.shape)}.")
+        parts.append(tensor.reshape(len(tensor), part.time, part.depth))
+    return packing.pack([part.to(explanation.values.device) for part in parts])
 
 
 def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
@@ -313,11 +529,19 @@ def run_removals(
     def work(rows: slice, size: int) -> None:
         ranks = _ranks(evaluated, rows, names)
         states, indices = _states(evaluated, rows, schedules, names)
-        outputs = _run_states(evaluated, rows, ranks, states, size)
+        outputs, picked = _run_states(evaluated, rows, ranks, states, size)
+        outputs = as_columns(evaluated.explanation, outputs)
         steps = evaluated.steps(rows, outputs)
-        target = evaluated.target(rows, outputs, steps)
-        output = evaluated.explanation.output
-        read(rows, [RemovalOutputs(outputs[index], output, target, steps) for index in indices])
+        whole = RemovalOutputs(
+            raw=outputs,
+            output=evaluated.explanation.link,
+            target=evaluated.target(rows, outputs, steps),
+            steps=steps,
+            of=evaluated.measured,
+            task=evaluated.explanation.task,
+        )
+        parts = ((outputs[index], None if picked is None else picked[index]) for index in indices)
+        read(rows, [replace(whole, raw=raw, picked=score) for raw, score in parts])
 
     batching = wider(Batching(evaluated.device, evaluated.x[0].numel(), evaluated.batch_size), evaluated.model)
     batching.run(len(evaluated.x), sum(ends.values()), work, label)
@@ -326,7 +550,7 @@ def run_removals(
 def _ranks(evaluated: EvalTarget, rows: slice, names: Sequence[str]) -> Tensor:
     """Ranks of each series under each ranking, (ranking, series, cell)."""
     explanation = evaluated.explanation
-    values = explanation.values[rows].to(evaluated.device).flatten(1)
+    values = evaluated.values[rows].to(evaluated.device).flatten(1)
     observed, ids = evaluated.cells_observed(rows), explanation.ids[rows].to(evaluated.device, torch.int64)
     sizes = (cell_importance(values, name, signed=explanation.signed) for name in names)
     return torch.stack([rankings(size, observed, ids) for size in sizes])
@@ -355,10 +579,15 @@ def _states(
     return States(row, order // 2, first, first + counts), indices
 
 
-def _run_states(evaluated: EvalTarget, rows: slice, ranks: Tensor, states: States, size: int) -> Tensor:
-    """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time."""
+def _run_states(
+    evaluated: EvalTarget, rows: slice, ranks: Tensor, states: States, size: int
+) -> tuple[Tensor, Tensor | None]:
+    """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time.
+
+    Where a function picks the score, that is the second, (state,).
+    """
     x, baseline = (t[rows].to(evaluated.device, evaluated.dtype) for t in (evaluated.x, evaluated.baseline))
-    outputs = []
+    explanation, outputs, picked = evaluated.explanation, [], []
     for batch in slices(len(states.row), size):
         row, ranking, first, stop = (part[batch] for part in states)
         rank = ranks[ranking, row]  # (state, cell)
@@ -366,12 +595,23 @@ def _run_states(evaluated: EvalTarget, rows: slice, ranks: Tensor, states: State
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            raw = call_model(evaluated.model, z, alike, shape=evaluated.x.shape)
-        outputs.append(raw.to(torch.promote_types(raw.dtype, torch.float32)))
+            raw = call_model(evaluated.model, z, alike, shape=explanation.values.shape)
+            raw = with_axis(explanation, raw.to(torch.promote_types(raw.dtype, torch.float32)))
+            if evaluated.picker is not None:
+                picked.append(picked_score(explanation, evaluated.picker, raw, z, row + rows.start))
+        outputs.append(raw)
     whole = torch.cat(outputs)
     if not bool(whole.isfinite().all()):
         raise ModelError(
             "The model returned NaN or infinity for a series with cells removed: "
             "check its weights, or choose a baseline it can read."
         )
-    return whole
+    if not picked:
+        return whole, None
+    score = torch.cat(picked)
+    if not bool(score.isfinite().all()):
+        raise InputError(
+            "target(output) is NaN or infinite for a series with cells removed: pick a score that is a number "
+            "there too, or choose another baseline."
+        )
+    return whole, score

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,6 +108,16 @@ def class_name(index: int, classes: Sequence[str] | None) -> str:
     if classes is None or index >= len(classes):
         return f"class {index}"
     return f"“{name(str(classes[index]))}”"
+
+
+def output_name(explanation: Explanation, column: int) -> str:
+    """Call an output of a model that has no classes: a label, or a place in a forecast by its address."""
+    if explanation.task == "multilabel" and not explanation.output_shape:
+        return f"label {column}"
+    if explanation.output_shape:
+        address = tuple(int(part) for part in np.unravel_index(column, explanation.output_shape))
+        return f"output {address}"
+    return f"output {column}"
 
 
 def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:

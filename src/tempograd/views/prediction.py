@@ -10,32 +10,69 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.formatting import probability, short_number
-from tempograd.engine import by_class, call_model, frozen, place
+from tempograd.engine import by_class, call_model, frozen, place, select_target
 from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
-from tempograd.metrics.removal import EvalTarget, RemovalOutputs, RemovalSchedule, explained_class, run_removals
+from tempograd.metrics.removal import (
+    SCORED,
+    EvalTarget,
+    RemovalOutputs,
+    RemovalSchedule,
+    as_columns,
+    explained_class,
+    picked_score,
+    run_removals,
+    takes_input,
+    with_axis,
+)
 from tempograd.typing import Model
-from tempograd.views.labels import check_classes, class_name, tells_class
+from tempograd.views.labels import check_classes, class_name, output_name, tells_class
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
 BATCH = 64  # series that go through the model at once
 
 
-def model_outputs(model: Model, x: Tensor, output: str) -> Tensor:
-    """Return what the model says about series, (series, class) or (series, time, class), on the CPU."""
+def raw_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
+    """Return what the model says about the explained series, with these values, as it is; on the CPU."""
+    adapted, z = explanation.call.prepared(model, x)
     with frozen(model), torch.no_grad():
-        where = place(model, x)
-        parts = (call_model(model, part.to(*where), shape=x.shape) for part in torch.split(x, BATCH))
-        return torch.cat([by_class(part, output).cpu() for part in parts])
+        where = place(adapted, x)
+        parts = (call_model(adapted, part.to(*where), shape=x.shape) for part in torch.split(z, BATCH))
+        return torch.cat([with_axis(explanation, part).cpu() for part in parts])
+
+
+def model_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
+    """Return the same as probabilities, where such were explained: (series, class) or (series, time, class).
+
+    An output with several axes is a row of columns, as targets count them.
+    """
+    return by_class(as_columns(explanation, raw_outputs(model, explanation, x)), explanation.link)
 
 
 def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     """Run the model to see how many outputs it has if the explanation, of an earlier version, does not know."""
     if explanation.n_outputs is not None:
         return explanation
-    columns = model_outputs(model, x[:1], "raw").shape[-1]
+    columns = raw_outputs(model, explanation[:1], x[:1]).shape[-1]
     return replace(explanation, target=explained_class(explanation, columns), columns=columns)
+
+
+def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ...] = ()) -> Tensor | None:
+    """Return what is true of the explained score of each series, (series,), where no output is a class.
+
+    ``y`` holds one value per series, that of the score, or one for each output; None where it does neither. If a
+    function picked the score from outputs of this ``shape``, it picks from true ones too.
+    """
+    if y is None or explanation.task not in SCORED:
+        return None
+    y, target, picker = y.cpu(), explanation.target, explanation.picker
+    if y.ndim == 1:
+        return y if explanation.task != "multilabel" or explanation.columns == 1 else None
+    if target is not None and target.ndim == 1 and y[0].numel() == explanation.columns:
+        return y.flatten(1).gather(1, target.cpu()[:, None])[:, 0]
+    fits = shape == tuple(y.shape[1:]) and explanation.output == "raw"
+    return select_target(y, picker) if fits and picker is not None and not takes_input(picker) else None
 
 
 @dataclass(frozen=True)
@@ -96,6 +133,9 @@ def compare_labels(
 ) -> LabelComparison:
     """Compare predictions with labels, one of each per series."""
     label = true_value = predicted = outcome = None
+    if explanation.task in SCORED:  # which have no predicted class
+        known = true_values(explanation, y)
+        return LabelComparison(None, None, None if known is None else to_numpy(known), None)
     if y is not None and y.ndim == 1:
         if y.is_floating_point():
             true_value = to_numpy(y)
@@ -145,25 +185,53 @@ def prediction_text(
     if model is not None and x is not None:
         validation.check_model(model)
         explanation = completed(explanation, model, x)
-        answer = model_outputs(model, x[i : i + 1], explanation.output)
+        answer = raw_outputs(model, explanation[i : i + 1], x[i : i + 1])
     check_classes(explanation, classes)
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
-    if one.target is None:
-        return PredictionText("explained: a score of your own")
-    if one.target.ndim == 2:
-        steps = None if answer is None else step_outputs(answer, one, label, class_name(POSITIVE, classes))
+    if one.target is not None and one.target.ndim == 2:
+        said = None if answer is None else by_class(answer, one.link)
+        steps = None if said is None else step_outputs(said, one, label, class_name(POSITIVE, classes))
         return PredictionText(_steps_text(one, classes), steps=None if steps is None else _first(steps))
-    target = int(one.target)
-    text, output = f"explained: {_explained(explanation, target, classes)}", None
-    if answer is not None:
-        output = float(answer[0, target])
-        probable = explanation.output == "probability"
+    output = None if answer is None or x is None else _score(one, answer, x[i : i + 1])
+    text = f"explained: {_what(one, classes)}"
+    if output is not None:
+        probable = one.output == "probability" and one.target is not None
         text += f", {f'probability {probability(output, 2)}' if probable else short_number(output)}"
-    if label is not None:
-        true = short_number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
-        text += f" (true: {true})"
-    return PredictionText(text, output)
+    shape = () if answer is None else tuple(answer.shape[1:])
+    true = None if label is None else _truth(one, label, shape, classes)
+    return PredictionText(text if true is None else f"{text} (true: {true})", output)
+
+
+def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
+    """Return the explained score of a series; None if the function that picked it is not known."""
+    if one.target is not None:
+        said = by_class(as_columns(one, raw), one.link)
+        return float(select_target(said, one.target.cpu()))
+    if one.picker is None:
+        return None
+    z = one.call.extended(x.to(raw), 0)
+    return float(picked_score(one, one.picker, raw, z, torch.zeros(1, dtype=torch.int64)))
+
+
+def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None) -> str | None:
+    """Say what is true of the explained output, or of the class; None where labels do not tell that."""
+    if one.task in SCORED:
+        found = true_values(one, label, shape)
+        if found is None:
+            return None
+        if one.task == "multilabel":
+            return "present" if bool(found > 0) else "absent"
+        return short_number(float(found))
+    if one.target is None or label.numel() != 1:
+        return None
+    return short_number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
+
+
+def _what(one: Explanation, classes: Sequence[str] | None) -> str:
+    if one.target is None:
+        return one.target_text or "a score of your own"
+    return _explained(one, int(one.target), classes)
 
 
 def _first(steps: StepOutputs) -> StepOutputs:
@@ -172,6 +240,8 @@ def _first(steps: StepOutputs) -> StepOutputs:
 
 
 def _explained(explanation: Explanation, target: int, classes: Sequence[str] | None) -> str:
+    if explanation.task in SCORED and classes is None and explanation.n_outputs != 1:
+        return output_name(explanation, target)
     if tells_class(explanation) or (explanation.output == "raw" and classes is not None):
         return class_name(target, classes)
     return "the model's output" if explanation.n_outputs == 1 else f"output {target}"  # need not be a class
@@ -194,7 +264,7 @@ def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
     """Return the labels of a series, (1,) or (1, time)."""
     labels = validation.check_numbers(y, "y")
-    if labels.ndim not in {1, 2} or len(labels) != len(explanation):
+    if labels.ndim < 1 or (labels.ndim > 2 and explanation.task not in SCORED) or len(labels) != len(explanation):
         raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
     return labels[i : i + 1].cpu()
 
@@ -207,7 +277,7 @@ class RemovedOutputs:
     """The model's outputs after each count of removed cells, or all that a series has, averaged over its steps."""
 
     outputs: Floats  # (series, state, output)
-    score: Floats | None  # (series, state), the explained output; None if a function picked it
+    score: Floats | None  # (series, state), the explained score; None if the function that picked it is not known
     clean_steps: Tensor | None  # (series, time, output) of the clean series, where the model has such
 
 
@@ -241,7 +311,7 @@ def removal_outputs(
         if removed.steps is not None:
             clean = outputs[:, 0].cpu()
             outputs = removed.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
-        score = None if removed.target is None else removed.over_steps(removed.score).cpu()
+        score = removed.over_steps(removed.score).cpu() if removed.scored else None
         parts[rows.start] = outputs.cpu(), score, clean
 
     schedule = RemovalSchedule("absolute", True, evaluated.observed, every=True, stops=torch.from_numpy(counts))

@@ -13,6 +13,7 @@ from tempograd.engine import select_target
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal, poor
 from tempograd.explanation.messages import sentence
+from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
 from tempograd.views.prediction import model_outputs
@@ -77,12 +78,12 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
 
     ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
     """
-    said = model_outputs(model, series.x, explanation.output)
+    said = model_outputs(model, explanation, series.x)
     if explanation.delta is None:
         explanation = replace(explanation, delta=mean_delta(explanation, model, said, series.x))
     errors, target = explanation.relative_error, explanation.target
     error = math.inf if errors is None else float(errors.median())
-    classes = target is not None and explanation.output == "probability"
+    classes = target is not None and explanation.output == "probability" and explanation.task not in SCORED
     return {
         "method": explanation.method,
         "baseline": filled_with(explanation.baseline, series.x, explanation.mask),
@@ -126,6 +127,8 @@ def explained_output(explanation: Explanation) -> str:
 
 def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
     """Return the share of labels that the model predicts; None without labels that are classes."""
+    if explanation.task in SCORED:  # whose outputs are no classes
+        return None
     values = series.y.is_floating_point() or said.shape[-1] == 1  # one raw output says no class
     if not series.labelled or values or said.shape[:-1] != series.y.shape:
         return None
@@ -147,6 +150,6 @@ def mean_delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) 
     if explanation.mask is not None:  # what was not observed stays as it is
         start = torch.where(explanation.mask, start, x)
     found = select_target(said, target.cpu()) - select_target(
-        model_outputs(model, start, explanation.output), target.cpu()
+        model_outputs(model, explanation, start), target.cpu()
     )
     return (found * steps.cpu()).sum(-1) if isinstance(steps, Tensor) else found

@@ -39,6 +39,8 @@ def read_series(
     align: Align | None = None,
     missing: Missing | None = None,
     labels: bool = True,
+    inputs: Sequence[str] | None = None,
+    fixed: Sequence[str] | None = None,
 ) -> Series:
     r"""Read series from a file of one's own.
 
@@ -73,6 +75,10 @@ def read_series(
         masked and 0 as an empty cell of a table is.
     labels : bool, default=True
         Whether to read labels and truth.
+    inputs, fixed : sequence of str, optional
+        For a model that takes several: the names of the arrays of a ``.npz`` file that are its inputs, instead of
+        ``x``, and of those that go along with them. ``Series.inputs`` and ``Series.fixed`` then hold them, and
+        ``x`` all inputs side by side, as an explanation of them does.
 
     Returns
     -------
@@ -98,7 +104,8 @@ def read_series(
     """
     columns = (format, id, time, label, variable, value)
     named = (_names(channels, "channels"), _names(classes, "classes"))
-    options = ReadOptions(*columns, *named, align=align, missing=missing, labels=labels)
+    arrays = (_names(inputs, "inputs"), _names(fixed, "fixed"))
+    options = ReadOptions(*columns, *named, align, missing, labels, *arrays)
     path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -106,6 +113,8 @@ def read_series(
         known = f"{', '.join(PACKED)} before .gz" if packed else ", ".join(ENDINGS)
         kind = "gzipped files" if packed else "files"
         raise DataError(f"{short_path(path)} cannot be read: {kind} of series end in {known}.")
+    if ending != ".npz" and (inputs is not None or fixed is not None):
+        raise DataError(f"{short_path(path)} holds one array: several inputs are read from .npz files.")
     with reading(path):
         if ending in {".npz", ".npy"}:
             return from_arrays(path, options)

@@ -3,8 +3,9 @@
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +21,7 @@ from tempograd.data.base import Series
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import ReadOptions, as_numbers
+from tempograd.engine.inputs import channel_labels, pack_inputs, time_labels
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -31,15 +33,42 @@ _Array = NDArray[Any]
 
 def from_arrays(path: Path, options: ReadOptions) -> Series:
     """Read arrays by name; only x is needed."""
-    arrays = _load(path, [name for name in NAMES if options.labels or name not in {"y", "truth"}])
+    several = options.inputs or ()
+    own = (*several, *(options.fixed or ()))
+    clash = [name for name in own if name in NAMES and name != "x"]
+    wanted = [name for name in NAMES if (options.labels or name not in {"y", "truth"}) and name not in clash]
+    arrays = _load(path, [*wanted, *own], needed=own if several else ("x", *own))
     try:
-        return _series(arrays, options, short_path(path))
+        found = (
+            _inputs(arrays, options, short_path(path)) if several else _series(arrays, options, short_path(path))
+        )
+        fixed = {name: validation.as_tensor(arrays[name], name) for name in options.fixed or ()}
+        for name, part in fixed.items():
+            if part.ndim == 0 or len(part) != len(found):
+                raise InputError(f"{name} must have one row for each of the {len(found)} series.")
+        return replace(found, fixed=fixed) if fixed else found
     except InputError as error:
         raise DataError(f"{short_path(path)}: {one_line(str(error), 210)}") from error
 
 
-def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
-    x = validation.check_series(arrays["x"], gaps=options.missing == "mask")
+def _inputs(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
+    """Read several inputs: side by side in x, with their names, and each by itself."""
+    inputs = {name: validation.as_tensor(arrays[name], name) for name in options.inputs or ()}
+    packed = pack_inputs(inputs, missing=options.missing or "error")
+    about = {name: part for name, part in arrays.items() if name in {"y", "ids"}}
+    series = _series(about, replace(options, channels=None, missing=None), where, packed.x)
+    return replace(
+        series,
+        mask=packed.mask,
+        channels=channel_labels(None, packed.packing),
+        times=time_labels(None, packed.packing),
+        inputs=inputs,
+    )
+
+
+def _series(arrays: dict[str, _Array], options: ReadOptions, where: str, x: Tensor | None = None) -> Series:
+    if x is None:
+        x = validation.check_series(arrays["x"], gaps=options.missing == "mask")
     mask = validation.check_mask(arrays.get("mask"), x)
     x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
     y, classes = _labels(arrays.get("y"), len(x), options, where)
@@ -63,13 +92,13 @@ def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Seri
     )
 
 
-def _load(path: Path, wanted: list[str]) -> dict[str, _Array]:
+def _load(path: Path, wanted: list[str], needed: Sequence[str]) -> dict[str, _Array]:
     """Read the arrays that are wanted and there; others are not even unpacked."""
     with reading(path), path.open("rb") as file, _foreign(path):
         if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
             return {"x": _array(path, "x", file, path.stat().st_size)}
         with zipfile.ZipFile(file) as archive:
-            members = _members(path, archive)
+            members = _members(path, archive, needed)
             found = {}
             for name in wanted:
                 if name in members:
@@ -92,23 +121,22 @@ def _foreign(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def _members(path: Path, archive: zipfile.ZipFile, needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         if name in members:
             raise DataError(f"{short_path(path)} holds the array {one_line(name)} twice: leave one of the two.")
         members[name] = info
-    if "x" not in members:
-        raise DataError(
-            f"{short_path(path)} must hold an array x (series, time, channel); it has "
-            f"{listed(members) or 'nothing'}."
-        )
-    others = [name for name in members if name not in NAMES]
+    for name in needed:
+        if name not in members:
+            what = "an array x (series, time, channel)" if name == "x" else f"an array {one_line(name)}"
+            raise DataError(f"{short_path(path)} must hold {what}; it has {listed(members) or 'nothing'}.")
+    others = [name for name in members if name not in (*NAMES, *needed)]
     if others:
         warn(
             f"{short_path(path)} holds {listed(others)}, which is not read: the arrays of a file of series are "
-            f"{', '.join(NAMES)}."
+            f"{', '.join(NAMES)}, and those that inputs= and fixed= name."
         )
     return members
 

@@ -64,6 +64,8 @@ class ReadOptions:
     align: str | None = None
     missing: str | None = None
     labels: bool = True  # whether labels are read at all
+    inputs: tuple[str, ...] | None = None  # arrays that a model takes together
+    fixed: tuple[str, ...] | None = None  # arrays that go along with them
 
     def __post_init__(self) -> None:
         for name, value, known in (

@@ -44,5 +44,6 @@ const probability = (value) => {
 };
 
 const output = (value) => (data.output === "probability" ? probability(value) : number(value));
+const explainedOutput = (value) => (data.picked ? number(value) : output(value)); // a picked score may be anything
 const readable = (label) => label.replaceAll("_", " ");
 const counted = (count, one, many) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;

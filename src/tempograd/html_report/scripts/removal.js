@@ -56,7 +56,7 @@ const removalPicture = () => {
     right,
     top,
     bottom,
-    data.output === "probability" ? [0, 1] : spread(curves.flat()),
+    data.output === "probability" && !data.picked ? [0, 1] : spread(curves.flat()),
     4,
   );
   const x = (count) => left + (count / last) * (right - left);
@@ -107,7 +107,7 @@ const removalPicture = () => {
     pick: removeUpTo,
     tip: (state) => [
       `${data.counts[state].toLocaleString("en")} removed`,
-      ...data.maps.map((map, place) => `${readable(map.label)}: ${output(curves[place][state])}`),
+      ...data.maps.map((map, place) => `${readable(map.label)}: ${explainedOutput(curves[place][state])}`),
     ],
   });
   finish(picture);

@@ -5,6 +5,7 @@ const whatWasExplained = (i) => {
     kind = data.output === "probability" ? "probability" : "output";
   if (data.target)
     return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${kind} ${output(score)})`}`;
+  if (data.picked) return `Explained: ${data.picked}${score === null ? "" : ` (${explainedOutput(score)})`}`;
   if (!data.steps) return "";
   const which = data.steps.predicted ? "each step's predicted class" : "one class at every step";
   const mean = score === null ? "" : ` (mean ${kind} ${output(score)})`;

@@ -1,0 +1,161 @@
+"""What is said of a prediction: its score, the true value or label beside it, and no class where there is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.data import Series
+from tempograd.html_report.content import collect
+from tempograd.views import prediction
+from tempograd.views.summary import explanation_summary
+from tests.helpers.literal_metrics import by_hand, randn
+
+SERIES, TIME, DEPTH, HORIZON, VARIABLES = 3, 5, 2, 4, 2
+X = randn(SERIES, TIME, DEPTH, seed=1, dtype=torch.float32)
+VALUES = randn(SERIES, TIME, DEPTH, seed=2, dtype=torch.float32)
+Y = randn(SERIES, HORIZON, VARIABLES, seed=3, dtype=torch.float32) + 200
+
+
+def forecast(z):
+    """Every series' mean, plus 10 for each step ahead, and the second variable a hundred more."""
+    steps = torch.arange(HORIZON)[:, None] * 10.0 + torch.tensor([0.0, 100.0])
+    return z.mean((1, 2))[:, None, None] + steps
+
+
+def labels(z):
+    return torch.stack([z.sum((1, 2)), z.sum((1, 2)) * 0 + 2, z[:, 0, 0]], 1)
+
+
+def addressed(column):
+    """The explanation of one output of the forecast."""
+    shape, target = (HORIZON, VARIABLES), torch.full((SERIES,), column)
+    found = by_hand(VALUES, X, target, output="raw", columns=HORIZON * VARIABLES, task="forecast")
+    return replace(found, output_shape=shape)
+
+
+def multilabel(label=1):
+    return by_hand(VALUES, X, torch.full((SERIES,), label), columns=3, task="multilabel")
+
+
+def said(explanation, model, **options):
+    return prediction.prediction_text(explanation, 1, model, X, **options)
+
+
+def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
+    column = 3 * VARIABLES + 1
+    found = said(addressed(column), forecast, y=Y)
+    expected = float(X[1].mean()) + 130
+    assert found.text == f"explained: output (3, 1), {expected:.3g} (true: {float(Y[1, 3, 1]):.3g})"
+    assert found.output == pytest.approx(expected, rel=1e-6)
+    assert said(addressed(column), forecast, y=Y.flatten(1)).text == found.text
+    assert said(addressed(column), forecast, y=torch.tensor([1, 7, 3])).text.endswith("(true: 7)")
+    # values of another forecast say nothing of this one
+    assert "true" not in said(addressed(column), forecast, y=Y[:, 1:]).text
+
+
+def test_whole_numbers_are_values_of_a_regression():
+    model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731
+    target = torch.zeros(SERIES, dtype=torch.int64)
+    known, unknown = (by_hand(VALUES, X, target, output="raw", columns=1, task=t) for t in ("regression", None))
+    y = torch.tensor([4, 7, 1])
+    total = f"explained: the model's output, {float(X[1].sum()):.3g}"
+    assert said(known, model, y=y).text == f"{total} (true: 7)"
+    assert said(unknown, model, y=y).text == f"{total} (true: class 7)"  # as before, where nobody told the task
+
+
+def test_a_label_is_there_or_not():
+    probability = 1 / (1 + np.exp(-2))
+    y = torch.tensor([[0, 0, 1], [0, 1, 0], [1, 1, 1]])
+    assert (
+        said(multilabel(), labels, y=y).text
+        == f"explained: label 1, probability {probability:.2f} (true: present)"
+    )
+    assert said(multilabel(2), labels, y=y).text.endswith("(true: absent)")
+    assert "true" not in said(multilabel(), labels, y=torch.tensor([0, 1, 2])).text  # which label is not said
+    assert said(multilabel(), labels, classes=["sepsis", "stroke", "shock"]).text.startswith("explained: “stroke”")
+
+
+def test_a_picked_score_is_said_in_its_words_with_the_true_one():
+    def last(y):
+        return y[:, -1, 0]
+
+    words = "the last step of variable 0"
+    found = by_hand(VALUES, X, output="raw", task="forecast", picker=last, target_text=words)
+    expected = f"explained: {words}, {float(X[1].mean()) + 30:.3g}"
+    assert said(found, forecast).text == expected
+    assert said(found, forecast, y=Y).text == f"{expected} (true: {float(Y[1, -1, 0]):.3g})"
+    assert said(found, forecast, y=Y[:, 1:]).text == expected
+    bare = replace(found, picker=None, target_text="")
+    assert said(bare, forecast).text == "explained: a score of your own"
+
+    def error(y, z, seen):
+        return ((y - z.mean((1, 2))[:, None, None]) ** 2).sum((1, 2))
+
+    error.takes_input = True
+    away = 2 * sum((10 * h) ** 2 for h in range(HORIZON)) + sum(10000 + 2000 * h for h in range(HORIZON))
+    assert said(replace(found, picker=error), forecast, y=Y).output == pytest.approx(away, rel=1e-5)
+
+
+def test_only_classes_are_predicted():
+    outputs = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
+    y = torch.tensor([1, 1, 0])
+    target = torch.zeros(SERIES, dtype=torch.int64)
+    for task in ("regression", "forecast", "multilabel"):
+        found = by_hand(VALUES, X, target, output="raw", columns=2, task=task)
+        compared = prediction.compare_labels(outputs, found, y, per_step=False)
+        assert (compared.predicted, compared.label, compared.outcome) == (None, None, None)
+        assert (compared.true_value is None) == (task == "multilabel")
+    classes = by_hand(VALUES, X, target, columns=2, task="classification")
+    compared = prediction.compare_labels(outputs, classes, y, per_step=False)
+    assert compared.predicted.tolist() == [1, 0, 1]
+    assert compared.outcome == ("TP", "FN", "FP")
+
+
+def test_a_summary_counts_no_classes_of_a_forecast():
+    y = torch.tensor([0, 1, 1])
+    facts = explanation_summary(addressed(7), forecast, Series(X, y))
+    assert (facts["predicted"], facts["accuracy"]) == (None, None)
+    assert facts["outputs"] == HORIZON * VARIABLES
+    facts = explanation_summary(multilabel(), labels, Series(X, y))
+    assert (facts["predicted"], facts["accuracy"]) == (None, None)
+
+
+def test_a_page_follows_the_score_of_addresses_and_functions():
+    found = addressed(2 * VARIABLES)
+    content = collect(forecast, {"hand": found}, X, None, range(SERIES), {})
+    assert content.classes[2 * VARIABLES] == "output (2, 0)"
+    np.testing.assert_allclose(content.removals[0].score[:, 0], X.mean((1, 2)) + 20, rtol=1e-5)
+    np.testing.assert_allclose(content.removals[0].score[:, -1], 20, rtol=1e-5)
+    picked = by_hand(VALUES, X, output="raw", task="forecast", picker=lambda y: y[:, 2, 0])
+    same = collect(forecast, {"hand": picked}, X, None, range(SERIES), {})
+    np.testing.assert_array_equal(same.removals[0].score, content.removals[0].score)
+
+
+def test_the_model_is_called_as_it_was_explained():
+    """With several inputs, and for each series with what goes with it."""
+    past, static, offset = X, randn(SERIES, 2, seed=5, dtype=torch.float32), torch.tensor([10.0, 20.0, 30.0])
+
+    def model(past, static, offset):
+        return (past.sum((1, 2)) * static[:, 0] + offset)[:, None]
+
+    explanation = tg.explain(
+        model, {"past": past, "static": static}, "occlusion", fixed={"offset": offset}, output="raw"
+    )
+    expected = model(past, static, offset)
+    torch.testing.assert_close(prediction.model_outputs(model, explanation, explanation.x), expected)
+    back = torch.tensor([2, 0])
+    torch.testing.assert_close(
+        prediction.model_outputs(model, explanation[back], explanation.x[back]), expected[back]
+    )
+    found = prediction.prediction_text(explanation, 2, model, explanation.x)
+    assert found.output == pytest.approx(float(expected[2]), rel=1e-6)
+    every = np.ones(explanation.values.shape, dtype=bool)
+    seen = explanation.mask.numpy() if explanation.mask is not None else every
+    removed = prediction.removal_outputs(
+        model, explanation, explanation.x, seen, np.array([0, int(seen[0].sum())])
+    )
+    np.testing.assert_allclose(removed.score[:, 0], expected[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(removed.score[:, 1], offset, rtol=1e-5)
