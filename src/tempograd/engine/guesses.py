@@ -164,7 +164,7 @@ def averaged(shape: Sequence[int]) -> str:
 
     Examples
     --------
-    >>> averaged((24, 7))[:61]
+    >>> averaged((24, 7))[:62]
     "No target was given, so the mean of the forecast's 168 outputs"
     """
     example = tuple(min(size - 1, 3 - place) if place < 3 else 0 for place, size in enumerate(shape))
