@@ -64,6 +64,7 @@ class Recurrent(nn.Module):
             torch.manual_seed(0)
             self.gru, self.head = nn.GRU(CHANNELS, 4), nn.Linear(4, 2)
         self.per_step = per_step
+        self.tempograd_task = "per_step" if per_step else "classification"
 
     def forward(self, z):
         out = self.head(self.gru(z)[0])
@@ -77,12 +78,19 @@ class Answer:
     loss: float | None = None
 
 
+@dataclass(slots=True)
+class Slotted:
+    logits: torch.Tensor
+    hidden: torch.Tensor
+
+
 Pair = namedtuple("Pair", "logits hidden")
 ANSWERS = {  # what the model makes of logits and hidden, and what picks the logits
     "dict": (lambda y, h: {"loss": None, "logits": y, "hidden": h}, "logits"),
     "tuple": (lambda y, h: (h, y), 1),
     "from the end": (lambda y, h: [h, y], -1),
     "dataclass": (Answer, "logits"),
+    "dataclass with slots": (Slotted, "logits"),
     "named tuple": (Pair, "logits"),
     "place in a named tuple": (lambda y, h: (h, Pair(y, h)), "1.logits"),
     "attributes": (lambda y, h: SimpleNamespace(logits=y, hidden=h), "logits"),
@@ -218,7 +226,7 @@ def test_time_first_is_the_function_by_hand(rows, per_step):
 
     for method in ("timing", "occlusion"):
         found = tg.explain(net, x, method, model_layout="TBD", batch_size=rows)
-        expected = tg.explain(by_hand, x, method, batch_size=rows)
+        expected = tg.explain(by_hand, x, method, batch_size=rows, task=net.tempograd_task)
         assert expected.values.abs().max() > 0
         assert torch.equal(found.values, expected.values)
         assert torch.equal(found.target, expected.target)

@@ -137,7 +137,7 @@ def _parts(raw: Any) -> _Parts:
     if isinstance(raw, (tuple, list)):
         names = getattr(raw, "_fields", ())
         return _Parts(dict(enumerate(raw)), raw) if not names else _Parts(dict(zip(names, raw, strict=True)))
-    if isinstance(raw, type) or _is_array(raw) or not hasattr(raw, "__dict__"):
+    if isinstance(raw, type) or _is_array(raw) or not (is_dataclass(raw) or hasattr(raw, "__dict__")):
         return _Parts({})
     names = [field.name for field in fields(raw)] if is_dataclass(raw) else list(vars(raw))
     return _Parts({name: getattr(raw, name) for name in names if not name.startswith("_")}, raw)
