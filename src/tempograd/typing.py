@@ -19,8 +19,28 @@ Array = Tensor | SupportsArray
 ArrayLike = Array | Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
 """Those, or lists of numbers; never text."""
 
-Model = Callable[[Tensor], Tensor]
-"""What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs."""
+
+class SupportsProba(Protocol):
+    """An estimator that tells probabilities of arrays."""
+
+    def predict_proba(self, x: NDArray[Any], /) -> object: ...
+
+
+class SupportsDecision(Protocol):
+    """An estimator that tells scores of arrays."""
+
+    def decision_function(self, x: NDArray[Any], /) -> object: ...
+
+
+class SupportsPredict(Protocol):
+    """An estimator that tells numbers of arrays."""
+
+    def predict(self, x: NDArray[Any], /) -> object: ...
+
+
+Model = Callable[..., object] | SupportsProba | SupportsDecision | SupportsPredict
+"""What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs, or an
+estimator with one of these methods."""
 
 Picker = Callable[[Tensor], Tensor]
 """Picks one score per series from the model's output."""
@@ -52,6 +72,9 @@ Steps = Literal["own"] | int | ArrayLike
 
 Channels = int | Sequence[str | int] | Array
 """Which channels a picture shows: so many of the strongest, or these, by name or position."""
+
+Times = tuple[str, ...] | tuple[tuple[str, ...], ...]
+"""Names of the time steps, the same for all series or those of each."""
 
 Setting = bool | int | float | str | Sequence[float] | None
 """A hyper-parameter of a method or a model."""
@@ -90,6 +113,8 @@ class SeriesOptions(TypedDict, total=False):
     channels: Sequence[str] | Mapping[str, Sequence[str]] | None
     times: Sequence[object] | Mapping[str, Sequence[object]] | None
     names: Sequence[object] | None
+    units: Sequence[str] | Mapping[str, Sequence[str]] | None
+    raw: Inputs | None
 
 
 class CallOptions(SeriesOptions, total=False):
@@ -112,8 +137,6 @@ class CallOptions(SeriesOptions, total=False):
     pick: Pick | None
     model_layout: ModelLayout
     classes: Sequence[str] | None
-    units: Sequence[str] | Mapping[str, Sequence[str]] | None
-    raw: Inputs | None
 
 
 class ExplainOptions(CallOptions, total=False):

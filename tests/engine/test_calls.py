@@ -21,6 +21,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
 from tempograd.engine.model import modules_of
+from tempograd.engine.outputs import forward
 from tests.helpers.models import series
 
 TIME, CHANNELS = 9, 3
@@ -76,12 +77,19 @@ class Answer:
     loss: float | None = None
 
 
+@dataclass(slots=True)
+class Slotted:
+    logits: torch.Tensor
+    hidden: torch.Tensor
+
+
 Pair = namedtuple("Pair", "logits hidden")
 ANSWERS = {  # what the model makes of logits and hidden, and what picks the logits
     "dict": (lambda y, h: {"loss": None, "logits": y, "hidden": h}, "logits"),
     "tuple": (lambda y, h: (h, y), 1),
     "from the end": (lambda y, h: [h, y], -1),
     "dataclass": (Answer, "logits"),
+    "dataclass with slots": (Slotted, "logits"),
     "named tuple": (Pair, "logits"),
     "place in a named tuple": (lambda y, h: (h, Pair(y, h)), "1.logits"),
     "attributes": (lambda y, h: SimpleNamespace(logits=y, hidden=h), "logits"),
@@ -151,6 +159,19 @@ def test_the_only_output_needs_no_pick():
     ):
         found = tg.explain(turned(Net(answer)), X, n_samples=6)
         assert torch.equal(found.values, tg.explain(turned(plain), X, n_samples=6).values)
+
+
+def test_an_answer_in_parts_of_any_size_is_explained():
+    """Very large scores are explained in another unit."""
+    weight = series(1, TIME * CHANNELS, 1)[0]
+
+    def large(z):
+        return 1e20 * (z.flatten(1) @ weight).tanh()
+
+    found = tg.explain(lambda z: {"height": large(z)}, X, n_samples=6, output="raw")
+    expected = tg.explain(large, X, n_samples=6, output="raw")
+    assert expected.values.abs().max() > 1e12
+    assert torch.equal(found.values, expected.values)
 
 
 REFUSED_PICKS = {
@@ -301,6 +322,34 @@ def test_learning_methods_learn_from_the_model_as_it_is_called():
     assert torch.allclose(found.values, expected.values, atol=1e-6)
 
 
+class Both(nn.Module):
+    """Channels first, beside values that have no time, with an answer in parts."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.conv, self.head = nn.Conv1d(CHANNELS, 4, 3), nn.Linear(6, 2)
+
+    def forward(self, past, static, scale):
+        assert past.shape[1:] == (CHANNELS, TIME)
+        hidden = self.conv(past * scale).tanh().mean(2)
+        return hidden, self.head(torch.cat([hidden, static], 1))
+
+
+def test_several_inputs_are_laid_out_and_the_answer_is_picked():
+    net, inputs = Both(), {"past": X, "static": series(5, 2, 1)[..., 0]}
+    scale = torch.rand(5, TIME, CHANNELS, generator=torch.Generator().manual_seed(1)) + 0.5
+    found = tg.explain(net, inputs, n_samples=6, fixed={"scale": scale}, pick=1, model_layout="BDT")
+
+    def by_hand(past, static, scale):
+        return net(past.mT.contiguous(), static, scale.mT.contiguous())[1]
+
+    expected = tg.explain(by_hand, inputs, n_samples=6, fixed={"scale": scale})
+    assert torch.equal(found.values, expected.values)
+    assert found["static"].values.abs().max() > 0
+
+
 # Estimators and functions of arrays
 
 RNG = np.random.default_rng(0)
@@ -442,7 +491,10 @@ def test_what_an_estimator_cannot_do_is_one_sentence(name, said):
 def test_names_of_classes_come_from_the_estimator():
     words = np.where(LABELS, "up", "down")
     estimator = LogisticRegression().fit(FLAT, words)
-    assert tg.engine.as_model(estimator).classes == ("down", "up")
+    found = tg.explain(estimator, SERIES, "occlusion", target="up")
+    assert found.classes == ("down", "up")
+    assert found.target.tolist() == [1, 1, 1, 1]
+    assert tg.explain(estimator, SERIES, "occlusion", classes=["a", "b"]).classes == ("a", "b")
     assert tg.engine.as_model(LogisticRegression().fit(FLAT, LABELS + 1)).classes == ("1", "2")
     assert tg.engine.as_model(ESTIMATORS["pipeline"]).classes is None
 
@@ -464,6 +516,8 @@ def test_a_function_of_arrays_is_a_loop_over_numpy(name):
         said = said["mean"] if isinstance(said, dict) else said
         return np.asarray(said).reshape(len(x), -1)
 
+    first = forward(lambda x: function(x), SERIES)  # before anybody knows what it takes  # noqa: PLW0108
+    assert np.allclose(first.numpy(), score(SERIES.numpy()))
     for model in (function, tg.adapters.from_numpy(function)):
         found = tg.explain(model, SERIES, "occlusion", output="raw", target=0)
         expected = by_loop(score, SERIES.numpy(), [0] * 4)

@@ -36,14 +36,13 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     >>> numbers_of({"logits": torch.ones(1, 2), "loss": None}, torch.zeros(1, 4, 3))
     tensor([[1., 1.]])
     """
-    if not isinstance(raw, Tensor):
-        raw = as_output(picked(raw, None, len(z)), z)
-    fault = _fault(raw, z, who)
+    found: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
+    fault = _fault(found, z, who)
     if fault:
         raise ModelError(fault)
-    if raw.dtype in WHOLE:
-        return raw.to(z.device, z.dtype)
-    return raw if raw.device == z.device else raw.to(z.device)
+    if found.dtype in WHOLE:
+        return found.to(z.device, z.dtype)
+    return found if found.device == z.device else found.to(z.device)
 
 
 def _fault(raw: Tensor, z: Tensor, who: str) -> str:
@@ -166,8 +165,8 @@ def forward(model: Model, z: Tensor) -> Tensor:
         if not ARITY.search(str(error)) or _deep(error):
             raise
         raise ModelError(
-            f"The model cannot be called with series alone ({_first(str(error))}): pass a function of the series "
-            "that gives it the rest."
+            f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
+            "fixed={'name': …}, or in x={'name': …} what is to be explained too."
         ) from error
     raw = numbers_of(raw, z)
     return raw[:, None] if raw.ndim == 1 else raw
@@ -194,6 +193,20 @@ def _plain(said: str, z: Tensor) -> str | None:
             f"({_first(said)}): if a function hides its module, pass tempograd.wrap(module, call=function)."
         )
     return None
+
+
+def several_misfit(error: Exception, given: str) -> str | None:
+    """Return one sentence if a model failed because of its several inputs, which ``given`` tells; else None."""
+    if isinstance(error, TypeError):
+        if not (ARITY.search(str(error)) or "unexpected keyword" in str(error)) or _deep(error):
+            return None
+        return (
+            f"The model cannot be called with {given} ({_first(str(error))}): call inputs and fixed inputs what "
+            "its arguments are called."
+        )
+    if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
+        return None
+    return f"The model cannot take {given}: {_first(str(error))}."
 
 
 def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable[[], str]) -> str | None:
