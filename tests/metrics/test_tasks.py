@@ -474,3 +474,13 @@ def test_parts_of_an_answer_and_other_orders_of_axes():
     names = SCORED + OF_A_CLASS
     found, expected = evaluate(swapped, one, metrics=names, k=K), evaluate(model, other, metrics=names, k=K)
     assert_scores(found, expected, names)
+
+
+def test_each_of_several_targets_is_measured_as_if_alone():
+    model, (x, _, _) = Forecaster().double(), problem()
+    addresses = [(0, 0), (3, 1)]
+    every = tg.explain(model, x, "integrated_gradients", task="forecast", targets=addresses, n_steps=4)
+    for step, variable in addresses:
+        one = every.for_target((step, variable))
+        ours = evaluate(model, one, metrics=SCORED, k=K)
+        assert_scores(ours, literal(lambda z, h=step, v=variable: model(z)[:, h, v], x, one.values))
