@@ -163,6 +163,7 @@ LIES = {
             "channels": (["a"], ["a", 3], "ab", 3, {}),
             "times": (["a"] * 5, [[]] * 6),
             "names": (["p"], [None] * 4),
+            "call": (None, [], {"pick": 1.5}, {"pick": ["a"]}, {"model_layout": "TDB"}, {"model_layout": None}),
             "classes": (["low", "high"], ["low", "mid", 3], "low", {}),
             "units": (["bpm"], ["bpm", None], "ab"),
         }.items()

@@ -243,7 +243,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     x, truth = (None, None) if split is None else (split.x, split.truth)
     if args.baseline is None:
         warn_of_several_baselines(named)
-    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth}
+    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
     scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
     found = score_table(scores)
     if args.json:

@@ -285,6 +285,11 @@ def add_evaluate(commands: Commands, about: str) -> None:
         "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
     )
     group.add_argument(
+        "--of",
+        choices=("score", "output"),
+        help="whose changes cpd and cpp sum: the explained score's, or all outputs' (default: all of classes)",
+    )
+    group.add_argument(
         "--baseline",
         choices=("zero", "average"),
         help="what replaces them (default: what each explanation compares with)",

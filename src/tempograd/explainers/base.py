@@ -377,7 +377,7 @@ class Explainer(ABC):
 
         Parameters
         ----------
-        model : nn.Module or callable
+        model : nn.Module, callable or estimator
             Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class).
         x : Tensor or array of shape (batch, time, channel)
         target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
@@ -401,7 +401,7 @@ class Explainer(ABC):
             What people call the channels, the time steps and the series, for tables, pictures and reports.
             ``times`` may hold texts, numbers or dates, and be (batch, time) where series have stamps of their own.
         layout : {"BTD", "BDT"}
-            Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+            Order of the axes of ``x`` and ``mask``; for those of the model see ``model_layout``.
         missing : {"error", "mask"}
             What NaN in ``x`` is: a mistake, or a value that was not observed. Such cells are then left out as
             ``mask`` leaves cells out, beside those, and hold the baseline where the model reads them; the
@@ -426,9 +426,12 @@ class Explainer(ABC):
             What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
             one row per series goes along with its series, anything else is passed as it is. Never attributed.
         pick : str or int, optional
-            Which part of a dict, a tuple or an object the output is.
+            Which part of a dict, a tuple or an object the output is, by name, place or path (``"states.0"``). By
+            default the only floating-point tensor with one row per series.
         model_layout : {"BTD", "BDT", "TBD", "BT"}
-            Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
+            Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
+            Fixed inputs with three axes are turned round with the series. Outputs of ``"TBD"`` models come as
+            (time, batch, …) or (batch, …).
         classes : sequence of str, optional
             Names of the model's outputs, also ``["survived", "died"]`` for a single probability.
         units : sequence of str, optional

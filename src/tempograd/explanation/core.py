@@ -100,6 +100,7 @@ TENSORS = (*CELLS, *ROWS, "curve_samples")
 KINDS = dict.fromkeys(("baseline", "x", "raw", "standard_error", "delta", "curve_error"), "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 LIVE = ("call", "picker", "siblings")  # that are no plain data
+FIXED = "fixed"  # before the names of tensors that go along with the series
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
@@ -309,7 +310,9 @@ class Explanation:
     def _input(self, name: str) -> "InputExplanation":
         packing = self.call.packing
         if packing is None:
-            raise InputError(f"There is no input {brief(name)}: the model was explained by one input, the series.")
+            raise InputError(
+                f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
+            )
         part = packing.part(name)
         cells: dict[str, Any] = {each: getattr(self, each) for each in CELLS}
         cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
@@ -431,10 +434,12 @@ class Explanation:
 
         Parameters
         ----------
-        channels, names : sequences of str, optional
-            Names of the channels and of the series.
+        channels : sequence of str, optional
+            Names of the channels.
         times : sequence, optional
             One name or time stamp for each step, or for each series such a sequence of its own.
+        names : sequence, optional
+            Names of the series.
         classes : sequence of str, optional
             One name for each output of the model.
         units : sequence of str, optional
@@ -522,6 +527,8 @@ class Explanation:
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
         """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves the series out.
 
+        Fixed inputs are always kept: without them the model could not be called again.
+
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
@@ -537,6 +544,7 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["call"] = self.call.plain
+        tensors |= {f"{FIXED}.{name}": tensor for name, tensor in self.call.tensors.items()}
         plain["own_steps"] = isinstance(self.steps, str)
         plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
         return tensors, plain
@@ -570,7 +578,8 @@ class Explanation:
                 plain[name] = tuple(tuple(part) if isinstance(part, list) else part for part in plain[name])
         if None not in check.values():  # older files have none
             content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
-        plain["call"] = Call.from_plain(plain.get("call", {}))
+        fixed = {name.removeprefix(f"{FIXED}."): part for name, part in tensors.items() if name.startswith(FIXED)}
+        plain["call"] = Call.from_plain(plain.get("call", {}), fixed, len(tensors["values"]))
         told = plain.get("facts")
         plain["facts"] = (
             joined("facts")(plain["method"], plain["parameters"])
@@ -622,8 +631,13 @@ def _check_parts(found: Explanation) -> None:
         raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
     if (found.curve_samples is None) != (found.curve_error is None):
         raise InputError("curve_samples and curve_error belong together: pass both or neither.")
-    count, time, _ = values.shape
-    steps = time if found.call.packing is None else found.call.packing.first.time
+    count, time, depth = values.shape
+    packing = found.call.packing
+    if packing is not None and (packing.time, packing.channels) != (time, depth):
+        raise InputError(
+            f"values must hold all inputs, {packing.time} × {packing.channels}, got {time} × {depth}."
+        )
+    steps = time if packing is None else packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
     rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
     rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}

@@ -172,6 +172,7 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> list[TargetParts
         if plain.get("times") is not None:
             raise damaged(path, "it has time stamps twice")
         plain["times"] = _stamps(tensors[STAMPS], path)
+    names = (*names, *(name for name in tensors if name.startswith("fixed.")))
     known = [name for name in tensors if name.removeprefix(_prefix(name)) in names]
     return _parted({name: _expanded(name, tensors[name], shapes, path) for name in known}, plain, path, names)
 

@@ -21,7 +21,7 @@ from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import every, target_list
-from tempograd.views.labels import class_name, counted, settings, tells_class
+from tempograd.views.labels import class_name, settings, size, tells_class
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -72,12 +72,12 @@ def as_html(explanation: Explanation, i: int = 0) -> str:
             f"for_target({explanation.targets[1]!r}) shows another."
         )
         explanation = every(explanation)[0]
-    count, time, depth = explanation.values.shape
-    size = f"{count:,} series of {counted(time, 'step')} × {counted(depth, 'channel')}"
-    if explanation.mask is not None and count:
-        size += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
+    count = len(explanation)
+    told = f"{count:,} series of {size(explanation)}"
+    if explanation.mask is not None and count and explanation.call.packing is None:
+        told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     parts = [
-        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {size}</p>',
+        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>',
         several,
         _note(f"Explained: {_explained(explanation)}."),
     ]
@@ -192,7 +192,8 @@ def _sureness(explanation: Explanation, i: int) -> str:
 
 
 def _reading(explanation: Explanation, i: int) -> str:
-    instead = "its baseline" if bool(explanation.baseline[i].any()) else "0"
+    zero = "0" if explanation.raw is None else "0, as the model reads it,"
+    instead = "its baseline" if bool(explanation.baseline[i].any()) else zero
     if explanation.signed:
         text = f"Positive: compared with {instead} in its place, the value pushed the output up; negative: down."
     else:

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
 
 
@@ -86,6 +88,18 @@ def name(label: str, longest: int = LONGEST) -> str:
 def method(label: str) -> str:
     """Write the name of a method without underscores."""
     return name(label.replace("_", " "))
+
+
+def size(explanation: Explanation, join: str = " × ") -> str:
+    """Say how large a series is; of several inputs, each of them."""
+    packing, (time, depth) = explanation.call.packing, explanation.values.shape[1:]
+    if packing is None:
+        return f"{counted(time, 'step')}{join}{counted(depth, 'channel')}"
+    parts = []
+    for part in packing.parts:
+        static = counted(part.depth, "static value")
+        parts.append(f"{name(part.name)} ({static if part.is_static else f'{part.time} × {part.depth}'})")
+    return f"{len(parts)} inputs, {', '.join(parts)}" if len(parts) > 1 else parts[0]
 
 
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
