@@ -58,6 +58,8 @@ def test_numbers_texts_and_zones_stay_as_they_are():
     assert check_times(pd.DataFrame([[1, 2], [3, 4]]), 2, 2) == (("1", "2"), ("3", "4"))
     assert check_times(("t0", b"t1"), 2, 2) == ("t0", "t1")
     assert check_times([["a", None], ("b", "c")], 2, 2) == (("a", ""), ("b", "c"))
+    exact = [pd.Timestamp("2026-01-01") + pd.Timedelta(k, "ns") for k in (0, 7)]
+    assert check_times(exact, 2, 2) == ("2026-01-01 00:00:00.000000000", "2026-01-01 00:00:00.000000007")
     zone = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     assert check_times([zone], 2, 1) == ("2026-01-01 00:00:00+00:00",)
 

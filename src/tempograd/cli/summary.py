@@ -141,7 +141,10 @@ def _model_lines(
     facts: dict[str, Any], args: argparse.Namespace, classes: Sequence[str], unit: str
 ) -> Iterator[str]:
     """Say what the model predicts and how often it is right."""
-    if facts["outputs"] > 1:
+    if facts["task"] in ("multilabel", "regression", "forecast"):  # which have no predicted class
+        if facts["task"] == "multilabel" and args.target is None:
+            yield f"most probable labels: {_counted(classes, facts['explained'], unit)}"
+    elif facts["outputs"] > 1:
         predicted, explained = facts["predicted"], facts["explained"]
         if predicted is not None:
             yield f"predicted classes: {_counted(classes, predicted, unit)}"

@@ -130,10 +130,13 @@ def _taken(value: Tensor | list[Any], places: Tensor) -> Any:
 def _told(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
     """Say what a model was called with."""
     parts = [("", value) for value in arguments] + [(f"{name} ", value) for name, value in keywords.items()]
-    shapes = [
-        f"{name}{tuple(value.shape) if isinstance(value, Tensor) else brief(value)}" for name, value in parts
-    ]
-    return ", ".join(shapes)
+    return ", ".join(
+        name + (_sizes(value) if isinstance(value, Tensor) else brief(value)) for name, value in parts
+    )
+
+
+def _sizes(value: Tensor) -> str:
+    return f"({', '.join(['batch', *map(str, value.shape[1:])])})"
 
 
 @dataclass(frozen=True)

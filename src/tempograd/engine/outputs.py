@@ -165,8 +165,8 @@ def forward(model: Model, z: Tensor) -> Tensor:
         if not ARITY.search(str(error)) or _deep(error):
             raise
         raise ModelError(
-            f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as fixed={{'name': "
-            "…}, or in x={'name': …} what is to be explained too."
+            f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
+            "fixed={'name': …}, or in x={'name': …} what is to be explained too."
         ) from error
     raw = numbers_of(raw, z)
     return raw[:, None] if raw.ndim == 1 else raw
@@ -201,8 +201,8 @@ def several_misfit(error: Exception, given: str) -> str | None:
         if not (ARITY.search(str(error)) or "unexpected keyword" in str(error)) or _deep(error):
             return None
         return (
-            f"The model cannot be called with {given} ({_first(str(error))}): call inputs and fixed inputs what its "
-            "arguments are called."
+            f"The model cannot be called with {given} ({_first(str(error))}): call inputs and fixed inputs what "
+            "its arguments are called."
         )
     if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
         return None
