@@ -489,9 +489,9 @@ class Explainer(ABC):
             linked = request.output
             requests = [request] if wanted is None else requests_of(request, wanted, classes)
             requests = [self._request(each) for each in requests]
-            for each in requests:
-                if each.output != linked:  # a variant that counts outputs otherwise
-                    each.classes = None
+            variant = requests[0].output != linked  # of the method, that counts outputs otherwise
+            for each in requests if variant else []:
+                each.classes = None
             with computing(precision, request.device):
                 results, requests, draws = self._over_draws(requests, draws)
                 request = requests[0]
@@ -508,7 +508,12 @@ class Explainer(ABC):
             warn(NOISE)
         known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
         pairs = zip(results, requests, strict=True)
-        return together([self._explanation(result, each, _asked(output, each), known) for result, each in pairs])
+        return together(
+            [
+                self._explanation(result, each, str(output) if variant else _asked(output, each), known)
+                for result, each in pairs
+            ]
+        )
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
