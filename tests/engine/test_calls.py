@@ -21,6 +21,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
 from tempograd.engine.model import modules_of
+from tempograd.engine.outputs import forward
 from tests.helpers.models import series
 
 TIME, CHANNELS = 9, 3
@@ -63,6 +64,7 @@ class Recurrent(nn.Module):
             torch.manual_seed(0)
             self.gru, self.head = nn.GRU(CHANNELS, 4), nn.Linear(4, 2)
         self.per_step = per_step
+        self.tempograd_task = "per_step" if per_step else "classification"
 
     def forward(self, z):
         out = self.head(self.gru(z)[0])
@@ -160,6 +162,19 @@ def test_the_only_output_needs_no_pick():
         assert torch.equal(found.values, tg.explain(turned(plain), X, n_samples=6).values)
 
 
+def test_an_answer_in_parts_of_any_size_is_explained():
+    """Very large scores are explained in another unit."""
+    weight = series(1, TIME * CHANNELS, 1)[0]
+
+    def large(z):
+        return 1e20 * (z.flatten(1) @ weight).tanh()
+
+    found = tg.explain(lambda z: {"height": large(z)}, X, n_samples=6, output="raw")
+    expected = tg.explain(large, X, n_samples=6, output="raw")
+    assert expected.values.abs().max() > 1e12
+    assert torch.equal(found.values, expected.values)
+
+
 REFUSED_PICKS = {
     "several": (lambda y, h: {"logits": y, "hidden": h}, None),
     "several in an object": (Answer, None),
@@ -211,7 +226,7 @@ def test_time_first_is_the_function_by_hand(rows, per_step):
 
     for method in ("timing", "occlusion"):
         found = tg.explain(net, x, method, model_layout="TBD", batch_size=rows)
-        expected = tg.explain(by_hand, x, method, batch_size=rows)
+        expected = tg.explain(by_hand, x, method, batch_size=rows, task=net.tempograd_task)
         assert expected.values.abs().max() > 0
         assert torch.equal(found.values, expected.values)
         assert torch.equal(found.target, expected.target)
@@ -306,6 +321,34 @@ def test_learning_methods_learn_from_the_model_as_it_is_called():
         tg.wrap(Net(), call=lambda net, z: net(z.mT)), X, "timex", **options | {"embedding": "net.head"}
     )
     assert torch.allclose(found.values, expected.values, atol=1e-6)
+
+
+class Both(nn.Module):
+    """Channels first, beside values that have no time, with an answer in parts."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.conv, self.head = nn.Conv1d(CHANNELS, 4, 3), nn.Linear(6, 2)
+
+    def forward(self, past, static, scale):
+        assert past.shape[1:] == (CHANNELS, TIME)
+        hidden = self.conv(past * scale).tanh().mean(2)
+        return hidden, self.head(torch.cat([hidden, static], 1))
+
+
+def test_several_inputs_are_laid_out_and_the_answer_is_picked():
+    net, inputs = Both(), {"past": X, "static": series(5, 2, 1)[..., 0]}
+    scale = torch.rand(5, TIME, CHANNELS, generator=torch.Generator().manual_seed(1)) + 0.5
+    found = tg.explain(net, inputs, n_samples=6, fixed={"scale": scale}, pick=1, model_layout="BDT")
+
+    def by_hand(past, static, scale):
+        return net(past.mT.contiguous(), static, scale.mT.contiguous())[1]
+
+    expected = tg.explain(by_hand, inputs, n_samples=6, fixed={"scale": scale})
+    assert torch.equal(found.values, expected.values)
+    assert found["static"].values.abs().max() > 0
 
 
 # Estimators and functions of arrays
@@ -449,7 +492,10 @@ def test_what_an_estimator_cannot_do_is_one_sentence(name, said):
 def test_names_of_classes_come_from_the_estimator():
     words = np.where(LABELS, "up", "down")
     estimator = LogisticRegression().fit(FLAT, words)
-    assert tg.engine.as_model(estimator).classes == ("down", "up")
+    found = tg.explain(estimator, SERIES, "occlusion", target="up")
+    assert found.classes == ("down", "up")
+    assert found.target.tolist() == [1, 1, 1, 1]
+    assert tg.explain(estimator, SERIES, "occlusion", classes=["a", "b"]).classes == ("a", "b")
     assert tg.engine.as_model(LogisticRegression().fit(FLAT, LABELS + 1)).classes == ("1", "2")
     assert tg.engine.as_model(ESTIMATORS["pipeline"]).classes is None
 
@@ -471,6 +517,8 @@ def test_a_function_of_arrays_is_a_loop_over_numpy(name):
         said = said["mean"] if isinstance(said, dict) else said
         return np.asarray(said).reshape(len(x), -1)
 
+    first = forward(lambda x: function(x), SERIES)  # before anybody knows what it takes  # noqa: PLW0108
+    assert np.allclose(first.numpy(), score(SERIES.numpy()))
     for model in (function, tg.adapters.from_numpy(function)):
         found = tg.explain(model, SERIES, "occlusion", output="raw", target=0)
         expected = by_loop(score, SERIES.numpy(), [0] * 4)

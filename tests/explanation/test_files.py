@@ -163,6 +163,7 @@ LIES = {
             "channels": (["a"], ["a", 3], "ab", 3, {}),
             "times": (["a"] * 5, [[]] * 6),
             "names": (["p"], [None] * 4),
+            "call": (None, [], {"pick": 1.5}, {"pick": ["a"]}, {"model_layout": "TDB"}, {"model_layout": None}),
             "classes": (["low", "high"], ["low", "mid", 3], "low", {}),
             "units": (["bpm"], ["bpm", None], "ab"),
         }.items()
@@ -332,7 +333,18 @@ def test_time_stamps_of_more_series_than_a_header_holds(explanation, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[1]", b"[[1]]", b'[["a"]]', b"[" * 100_000, json.dumps(STAMPS[:3]).encode(), None]
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b"[[1]]",
+        b'[["a"]]',
+        b"[" * 100_000,
+        json.dumps([[1] * 6] * 4).encode(),
+        json.dumps(STAMPS[:3]).encode(),
+        None,
+    ],
 )
 def test_time_stamps_that_are_none_are_refused(content, explanation, tmp_path):
     header, tensors = parts(explanation.with_names(times=STAMPS).save(tmp_path / "e.safetensors"))

@@ -99,9 +99,7 @@ def _texts(rows: Sequence[Any]) -> list[Any]:
 
 
 def _missing(label: Any) -> bool:
-    """Tell None, NaN and NaT, none of which equals itself or anything else."""
-    if label is None:
-        return True
+    """Tell NaN and NaT, which do not even equal themselves."""
     return isinstance(label, (float, np.floating, np.datetime64, date)) and bool(label != label)  # noqa: PLR0124
 
 

@@ -98,6 +98,46 @@ def parse_steps(text: str) -> str | list[int]:
         raise argparse.ArgumentTypeError(f"write own, or steps such as 3,4, got {brief(text)}") from None
 
 
+def parse_targets(text: str) -> str | list[int | str | tuple[int, ...]]:
+    """Read ``all``, targets such as ``0,5,11`` or ``survived,died``, or addresses such as ``3,1;4,1``.
+
+    Examples
+    --------
+    >>> parse_targets("all"), parse_targets("0,5,11"), parse_targets("3,1;4,1"), parse_targets("3,1;")
+    ('all', [0, 5, 11], [(3, 1), (4, 1)], [(3, 1)])
+    """
+    if text.strip() == "all":
+        return "all"
+    parts = [part.strip() for part in text.split(";" if ";" in text else ",") if part.strip()]
+    if not parts:
+        raise argparse.ArgumentTypeError("write all, targets such as 0,5,11, or addresses such as 3,1;4,1")
+    return [_address(part) if ";" in text else _one_target(part) for part in parts]
+
+
+def _one_target(text: str) -> int | str:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+
+
+def _address(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"write addresses such as 3,1;4,1, got {brief(text)}") from None
+
+
+def parse_one_target(text: str) -> int | str | tuple[int, ...]:
+    """Read one target: a number, a name, or an address such as ``3,1``.
+
+    Examples
+    --------
+    >>> parse_one_target("2"), parse_one_target("died"), parse_one_target("3,1")
+    (2, 'died', (3, 1))
+    """
+    parts = text.split(",")
+    whole = len(parts) > 1 and all(isinstance(_one_target(part.strip()), int) for part in parts)
+    return _address(text) if whole else _one_target(text.strip())
+
+
 def parse_pick(text: str) -> str | int:
     """Read the name of a part, or its place.
 

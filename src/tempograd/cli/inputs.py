@@ -12,8 +12,9 @@ from torch import nn
 from tempograd._utils.io import Kind, check_output
 from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
-from tempograd.errors import DataError, quote, short_path
+from tempograd.errors import DataError, InputError, quote, short_path
 from tempograd.explanation import Explanation
+from tempograd.explanation.targets import target_list
 from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
 from tempograd.views.labels import as_mapping
@@ -63,15 +64,29 @@ def read_data(source: str, args: argparse.Namespace, part: str | None = None, *,
 # Explanations that were written to files.
 
 
-def load_explanations(paths: Sequence[Path]) -> dict[str, Explanation]:
-    """Read explanations of the same series, named by their methods, or by their files where methods repeat."""
-    found = [Explanation.load(path) for path in paths]
+def load_explanations(paths: Sequence[Path], target: Any = None) -> dict[str, Explanation]:
+    """Read explanations of the same series, named by their methods, or by their files where methods repeat.
+
+    Of those with several targets, ``target`` is the one that is meant.
+    """
+    found = [_of_target(Explanation.load(path), target, path) for path in paths]
     methods = [explanation.method for explanation in found]
     stems = [path.stem for path in paths]
     labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
     if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
         return as_mapping(found)
     return as_mapping(dict(zip(labels, found, strict=True)))
+
+
+def _of_target(explanation: Explanation, target: Any, path: Path) -> Explanation:
+    if target is not None:
+        return explanation.for_target(target)
+    if explanation.siblings:
+        named = target_list(explanation)
+        raise InputError(
+            f"{short_path(path)} holds {len(explanation.targets)} targets, {named}: pass one as --target."
+        )
+    return explanation
 
 
 # Where a command writes: known to be possible before the work starts, and never one of its inputs.

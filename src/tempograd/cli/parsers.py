@@ -14,9 +14,11 @@ from tempograd.cli.arguments import (
     add_source,
     parse_amount,
     parse_names,
+    parse_one_target,
     parse_pick,
     parse_setting,
     parse_steps,
+    parse_targets,
 )
 
 # Models and series, which several commands read.
@@ -225,8 +227,20 @@ def _add_method(group: Any) -> None:
     )
     group.add_argument(
         "--target",
-        type=int,
-        help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
+        type=parse_one_target,
+        help="what to explain: a class or output by number, a class by its name, an address such as 3,1 into a "
+        "forecast, or mean, of a forecast (default: the predicted class; class 1 of a model with one logit)",
+    )
+    group.add_argument(
+        "--task",
+        choices=("classification", "multilabel", "regression", "forecast", "per_step"),
+        help="what the model's output is (default: found from the output, with a warning where that may be wrong)",
+    )
+    group.add_argument(
+        "--targets",
+        type=parse_targets,
+        metavar="A,B,…",
+        help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
     )
     group.add_argument(
         "--baseline",
@@ -238,7 +252,7 @@ def _add_method(group: Any) -> None:
     group.add_argument(
         "--output",
         choices=("probability", "raw"),
-        help="raw: the model's output as it is, for regression or probabilities (default: probability)",
+        help="raw: the model's output as it is, as for probabilities (default: what the task means)",
     )
     group.add_argument("--steps", type=parse_steps, help="own, or steps such as 3,4, for one prediction per step")
     group.add_argument("--seed", type=int, default=0, help="(default: 0)")
@@ -254,10 +268,17 @@ EVALUATE_EXAMPLES = (
 )
 
 
+def _add_one_target(parser: Any) -> None:
+    parser.add_argument(
+        "--target", type=parse_one_target, help="which one, of explanations with several targets (--targets)"
+    )
+
+
 def add_evaluate(commands: Commands, about: str) -> None:
     parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    _add_one_target(parser)
     add_json(parser, "print JSON, for programs: one score per series too")
     group = parser.add_argument_group("metrics")
     group.add_argument(
@@ -268,6 +289,11 @@ def add_evaluate(commands: Commands, about: str) -> None:
     )
     group.add_argument(
         "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    )
+    group.add_argument(
+        "--of",
+        choices=("score", "output"),
+        help="whose changes cpd and cpp sum: the explained score's, or all outputs' (default: all of classes)",
     )
     group.add_argument(
         "--baseline",
@@ -293,6 +319,7 @@ def add_report(commands: Commands, about: str) -> None:
     parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    _add_one_target(parser)
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")

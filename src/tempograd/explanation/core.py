@@ -16,9 +16,9 @@ from tempograd._utils.stamps import check_times, is_nested
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
-from tempograd.explanation import files, messages
+from tempograd.explanation import files, messages, targets
 from tempograd.targets import TargetScore, from_spec
-from tempograd.typing import Array, ArrayLike, Output, Picker, SeriesPlotOptions, Task, Times
+from tempograd.typing import Array, ArrayLike, Output, Picker, SeriesPlotOptions, Target, Task, Times
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ TENSORS = (*CELLS, *ROWS, "curve_samples")
 KINDS = dict.fromkeys(("baseline", "x", "raw", "standard_error", "delta", "curve_error"), "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 LIVE = ("call", "picker", "siblings")  # that are no plain data
+FIXED = "fixed"  # before the names of tensors that go along with the series
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
@@ -248,8 +249,9 @@ class Explanation:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
         output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
+        several = f"targets=[{targets.target_list(self)}], " if self.siblings else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"Explanation({shape}, method={self.method!r}, {several}output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
         )
 
@@ -283,7 +285,22 @@ class Explanation:
         if self.gradient_check is not None:
             picked["gradient_check"] = self.gradient_check[rows]
         picked["call"] = self.call.take(torch.arange(len(self))[rows])
-        return replace(self, **picked)
+        return replace(self, **picked, siblings=tuple(sibling[rows] for sibling in self.siblings))
+
+    @property
+    def targets(self) -> list[int | tuple[int, ...] | str]:
+        """Return what was explained, one entry per target: an output's name, number or address, or words."""
+        return [targets.called(each) for each in targets.every(self)]
+
+    def for_target(self, target: Target) -> Self:
+        """Return the explanation of one target of several.
+
+        Parameters
+        ----------
+        target : int, tuple of int, str or callable
+            The target as it was asked for. A number that is no target is a position among them, with a warning.
+        """
+        return cast("Self", targets.find(self, target))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -293,7 +310,9 @@ class Explanation:
     def _input(self, name: str) -> "InputExplanation":
         packing = self.call.packing
         if packing is None:
-            raise InputError(f"There is no input {brief(name)}: the model was explained by one input, the series.")
+            raise InputError(
+                f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
+            )
         part = packing.part(name)
         cells: dict[str, Any] = {each: getattr(self, each) for each in CELLS}
         cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
@@ -415,10 +434,12 @@ class Explanation:
 
         Parameters
         ----------
-        channels, names : sequences of str, optional
-            Names of the channels and of the series.
+        channels : sequence of str, optional
+            Names of the channels.
         times : sequence, optional
             One name or time stamp for each step, or for each series such a sequence of its own.
+        names : sequence, optional
+            Names of the series.
         classes : sequence of str, optional
             One name for each output of the model.
         units : sequence of str, optional
@@ -445,20 +466,26 @@ class Explanation:
         Columns: ``id``, of several inputs ``input``, ``time``, ``channel``, ``attribution`` and, where they are
         known, the ``value`` as people know it (``raw``, else ``x``), its ``unit``, the name of the explained
         ``class``, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
+        With several targets, one below the other, the first column tells the ``target``.
         """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
         except ImportError as error:
             raise MissingExtraError("pandas", "data") from error
+        if self.siblings:
+            tables = [each.to_dataframe() for each in targets.every(self)]
+            for table, name in zip(tables, self.targets, strict=True):
+                table.insert(0, "target", [name] * len(table))
+            return pd.concat(tables, ignore_index=True)
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
-        table: dict[str, Any] = {
+        content: dict[str, Any] = {
             "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
         }
         if self.call.packing is not None:
             owners = [part.name for part in self.call.packing.parts for _ in range(part.depth)]
-            table["input"] = [owners[c] for c in channel]
-        table |= {
+            content["input"] = [owners[c] for c in channel]
+        content |= {
             "time": time if self.times is None else self._stamps(row, time),
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
@@ -473,8 +500,8 @@ class Explanation:
         columns |= {"standard_error": self.standard_error, "n_draws": self.n_draws}
         for name, part in columns.items():
             if part is not None:
-                table[name] = part[seen].cpu().numpy() if isinstance(part, Tensor) else part
-        return pd.DataFrame(table)
+                content[name] = part[seen].cpu().numpy() if isinstance(part, Tensor) else part
+        return pd.DataFrame(content)
 
     def _stamps(self, rows: Iterable[int], steps: Iterable[int]) -> list[str]:
         """Return what people call each of these steps."""
@@ -500,9 +527,16 @@ class Explanation:
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
         """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves the series out.
 
+        Fixed inputs are always kept: without them the model could not be called again.
+
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
+        parts = [each._parts(series=series) for each in targets.every(self)]
+        return files.write_explanation(path, *files.pack_targets(parts), force=force)
+
+    def _parts(self, *, series: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors and the plain data that a file holds of one target."""
         tensors = {name: getattr(self, name) for name in TENSORS if series or name not in {"x", "raw"}}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
@@ -510,9 +544,10 @@ class Explanation:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["call"] = self.call.plain
+        tensors |= {f"{FIXED}.{name}": tensor for name, tensor in self.call.tensors.items()}
         plain["own_steps"] = isinstance(self.steps, str)
         plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
-        return files.write_explanation(path, tensors, plain, force=force)
+        return tensors, plain
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -523,7 +558,17 @@ class Explanation:
         ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
         claimed.
         """
-        tensors, plain = files.read_explanation(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
+        names = (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS))
+        parts = files.read_explanation(path, names)
+        try:
+            first, *others = [cls._assembled(*part) for part in parts]
+            return replace(first, siblings=tuple(others)) if others else first
+        except TempogradError as error:
+            raise files.damaged(path, str(error).rstrip(".")) from error
+
+    @classmethod
+    def _assembled(cls, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> Self:
+        """Put together what a file holds of one target."""
         content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
         check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
         if plain["own_steps"]:
@@ -531,28 +576,32 @@ class Explanation:
         for name in ("channels", "times", "names", "classes", "units", "output_shape"):
             if plain.get(name) is not None:
                 plain[name] = tuple(tuple(part) if isinstance(part, list) else part for part in plain[name])
-        try:
-            if None not in check.values():  # older files have none
-                content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
-            plain["call"] = Call.from_plain(plain.get("call", {}))
-            told = plain.get("facts")
-            plain["facts"] = (
-                joined("facts")(plain["method"], plain["parameters"])
-                if told is None
-                else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
-            )
-            if plain.get("picker_spec") is not None:
-                content["picker"] = from_spec(plain["picker_spec"])
-            found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
-            _check_content(found)
-        except TempogradError as error:
-            raise files.damaged(path, str(error).rstrip(".")) from error
+        if None not in check.values():  # older files have none
+            content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+        fixed = {name.removeprefix(f"{FIXED}."): part for name, part in tensors.items() if name.startswith(FIXED)}
+        plain["call"] = Call.from_plain(plain.get("call", {}), fixed, len(tensors["values"]))
+        told = plain.get("facts")
+        plain["facts"] = (
+            joined("facts")(plain["method"], plain["parameters"])
+            if told is None
+            else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
+        )
+        if plain.get("picker_spec") is not None:
+            content["picker"] = from_spec(plain["picker_spec"])
+        found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
+        _check_content(found)
         return found
 
 
-def require(value: Any) -> Explanation:
-    """Refuse what is no explanation."""
+def require(value: Any, *, several: bool = False) -> Explanation:
+    """Refuse what is no explanation and, unless ``several`` can be taken, one of several targets."""
     if isinstance(value, Explanation):
+        if value.siblings and not several:
+            named = targets.target_list(value)
+            raise InputError(
+                f"The explanation is of {1 + len(value.siblings)} targets, {named}: take one with "
+                f"for_target({value.targets[0]!r})."
+            )
         return value
     hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
@@ -582,8 +631,13 @@ def _check_parts(found: Explanation) -> None:
         raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
     if (found.curve_samples is None) != (found.curve_error is None):
         raise InputError("curve_samples and curve_error belong together: pass both or neither.")
-    count, time, _ = values.shape
-    steps = time if found.call.packing is None else found.call.packing.first.time
+    count, time, depth = values.shape
+    packing = found.call.packing
+    if packing is not None and (packing.time, packing.channels) != (time, depth):
+        raise InputError(
+            f"values must hold all inputs, {packing.time} × {packing.channels}, got {time} × {depth}."
+        )
+    steps = time if packing is None else packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
     rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
     rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}
@@ -600,6 +654,19 @@ def _check_parts(found: Explanation) -> None:
     check = found.gradient_check
     if check is not None and len(check) != count:
         raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
+    _check_siblings(found)
+
+
+def _check_siblings(found: Explanation) -> None:
+    for sibling in found.siblings:
+        if not isinstance(sibling, Explanation) or sibling.siblings or not _alike(found, sibling):
+            raise InputError(
+                f"siblings must be explanations of other targets of the same series, got {sibling!r}."
+            )
+
+
+def _alike(found: Explanation, other: Explanation) -> bool:
+    return found.values.shape == other.values.shape and torch.equal(found.ids, other.ids)
 
 
 def _check_labels(found: Explanation) -> None:
