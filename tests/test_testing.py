@@ -418,6 +418,17 @@ class FirstStep(Drop):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfAClass(Drop):
+    """Forgets that a function may have picked the score."""
+
+    def score(self, outputs):
+        clean, removed = outputs.predictions[:, 0], outputs.predictions[:, -1]
+        if outputs.steps is not None:
+            return super().score(outputs)
+        return (clean - removed).gather(1, outputs.target[:, None])[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hits(Localisation):
     """A right metric: the share of the salient cells that have the highest score."""
 
@@ -496,6 +507,7 @@ BROKEN_METRICS = {
     "settings": [NoDirection, TensorMetric],
     "numbers": [Undefined],
     "steps": [FirstStep],
+    "tasks": [OfAClass],
     "company": [Relative, RelativeHits],
     "position": [PrecisionAtFive],
     "mask": [MeanScore, ShareOfAll],

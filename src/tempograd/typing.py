@@ -53,6 +53,9 @@ Steps = Literal["own"] | int | ArrayLike
 Channels = int | Sequence[str | int] | Array
 """Which channels a picture shows: so many of the strongest, or these, by name or position."""
 
+Times = tuple[str, ...] | tuple[tuple[str, ...], ...]
+"""Names of the time steps, the same for all series or those of each."""
+
 Setting = bool | int | float | str | Sequence[float] | None
 """A hyper-parameter of a method or a model."""
 
@@ -90,6 +93,8 @@ class SeriesOptions(TypedDict, total=False):
     channels: Sequence[str] | Mapping[str, Sequence[str]] | None
     times: Sequence[object] | Mapping[str, Sequence[object]] | None
     names: Sequence[object] | None
+    units: Sequence[str] | Mapping[str, Sequence[str]] | None
+    raw: Inputs | None
 
 
 class CallOptions(SeriesOptions, total=False):
@@ -112,8 +117,6 @@ class CallOptions(SeriesOptions, total=False):
     pick: Pick | None
     model_layout: ModelLayout
     classes: Sequence[str] | None
-    units: Sequence[str] | Mapping[str, Sequence[str]] | None
-    raw: Inputs | None
 
 
 class ExplainOptions(CallOptions, total=False):

@@ -197,6 +197,18 @@ def test_evaluate_gives_json_with_one_score_per_series(folder, stored, capsys):
     assert entry["metrics"]["cpd"]["mean"] == summarise(scores["cpd"]).mean
 
 
+def test_evaluate_follows_the_score_where_told(folder, stored, capsys):
+    argv = ["evaluate", str(stored), "--model", str(folder / "model.safetensors"), "--json", "--device", "cpu"]
+    found = {}
+    for of in ("score", "output"):
+        assert main([*argv, "--of", of]) == 0
+        (entry,) = json.loads(capsys.readouterr().out)["explanations"]
+        found[of] = entry["metrics"]["cpd"]["scores"]
+        scores = evaluate(load_model(folder / "model.safetensors"), Explanation.load(stored), of=of)
+        assert found[of] == scores["cpd"].tolist()
+    assert all(score < output for score, output in zip(found["score"], found["output"], strict=True))
+
+
 def test_evaluate_compares_several_explanations_series_by_series(folder, stored, tmp_path, capsys):
     model, first = load_model(folder / "model.safetensors"), Explanation.load(stored)
     other = explain(model, first.x, "random", ids=first.ids)

@@ -95,7 +95,7 @@ def test_help_names_the_arrays_of_a_file(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])
     listed = re.findall(r"^    (\w+) {2,}\w", capsys.readouterr().out.split("Files of series")[1], re.MULTILINE)
-    assert listed == ["x", "mask", "y", "truth", "ids", "channels", "times"]
+    assert listed == ["x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw"]
 
 
 @pytest.mark.parametrize(

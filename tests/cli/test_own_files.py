@@ -108,6 +108,48 @@ def test_the_next_command_works(folder, capsys):
     assert (folder / "report.html").stat().st_size > 10_000
 
 
+FIRST = """
+from torch import nn
+
+class First(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv1d(2, 3, 2), nn.Linear(3, 2)
+
+    def forward(self, z):
+        hidden = self.conv(z).tanh().mean(2)
+        return {"hidden": hidden, "logits": self.head(hidden)}
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_order_of_axes_and_the_part_of_the_answer_are_said_once(folder, capsys):
+    """The explanation remembers them for the other commands."""
+    (folder / "first_net.py").write_text(FIRST)
+    torch.manual_seed(0)
+    sys.path.insert(0, str(folder))
+    net = tg.load_model("first_net:First")
+    torch.save(net.state_dict(), folder / "first.pt")
+    model = ["--model", "first_net:First", "--weights", "first.pt", "--device", "cpu"]
+    said = ["--model-layout", "BDT", "--pick", "logits"]
+    assert main(["explain", *model, *said, *DATA, "--out", "e.safetensors", "--set", "n_samples=9"]) == 0
+    own = tg.read_series("ward.csv", id="bed", label="state")
+    by_hand = tg.explain(lambda z: net(z.mT.contiguous())["logits"], own.x, mask=own.mask, n_samples=9)
+    found = tg.Explanation.load("e.safetensors")
+    assert torch.equal(found.values, by_hand.values)
+    capsys.readouterr()
+    assert main(["evaluate", "e.safetensors", *model, "--metrics", "cpd,accuracy", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["explanations"][0]["metrics"]
+    expected = tg.evaluate(lambda z: net(z.mT.contiguous())["logits"], by_hand, metrics=["cpd", "accuracy"])
+    assert {name: scores[name]["scores"] for name in scores} == {name: s.tolist() for name, s in expected.items()}
+    assert main(["report", "e.safetensors", *model, *DATA]) == 0
+    assert main(["explain", *model, *said[:3], "1.5", *DATA]) == 1
+    assert "no part '1.5': it holds hidden (batch, 3) and logits (batch, 2)." in capsys.readouterr().err
+    assert main(["explain", *model, "--set", "pick=logits", *DATA]) == 1
+    assert "--set pick= is no setting of a method: pass --pick." in capsys.readouterr().err
+    sys.modules.pop("first_net")
+
+
 @pytest.mark.usefixtures("net")
 def test_the_summary_as_json(net, capsys):
     argv = ["explain", "--model", "ward_net:Net", "--weights", "w.pt", *DATA, "--device", "cpu", "--json"]

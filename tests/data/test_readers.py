@@ -229,7 +229,8 @@ def test_gaps_are_placed_as_the_user_says(write):
     assert by_time.x[..., 0].tolist() == [[10, 0, 11, 12], [0, 21, 20, 0]]
     assert by_time.mask[..., 0].tolist() == [[True, False, True, True], [False, True, True, False]]
     by_order = tg.read_series(path, align="order")
-    assert by_order.times is None
+    assert by_order.times == (("0", "5", "7"), ("0.5", "5", ""))
+    assert by_order.take([1]).times == (("0.5", "5", ""),)
     assert by_order.x[..., 0].tolist() == [[10, 11, 12], [21, 20, 0]]
     assert by_order.mask[..., 0].tolist() == [[True] * 3, [True, True, False]]
 
@@ -355,3 +356,28 @@ def test_what_is_wrong_with_parquet(write, tmp_path):
     twice = parquet(write("p.csv", ["id,time,a", "1,0,5", "1,0,5"]), tmp_path / "q.parquet")
     with pytest.raises(tg.TempogradError, match=r"q\.parquet, row 2: series '1' has this time twice"):
         tg.read_series(twice)
+
+
+def test_npz_with_what_people_know(tmp_path):
+    x, raw = np.zeros((2, 3, 1), np.float32), np.arange(6.0).reshape(2, 3, 1)
+    days = np.array([["2026-01-01", "2026-01-02", "2026-01-03"], ["2026-02-01", "2026-02-02", "NaT"]], "M8[ns]")
+    np.savez(tmp_path / "a.npz", x=x, raw=raw, units=np.array(["bpm"]), times=days)
+    found = tg.read_series(tmp_path / "a.npz")
+    assert found.times == (("2026-01-01", "2026-01-02", "2026-01-03"), ("2026-02-01", "2026-02-02", ""))
+    assert (found.units, found.raw.tolist()) == (("bpm",), raw.tolist())
+    part = found.take([1])
+    assert (part.times, part.raw.tolist()) == ((found.times[1],), [raw[1].tolist()])
+    explained = tg.explain(lambda z: z[:, 0], part.x, "random", output="raw", **part.options)
+    assert (explained.times, explained.units, explained.raw.tolist()) == (part.times, ("bpm",), [raw[1].tolist()])
+    for wrong, message in (
+        (
+            {"times": np.array([["a", "b", "c"]])},
+            "times must hold 3 texts, or 3 for each of the 2 series, got 1 rows",
+        ),
+        ({"units": np.array(["a", "b"])}, "units must have 1 entries, got 2"),
+        ({"raw": raw[:, :2]}, r"raw must have the shape of x, \(2, 3, 1\), got \(2, 2, 1\)"),
+        ({"units": np.array([5])}, "units holds int64"),
+    ):
+        np.savez(tmp_path / "b.npz", x=x, **wrong)
+        with pytest.raises(tg.TempogradError, match=message):
+            tg.read_series(tmp_path / "b.npz")

@@ -21,6 +21,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
 from tempograd.engine.model import modules_of
+from tempograd.engine.outputs import forward
 from tests.helpers.models import series
 
 TIME, CHANNELS = 9, 3
@@ -302,6 +303,34 @@ def test_learning_methods_learn_from_the_model_as_it_is_called():
     assert torch.allclose(found.values, expected.values, atol=1e-6)
 
 
+class Both(nn.Module):
+    """Channels first, beside values that have no time, with an answer in parts."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.conv, self.head = nn.Conv1d(CHANNELS, 4, 3), nn.Linear(6, 2)
+
+    def forward(self, past, static, scale):
+        assert past.shape[1:] == (CHANNELS, TIME)
+        hidden = self.conv(past * scale).tanh().mean(2)
+        return hidden, self.head(torch.cat([hidden, static], 1))
+
+
+def test_several_inputs_are_laid_out_and_the_answer_is_picked():
+    net, inputs = Both(), {"past": X, "static": series(5, 2, 1)[..., 0]}
+    scale = torch.rand(5, TIME, CHANNELS, generator=torch.Generator().manual_seed(1)) + 0.5
+    found = tg.explain(net, inputs, n_samples=6, fixed={"scale": scale}, pick=1, model_layout="BDT")
+
+    def by_hand(past, static, scale):
+        return net(past.mT.contiguous(), static, scale.mT.contiguous())[1]
+
+    expected = tg.explain(by_hand, inputs, n_samples=6, fixed={"scale": scale})
+    assert torch.equal(found.values, expected.values)
+    assert found["static"].values.abs().max() > 0
+
+
 # Estimators and functions of arrays
 
 RNG = np.random.default_rng(0)
@@ -465,6 +494,8 @@ def test_a_function_of_arrays_is_a_loop_over_numpy(name):
         said = said["mean"] if isinstance(said, dict) else said
         return np.asarray(said).reshape(len(x), -1)
 
+    first = forward(lambda x: function(x), SERIES)  # before anybody knows what it takes  # noqa: PLW0108
+    assert np.allclose(first.numpy(), score(SERIES.numpy()))
     for model in (function, tg.adapters.from_numpy(function)):
         found = tg.explain(model, SERIES, "occlusion", output="raw", target=0)
         expected = by_loop(score, SERIES.numpy(), [0] * 4)

@@ -23,10 +23,18 @@ MODEL = linear(6, 2)
 COMPLEX = [torch.complex64] * (tuple(map(int, safetensors.__version__.split(".")[:2])) >= (0, 7))  # unknown before
 MASK = torch.rand(X.shape, generator=torch.Generator().manual_seed(1)) < 0.8
 
+RAW = (100 * X.double()).masked_fill(~MASK, torch.nan)
+
 
 @pytest.fixture(scope="module")
 def explanation():
-    return tg.explain(MODEL, X, mask=MASK, tolerance=0.2, channels=["a", "b"], names=list("pqrs"))
+    names = {
+        "channels": ["a", "b"],
+        "names": list("pqrs"),
+        "classes": ["low", "mid", "high"],
+        "units": ["bpm", ""],
+    }
+    return tg.explain(MODEL, X, mask=MASK, tolerance=0.2, raw=RAW, **names)
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +163,9 @@ LIES = {
             "channels": (["a"], ["a", 3], "ab", 3, {}),
             "times": (["a"] * 5, [[]] * 6),
             "names": (["p"], [None] * 4),
+            "call": (None, [], {"pick": 1.5}, {"pick": ["a"]}, {"model_layout": "TDB"}, {"model_layout": None}),
+            "classes": (["low", "high"], ["low", "mid", 3], "low", {}),
+            "units": (["bpm"], ["bpm", None], "ab"),
         }.items()
         for value in values
     },
@@ -297,3 +308,43 @@ def test_what_is_no_explanation_is_refused(thing, tmp_path):
             call()
         assert len(str(caught.value)) <= 300
     assert not list(tmp_path.iterdir())
+
+
+STAMPS = tuple(tuple(f"{8 + row + step}:0{row}" for step in range(6)) for row in range(4))
+
+
+def test_what_people_call_things_comes_back(explanation, tmp_path):
+    named = explanation.with_names(times=STAMPS)
+    back = tg.Explanation.load(named.save(tmp_path / "e.safetensors"))
+    assert (back.classes, back.units, back.times) == (("low", "mid", "high"), ("bpm", ""), STAMPS)
+    assert back.raw.dtype == torch.float64
+    torch.testing.assert_close(back.raw, RAW, rtol=0, atol=0, equal_nan=True)
+    without = tg.Explanation.load(named.save(tmp_path / "e.safetensors", series=False))
+    assert (without.raw, without.x, without.times) == (None, None, STAMPS)
+    plain = tg.Explanation.load(explanation.with_names(times=list("abcdef")).save(tmp_path / "e.safetensors"))
+    assert plain.times == tuple("abcdef")
+
+
+def test_time_stamps_of_more_series_than_a_header_holds(explanation, tmp_path):
+    """A header ends at 100 MB; eight stamps of 13 MB are beyond."""
+    long = [["x" * 13_000_000 if step % 3 == 0 else "" for step in range(6)] for _ in range(4)]
+    back = tg.Explanation.load(explanation.with_names(times=long).save(tmp_path / "e.safetensors"))
+    assert back.times_of(3) == tuple(long[3])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b"[[1]]", b'[["a"]]', b"[" * 100_000, json.dumps(STAMPS[:3]).encode(), None]
+)
+def test_time_stamps_that_are_none_are_refused(content, explanation, tmp_path):
+    header, tensors = parts(explanation.with_names(times=STAMPS).save(tmp_path / "e.safetensors"))
+    wrong = torch.zeros(3) if content is None else torch.tensor(list(content), dtype=torch.uint8)
+    refused(forged(tmp_path, header, {**tensors, "times": wrong}), "is damaged")
+    plain = json.loads(header["tempograd"]) | {"times": list("abcdef")}
+    refused(forged(tmp_path, header | {"tempograd": json.dumps(plain)}, tensors), "time stamps twice")
+
+
+def test_raw_values_that_an_observed_cell_lacks_are_refused(stored, tmp_path):
+    header, tensors = parts(stored)
+    refused(
+        forged(tmp_path, header, {**tensors, "raw": torch.full_like(tensors["raw"], torch.nan)}), "raw holds NaN"
+    )

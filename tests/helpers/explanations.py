@@ -81,3 +81,30 @@ def three_explanations(model, split):
         explain(model, split.x, method, mask=split.mask, ids=split.ids, channels=channels)
         for method in ("timing", "integrated_gradients", "random")
     ]
+
+
+def ward(series=3, time=6):
+    """Return a model of two classes, scaled series with gaps, and everything that people call their parts."""
+    x = random_series(series, time, 2)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[0, 1, 0] = mask[-1, -1, 1] = False
+    raw = (x.double() * torch.tensor([12.0, 0.6]) + torch.tensor([80.0, 37.0])).masked_fill(~mask, torch.nan)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2 * time, 2))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.linspace(-1, 1, 4 * time).view(2, -1))
+        model[1].bias.zero_()
+    starts = np.array([f"2026-03-0{row + 1}T0{row}:15" for row in range(series)], "M8[s]")
+    names = {
+        "channels": ["heart rate", "temperature"],
+        "units": ["bpm", "°C"],
+        "classes": ["survived", "died"],
+        "names": [f"bed {row}" for row in range(series)],
+        "times": starts[:, None] + np.arange(time) * np.timedelta64(90, "m"),
+    }
+    return model, x, {"mask": mask, "raw": raw, **names}
+
+
+def stamp(row, step):
+    """Write when step ``step`` of series ``row`` of the ward was."""
+    moment = np.datetime64(f"2026-03-0{row + 1}T0{row}:15") + step * np.timedelta64(90, "m")
+    return str(moment).replace("T", " ")

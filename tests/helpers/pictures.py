@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import matplotlib
+import torch
 from matplotlib.figure import Figure
 
 import tempograd as tg
@@ -47,3 +48,19 @@ def texts(picture) -> list[str]:
     from matplotlib.text import Text
 
     return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
+
+
+def linear_forecast():
+    """Return an explained forecast of the day ahead from three days, and its model."""
+    hour = torch.arange(72.0)
+    day = torch.stack([(hour * torch.pi / 12).sin(), (hour * torch.pi / 12).cos(), (hour * 1.7).sin()], 1)
+    weight = torch.zeros(24, 72, 3)
+    for step in range(24):
+        weight[step, 48 + step, 0], weight[step, 24 + step, 0] = 0.7, 0.2  # as yesterday, and the day before
+        weight[step, 71, 1] = -0.4 * 0.8**step
+
+    def model(z):
+        return torch.einsum("btd,htd->bh", z, weight)
+
+    found = tg.explain(model, day[None], "integrated_gradients", n_steps=2, output="raw", targets="all")
+    return found.with_names(channels=["load", "temperature", "wind"]), model

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import tempograd as tg
+from tests.helpers.explanations import ward
 
 HOSTILE = (
     "<img src=x onerror='window.hacked=1'>",
@@ -55,7 +56,7 @@ class Case:
 
     def shown(self) -> Tensor:
         """Return the values people read: in their own units where those were given."""
-        return self.options.get("raw", self.x)
+        return self.options.get("raw", self.x if self.first.raw is None else self.first.raw)
 
     def answer(self, series: Tensor) -> Tensor:
         """Return what the page calls the prediction: probabilities or the output as it is, a mean over steps."""
@@ -260,6 +261,12 @@ def stopping(path: Path) -> Case:
     return write(path, model, [found, replace(exact, delta=found.delta)])
 
 
+def stamped(path: Path) -> Case:
+    """Values, units, class names and time stamps of each series, all of them kept with the explanation."""
+    model, x, options = ward(4, 20)
+    return write(path, model, [tg.explain(model, x, n_samples=10, **options)])
+
+
 def large(path: Path) -> Case:
     """The size the page is made for: 500 series of 48 steps and 32 channels, with two methods."""
     model, x = network(48, 32, 2), series(500, 48, 32)
@@ -285,6 +292,7 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
         many_classes,
         bare,
         stopping,
+        stamped,
         large,
     )
 }

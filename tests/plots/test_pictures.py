@@ -12,7 +12,7 @@ import tempograd as tg
 from tempograd import plots
 from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
 from tests.helpers.models import RunningDifference
-from tests.helpers.pictures import check_picture, quadratic, stored, three_methods
+from tests.helpers.pictures import check_picture, linear_forecast, quadratic, stored, three_methods
 
 pytestmark = pytest.mark.exact_draws
 STORED = stored(__file__)
@@ -40,6 +40,11 @@ def series_without_direction():
 def heatmap():
     explanation = waves(channels=6)
     return plots.heatmap(with_gaps(explanation), [0, 1])
+
+
+def horizon():
+    found, model = linear_forecast()
+    return plots.horizon(found, model=model)
 
 
 def compare():
@@ -76,6 +81,7 @@ DRAWINGS = {
         series_per_step,
         series_without_direction,
         heatmap,
+        horizon,
         compare,
         channel_importance,
         removal,

@@ -83,7 +83,7 @@ def test_the_sentence_names_class_probability_and_label():
     said = plots.series_record(explanation, model=model, y=torch.tensor([0, 1])).said
     assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
     assert said.output == pytest.approx(chance, rel=1e-6)
-    named = plots.series_record(explanation, 1, model=model, y=[0, 1], classes="xyz").said.text
+    named = plots.series_record(explanation, 1, model=model, y=[0, 1], classes=list("xyz")).said.text
     assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
     assert plots.series_record(explanation).said.text == "explained: class 2"
 

@@ -47,9 +47,14 @@ def explanations(draw):
         parts["delta"] = filled(draw, (count,), FLOATS)
     if draw(maybe):
         parts["facts"] = Facts(complete=draw(maybe), deterministic=draw(st.sampled_from([None, True, False])))
-    for name, size in (("channels", channels), ("times", time), ("names", count)):
+    for name, size in (("channels", channels), ("times", time), ("names", count), ("units", channels)):
         if draw(maybe):
             parts[name] = tuple(draw(st.lists(NAMES, min_size=size, max_size=size)))
+    if draw(maybe):
+        stamps = st.lists(NAMES, min_size=time, max_size=time).map(tuple)
+        parts["times"] = tuple(draw(st.lists(stamps, min_size=count, max_size=count)))
+    if draw(maybe):
+        parts["raw"] = filled(draw, shape, FLOATS).double()
     parts["parameters"] = draw(st.dictionaries(NAMES, st.one_of(st.none(), SEEDS, FLOATS, NAMES), max_size=3))
     parts["method"] = draw(NAMES)
     return made(filled(draw, shape, FLOATS), **parts)
@@ -68,7 +73,7 @@ def test_an_explanation_comes_back_to_the_last_bit(explanation, series):
         back = tg.Explanation.load(explanation.save(Path(where) / "e.safetensors", series=series))
     for field in fields(explanation):
         one, other = getattr(explanation, field.name), getattr(back, field.name)
-        if field.name == "x" and not series:
+        if field.name in {"x", "raw"} and not series:
             assert other is None
         else:
             assert same(one, other), field.name

@@ -17,7 +17,7 @@ from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
-from tempograd.views.labels import channel_names, time_names
+from tempograd.views.labels import channel_names
 from tempograd.views.prediction import completed
 from tempograd.views.series import Flags, Floats, position, to_numpy, whole_series
 
@@ -158,7 +158,7 @@ def timing_steps_record(
         id=explanation.label(i),
         points=done,
         channel=names[d],
-        times=time_names(explanation),
+        times=explanation.times_of(i),
         x=to_numpy(block.x[0, :, d]),
         baseline=to_numpy(block.baseline[0, :, d]),
         observed=block.observed[0, :, d].cpu().numpy(),

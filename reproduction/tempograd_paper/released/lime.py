@@ -1,6 +1,6 @@
 """LIME as released."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -39,11 +39,15 @@ class ReleasedLime(Released, Lime):
     def _on_prefixes(self) -> bool:
         return bool(self.quirks & {"B7", "B8"})
 
-    @torch.no_grad()
-    def _scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
-        """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
+    def _scores(self, requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
         if not self._on_prefixes:
-            return super()._scores(request, z, block)
+            return super()._scores(requests, z, blocks)
+        pairs = zip(requests, blocks, strict=True)
+        return [self._prefix_scores(request, z, block) for request, block in pairs]
+
+    @torch.no_grad()
+    def _prefix_scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
+        """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
         answer = at_every_step(request, block, torch.cat([block.x, z.flatten(0, 1)]))
         clean, answer = answer[: len(block.x)], request.apply_link(answer[len(block.x) :])
         target = block.target

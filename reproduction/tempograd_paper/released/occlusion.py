@@ -65,13 +65,13 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
         self._put_means(request)
         values = torch.zeros(request.x.shape, device=request.x.device)
 
-        def finish(block: Block, falls: Tensor) -> None:
+        def finish(_: int, block: Block, falls: Tensor) -> None:
             maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output, all of them in a row
             first = block.rows.start * maps.shape[1]
             place = values[first : first + maps.shape[0] * maps.shape[1]]
             place.copy_(maps.flatten(0, 1)[: len(place)])
 
-        self._replace_cells(request, 1, lambda block: block.baseline[..., None], finish, every=True)
+        self._replace_cells([request], 1, lambda block: block.baseline[..., None], finish, every=True)
         if request.mask is not None:
             values *= request.mask
         return self._signed(values)

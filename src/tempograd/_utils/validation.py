@@ -7,7 +7,7 @@ their door in :mod:`tempograd._utils.settings`.
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any, get_args
 
@@ -289,6 +289,28 @@ def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tenso
     return tensor.bool().to(x.device)
 
 
+def check_raw(raw: Any, x: Tensor, mask: Tensor | None, layout: str = "BTD") -> Tensor | None:
+    """Return the values as people know them like ``x``, and beside it; NaN only where nothing was observed."""
+    if raw is None:
+        return None
+    tensor = as_tensor(raw, "raw")
+    tensor = tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
+    if tensor.shape != x.shape:
+        wanted = x.transpose(1, 2).shape if layout == "BDT" else x.shape
+        raise InputError(
+            f"raw must have the shape of x, {tuple(wanted)}, got {tuple(as_tensor(raw, 'raw').shape)}."
+        )
+    if tensor.dtype == torch.bool:
+        raise InputError(f"raw must hold numbers, got {tensor.dtype}.")
+    tensor = (tensor if tensor.is_floating_point() else tensor.double()).to(x.device)
+    finite = tensor.isfinite()
+    if not bool((finite if mask is None else finite | ~mask).all()):
+        raise InputError(
+            "raw holds NaN or infinity where a value was observed: put the value there that x was made of."
+        )
+    return tensor
+
+
 def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
     """Return what "absent" means, like ``x``, as a view where it can be."""
     if value is None or (isinstance(value, str) and value == "zero"):
@@ -490,6 +512,17 @@ def check_names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[st
     if len(found) != count:
         raise InputError(f"{what} must have {count} entries, got {len(found)}.")
     return found
+
+
+def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
+    """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
+    if classes is None:
+        return None
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, Sized):
+        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
+    if outputs is not None and len(classes) != outputs:
+        raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(classes)}.")
+    return check_names(classes, len(classes), "classes")  # type: ignore[arg-type]  # which refuses the rest
 
 
 def _text(label: Any, what: str) -> str:

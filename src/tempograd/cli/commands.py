@@ -6,8 +6,10 @@ import json
 import math
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tempograd._utils.formatting import alike, table, with_error
@@ -15,7 +17,7 @@ from tempograd._utils.io import EXPLANATION, MODEL, REPORT
 from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
-from tempograd.cli.inputs import claim, device, find_data, load_explanations, read_data, read_model
+from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
@@ -25,7 +27,7 @@ from tempograd.cli.summary import (
     warn_of_fresh_weights,
     warn_of_several_baselines,
 )
-from tempograd.data import DATASETS, Dataset, Series, load_dataset
+from tempograd.data import DATASETS, Series, load_dataset
 from tempograd.errors import InputError, TempogradError, warn
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
@@ -158,6 +160,9 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "channels": "--channels",
     "pick": "--pick",
     "model_layout": "--model-layout",
+    "classes": "--classes",
+    "units": "--units",
+    "raw": "--raw",
 }
 
 
@@ -167,8 +172,10 @@ def run_explain(args: argparse.Namespace) -> None:
     model, (series, faulty) = read_model(args), _labelled(args)
     if args.limit is not None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
+    shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
     options: dict[str, Any] = {
         "task": args.task,
+        "targets": args.targets,
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
@@ -176,6 +183,7 @@ def run_explain(args: argparse.Namespace) -> None:
         "model_layout": args.model_layout,
         **series.options,
     }
+    options |= {name: part for name, part in shown.items() if part is not None}
     options |= {} if args.output is None else {"output": args.output}
     options |= _target(args, series)
     options |= _settings(args)
@@ -188,16 +196,21 @@ def run_explain(args: argparse.Namespace) -> None:
         options["fixed"] = series.fixed
     x = series.x if series.inputs is None else series.inputs
     explanation = explain(model, x, args.method, background=_pool(args), **options)
+    named, given = args.classes or series.classes, args.classes is not None
+    classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
+    explanation = explanation.with_names(classes=classes or None)
     explanation.save(args.out, force=args.force)
     print_summary(explanation, model, series, args, faulty=faulty)
 
 
 def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
-    """Return what is explained, and the names of the classes where it is one of them."""
+    """Return what is explained, and the names of the classes where somebody calls one by its name."""
     classes = args.classes or series.classes or None
     if args.target == "mean" and "mean" not in (classes or ()):
         return {"target": mean()}
-    return {"target": args.target, **({"classes": classes} if isinstance(args.target, str) else {})}
+    asked = [args.target, *(args.targets if isinstance(args.targets, list) else ())]
+    named = any(isinstance(target, str) for target in asked)
+    return {"target": args.target, **({"classes": classes} if named else {})}
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -236,13 +249,13 @@ def _pool(args: argparse.Namespace) -> Tensor | dict[str, Tensor] | None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    named = load_explanations(args.explanations)
+    named = load_explanations(args.explanations, args.target)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
     if args.baseline is None:
         warn_of_several_baselines(named)
-    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth}
+    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
     scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
     found = score_table(scores)
     if args.json:
@@ -326,11 +339,11 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations)
+    explanations = load_explanations(args.explanations, args.target)
     model = None if args.model is None else read_model(args)
-    found, data = (None, None) if args.data is None else find_data(args.data, args)
-    named = args.classes or (None if found is None else found.classes)
+    found = None if args.data is None else read_data(args.data, args)
     first = next(iter(explanations.values()))
+    named = args.classes or first.classes or (None if found is None else found.classes)
     classes = fitting_classes(named, first.n_outputs, first.output, given=args.classes is not None)
     unknown = bool(named) and not classes and first.output == "probability"  # which class a label is
     report(
@@ -339,8 +352,8 @@ def run_report(args: argparse.Namespace) -> None:
         explanations,
         found if found is not None and found.labelled and not unknown else None,
         series=args.series,
-        raw=_measured(first, found, data, args),
-        units=args.units or (None if data is None else data.units),
+        raw=_measured(first, found, args),
+        units=args.units or first.units or (None if found is None else found.units),
         classes=classes or None,
         force=args.force,
         **({} if args.title is None else {"title": args.title}),
@@ -348,16 +361,21 @@ def run_report(args: argparse.Namespace) -> None:
     print(f"Wrote {args.out}: open it in a browser.")
 
 
-def _measured(
-    explanation: Explanation, found: Series | None, data: Dataset | None, args: argparse.Namespace
-) -> Tensor | None:
-    """Return the explained series in the user's own units: from a file, found by their ids, or the data set's."""
+def _measured(explanation: Explanation, found: Series | None, args: argparse.Namespace) -> Tensor | None:
+    """Return the explained series in the user's own units: from a file, found by their ids, or the data's own."""
+    if args.raw is None and found is not None and found.raw is not None:
+        return aligned(explanation, found).raw
+    return _raw_of(explanation.ids.tolist(), args)
+
+
+def _raw_of(ids: Sequence[int], args: argparse.Namespace) -> Tensor | None:
+    """Return the series with these ids from the file of values in the user's own units; None without one."""
     if args.raw is None:
-        known = found is not None and data is not None and data.centre is not None
-        return data.raw(aligned(explanation, found)) if known else None  # type: ignore[union-attr, arg-type]
+        return None
     series = read_data(args.raw, args, labels=False)
     place = {number: row for row, number in enumerate(series.ids.tolist())}
-    gone = [number for number in explanation.ids.tolist() if number not in place]
+    gone = [number for number in ids if number not in place]
     if gone:
         raise InputError(f"{args.raw} lacks the series {gone[0]} of the explanation: it must hold all of them.")
-    return series.x[[place[number] for number in explanation.ids.tolist()]]
+    part = series.take([place[number] for number in ids])
+    return part.x if part.mask is None else part.x.masked_fill(~part.mask, torch.nan)

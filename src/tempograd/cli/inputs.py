@@ -4,15 +4,17 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from tempograd._utils.io import Kind, check_output
-from tempograd.data import DATASETS, Dataset, Series, load_dataset, read_series
+from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
-from tempograd.errors import DataError, quote, short_path
+from tempograd.errors import DataError, InputError, quote, short_path
 from tempograd.explanation import Explanation
+from tempograd.explanation.targets import target_list
 from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
 from tempograd.views.labels import as_mapping
@@ -41,40 +43,50 @@ def read_model(args: argparse.Namespace) -> nn.Module:
 
 def read_data(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
-    return find_data(source, args, part, labels=labels)[0]
-
-
-def find_data(
-    source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True
-) -> tuple[Series, Dataset | None]:
-    """Read the same, and return the data set as well where it is one."""
     path = Path(source)
     if source in DATASETS or not (path.suffix or exists(path)):
-        part = part or args.split
+        explained, part = part is None, part or args.split
         fold = 0 if part == "validation" else None
         data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
         split = getattr(data, part)
-        return Series(split.x, split.y, split.mask, split.truth, split.ids, channels=data.channels), data
+        named: dict[str, Any] = {"channels": data.channels, "units": data.units}
+        if explained and data.centre is not None:  # nobody is shown what a method learns from
+            named["raw"] = data.raw(split)
+        return Series(split.x, split.y, split.mask, split.truth, split.ids, **named)
     if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
         raise DataError(
             f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
             f"is no data set ({', '.join(sorted(DATASETS))})."
         )
-    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels), None
+    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels)
 
 
 # Explanations that were written to files.
 
 
-def load_explanations(paths: Sequence[Path]) -> dict[str, Explanation]:
-    """Read explanations of the same series, named by their methods, or by their files where methods repeat."""
-    found = [Explanation.load(path) for path in paths]
+def load_explanations(paths: Sequence[Path], target: Any = None) -> dict[str, Explanation]:
+    """Read explanations of the same series, named by their methods, or by their files where methods repeat.
+
+    Of those with several targets, ``target`` is the one that is meant.
+    """
+    found = [_of_target(Explanation.load(path), target, path) for path in paths]
     methods = [explanation.method for explanation in found]
     stems = [path.stem for path in paths]
     labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
     if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
         return as_mapping(found)
     return as_mapping(dict(zip(labels, found, strict=True)))
+
+
+def _of_target(explanation: Explanation, target: Any, path: Path) -> Explanation:
+    if target is not None:
+        return explanation.for_target(target)
+    if explanation.siblings:
+        named = target_list(explanation)
+        raise InputError(
+            f"{short_path(path)} holds {len(explanation.targets)} targets, {named}: pass one as --target."
+        )
+    return explanation
 
 
 # Where a command writes: known to be possible before the work starts, and never one of its inputs.

@@ -18,6 +18,7 @@ from tempograd.cli.arguments import (
     parse_pick,
     parse_setting,
     parse_steps,
+    parse_targets,
 )
 
 # Models and series, which several commands read.
@@ -55,7 +56,9 @@ FILES = """Files of series end in
     truth     like x: 1 where a value truly decided the label
     ids       distinct integers or names, one per series
     channels  one name per channel
-    times     one name per time step
+    times     one name per time step, or (series, time) where series have time stamps of their own
+    units     one unit per channel
+    raw       like x: the values before they were scaled for the model, which people are shown
 """
 
 
@@ -178,6 +181,7 @@ def add_explain(commands: Commands, about: str) -> None:
     add_json(parser, "print the summary as JSON, for programs")
     _add_convention(add_model(parser))
     _add_method(parser.add_argument_group("method"))
+    _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
 
@@ -196,6 +200,11 @@ def _add_convention(group: Any) -> None:
         choices=("BTD", "BDT", "TBD", "BT"),
         help="order of batch, time and channel (D) that it takes (default: BTD)",
     )
+
+
+def _add_shown(group: Any) -> None:
+    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
+    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
 
 
 def _add_method(group: Any) -> None:
@@ -228,6 +237,12 @@ def _add_method(group: Any) -> None:
         help="what the model's output is (default: found from the output, with a warning where that may be wrong)",
     )
     group.add_argument(
+        "--targets",
+        type=parse_targets,
+        metavar="A,B,…",
+        help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
+    )
+    group.add_argument(
         "--baseline",
         default="zero",
         choices=("zero", "average"),
@@ -253,10 +268,17 @@ EVALUATE_EXAMPLES = (
 )
 
 
+def _add_one_target(parser: Any) -> None:
+    parser.add_argument(
+        "--target", type=parse_one_target, help="which one, of explanations with several targets (--targets)"
+    )
+
+
 def add_evaluate(commands: Commands, about: str) -> None:
     parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    _add_one_target(parser)
     add_json(parser, "print JSON, for programs: one score per series too")
     group = parser.add_argument_group("metrics")
     group.add_argument(
@@ -267,6 +289,11 @@ def add_evaluate(commands: Commands, about: str) -> None:
     )
     group.add_argument(
         "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    )
+    group.add_argument(
+        "--of",
+        choices=("score", "output"),
+        help="whose changes cpd and cpp sum: the explained score's, or all outputs' (default: all of classes)",
     )
     group.add_argument(
         "--baseline",
@@ -292,11 +319,11 @@ def add_report(commands: Commands, about: str) -> None:
     parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
     parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    _add_one_target(parser)
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
     group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
-    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
-    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
+    _add_shown(group)
     group.add_argument("--title", help="the heading of the page")
     add_model(parser, needed=False)
     add_files(parser)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,8 @@ from tempograd.data import Series
 from tempograd.errors import warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
-from tempograd.views.labels import counted
+from tempograd.explanation.targets import target_list
+from tempograd.views.labels import size
 from tempograd.views.summary import CELLS, explanation_summary
 
 NAMED_CHANNELS, NAMED = 3, 6  # channels that a warning names, classes whose numbers are told
@@ -111,20 +113,23 @@ def print_summary(
     Where labels are ``faulty``, a report takes the series from the explanation.
     """
     facts = explanation_summary(explanation, model, series)
-    named = args.classes or series.classes
-    classes = fitting_classes(named, facts["outputs"], facts["output"], given=args.classes is not None)
+    named, classes = args.classes or series.classes, explanation.classes or ()
     if named and not classes:
         facts["accuracy"] = None  # nobody knows which class a label is
     following = _report_command(args, fits=bool(classes) or not named, faulty=faulty)
+    if explanation.siblings:
+        facts["targets"] = explanation.targets
+        following += f" --target {_typed(explanation.targets[0])}"
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
     if args.json:
         facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": following}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    size = f"{counted(facts['steps'], 'step')} × {counted(facts['channels'], 'channel')}"
-    gaps = f", {percent(facts['missing'])} missing" if facts["missing"] else ""
+    gaps = f", {percent(facts['missing'])} missing" if facts["missing"] and not explanation.inputs else ""
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
-    print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}{against}.")
+    print(f"Explained {facts['series']} series ({size(explanation)}{gaps}) with {facts['method']}{against}.")
+    if explanation.siblings:
+        print(f"  targets: {target_list(explanation)}; below, the first of them")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
     for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts)):
         print(f"  {line}")
@@ -174,6 +179,11 @@ def _counted(classes: Sequence[str], counts: dict[str, int], unit: str) -> str:
 
 def _name(known: Sequence[str], number: str) -> str:
     return str(known[int(number)]) if int(number) < len(known) else number
+
+
+def _typed(target: int | tuple[int, ...] | str) -> str:
+    """Write a target as the command line reads it."""
+    return ",".join(map(str, target)) if isinstance(target, tuple) else shlex.quote(str(target))
 
 
 def _percent(share: float) -> str:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd._utils.stamps import is_nested
 from tempograd.errors import InputError, listed
-from tempograd.typing import SeriesOptions
+from tempograd.typing import SeriesOptions, Times
 
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut
@@ -210,13 +211,18 @@ class Series(Split):
     Parameters
     ----------
     channels, times : tuple of str, optional
-        Names of the channels and of the time steps.
+        Names of the channels and of the time steps; ``times`` holds such a tuple for each series where their
+        stamps differ, with empty texts for steps that a series does not have.
     names : tuple of str, optional
         What the file calls its series, where that is not a whole number: those are in ``ids``.
     classes : tuple of str, optional
         What the file calls class 0, 1, …, where that is text.
     labelled : bool
         Whether the file has labels. Without them all series are in class 0.
+    units : tuple of str, optional
+        Units of the channels' values.
+    raw : Tensor like ``x``, optional
+        The values before they were scaled for a model, NaN where nothing was observed.
     inputs : dict of str to Tensor, optional
         The inputs of a model that takes several; ``x`` then holds all of them side by side.
     fixed : dict of str to Tensor, optional
@@ -228,14 +234,16 @@ class Series(Split):
     >>> read.take([1]).names
     ('ward 7',)
     >>> sorted(read.options)
-    ['channels', 'ids', 'mask', 'names', 'times']
+    ['channels', 'ids', 'mask', 'names', 'raw', 'times', 'units']
     """
 
     channels: tuple[str, ...] | None = None
-    times: tuple[str, ...] | None = None
+    times: Times | None = None
     names: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     labelled: bool = True
+    units: tuple[str, ...] | None = None
+    raw: Tensor | None = None
     inputs: dict[str, Tensor] | None = None
     fixed: dict[str, Tensor] | None = None
 
@@ -248,19 +256,30 @@ class Series(Split):
         if self.inputs is not None:
             return SeriesOptions(ids=self.ids, names=self.names)
         return SeriesOptions(
-            mask=self.mask, ids=self.ids, channels=self.channels, times=self.times, names=self.names
+            mask=self.mask,
+            ids=self.ids,
+            channels=self.channels,
+            times=self.times,
+            names=self.names,
+            units=self.units,
+            raw=self.raw,
         )
 
     def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``indices`` (positions, a slice or a bool mask), with their ids and names."""
-        part = super().take(indices)
-        rows = torch.arange(len(self))[indices].reshape(-1)
-        names = None if self.names is None else tuple(self.names[row] for row in rows.tolist())
+        part, places = super().take(indices), torch.arange(len(self))[indices].reshape(-1)
+        rows, times = places.tolist(), self.times
         several: dict[str, Any] = {
-            name: None if each is None else {key: value[rows] for key, value in each.items()}
+            name: None if each is None else {key: value[places] for key, value in each.items()}
             for name, each in (("inputs", self.inputs), ("fixed", self.fixed))
         }
-        return replace(part, names=names, **several)
+        return replace(
+            part,
+            names=None if self.names is None else tuple(self.names[row] for row in rows),
+            times=(tuple(times[row] for row in rows) or None) if is_nested(times) else times,
+            raw=None if self.raw is None else self.raw[places.to(self.raw.device)],
+            **several,
+        )
 
 
 def _labels(y: Tensor) -> str:

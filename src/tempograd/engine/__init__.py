@@ -10,10 +10,12 @@ from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
+    Gradients,
     accumulate,
     compute_gradients,
     differentiate,
     differentiate_each,
+    each_gradient,
     require_graph,
     require_path,
 )
@@ -44,7 +46,7 @@ from tempograd.engine.outputs import (
     wider,
 )
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.request import Block, Request, call_model, score_delta
+from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
     "Batching",
@@ -56,6 +58,7 @@ __all__ = [
     "FixedInputs",
     "Found",
     "GradientCheck",
+    "Gradients",
     "HostCopy",
     "InputPart",
     "Model",
@@ -67,6 +70,7 @@ __all__ = [
     "Request",
     "WeightedMean",
     "accumulate",
+    "all_scores",
     "apply_link",
     "as_model",
     "at_every_step",
@@ -79,6 +83,7 @@ __all__ = [
     "default_class",
     "differentiate",
     "differentiate_each",
+    "each_gradient",
     "fingerprint",
     "frozen",
     "hidden",
@@ -104,5 +109,6 @@ __all__ = [
     "spare",
     "told_by",
     "wider",
+    "with_targets",
     "wrap",
 ]

@@ -64,6 +64,18 @@ class FixedInputs:
                 rows[str(name)] = found
         return cls(rows, constants, by_name)
 
+    @classmethod
+    def from_plain(cls, plain: Any, tensors: Mapping[str, Tensor], count: int) -> Self:
+        """Return what a file of ``count`` series tells of."""
+        told = plain if isinstance(plain, dict) else {}
+        constants, lists, by_name = (told.get(name) for name in ("constants", "lists", "by_name"))
+        if not isinstance(constants, dict) or not isinstance(lists, dict) or not isinstance(by_name, bool):
+            raise InputError("its fixed inputs must be a table of names.")
+        rows = {**tensors, **lists}
+        if not all(isinstance(each, (list, Tensor)) and len(each) == count for each in rows.values()):
+            raise InputError(f"its fixed inputs must have {count} rows.")
+        return cls(rows, constants, by_name)
+
     def take(self, places: Tensor) -> Self:
         """Return those of some rows."""
         return replace(self, rows={name: _taken(value, places) for name, value in self.rows.items()})
@@ -234,13 +246,34 @@ class Call:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Return what a file tells of it."""
-        return {"pick": self.pick, "model_layout": self.model_layout}
+        """Return what a file tells of it, beside its :attr:`tensors`."""
+        told: dict[str, Any] = {"pick": self.pick, "model_layout": self.model_layout}
+        if self.packing is not None:
+            told["inputs"] = [[part.name, list(part.shape)] for part in self.packing.parts]
+            told["by_name"] = self.packing.by_name
+        if self.fixed is not None:
+            told["fixed"] = {
+                "by_name": self.fixed.by_name,
+                "constants": dict(self.fixed.constants),
+                "lists": {name: value for name, value in self.fixed.rows.items() if isinstance(value, list)},
+            }
+        return told
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the fixed inputs that a file keeps as tensors, by name."""
+        rows = {} if self.fixed is None else self.fixed.rows
+        return {name: value for name, value in rows.items() if isinstance(value, Tensor)}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the call that a file tells of; what it does not know is as usual."""
-        return cls(**{name: plain[name] for name in ("pick", "model_layout") if name in plain})
+    def from_plain(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor], count: int) -> Self:
+        """Return the call that a file of ``count`` series tells of; what it does not know is as usual."""
+        usual = {name: plain[name] for name in ("pick", "model_layout") if name in plain}
+        packing = Packing.from_plain(plain["inputs"], plain.get("by_name")) if "inputs" in plain else None
+        fixed = None
+        if "fixed" in plain:
+            fixed = FixedInputs.from_plain(plain["fixed"], tensors, count)
+        return cls(packing, fixed, **usual)
 
 
 def require_torch(model: Model) -> None:

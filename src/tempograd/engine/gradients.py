@@ -34,28 +34,40 @@ def compute_gradients(request: Request, z: Tensor, block: Block, beside: Tensor 
     If the target of the block is not known yet, the clean series are read in the same pass, and so is ``beside``,
     (series, rows, time, channel), without a gradient.
     """
-    series, points = z.shape[:2]
     known = _captured_gradients(request, z, block, beside)
     if known is not None:
         return known
+    (found,) = each_gradient([request], z, [block], beside)
+    return found
+
+
+def each_gradient(
+    requests: Sequence[Request], z: Tensor, blocks: Sequence[Block], beside: Tensor | None = None
+) -> Iterator[Gradients]:
+    """Do the same for several targets of the same series: one forward pass, and a backward pass for each.
+
+    The graph stays until the last one was taken, and no gradient is kept here.
+    """
+    series, points = z.shape[:2]
     flat = z.flatten(0, 1).requires_grad_()
-    read: Tensor | None = None
-    extra = _extra(block, beside)
+    extra = _extra(blocks[0], beside)
     if extra is not None:
-        raw = request.forward(torch.cat([extra, flat]))
-        block, read = _read_both(request, block, raw[: len(extra)], extra)
-        raw = raw[len(extra) :]
+        raw = requests[0].forward(torch.cat([extra, flat]))
+        first, raw = raw[: len(extra)], raw[len(extra) :]
     else:
-        raw = request.with_axis(forward(request.model, flat))
-    score = request.score(request.apply_link(raw), block, points, flat)
-    require_graph(score)
-    here = score.detach().view(series, points, *score.shape[1:])
-    if isinstance(block.steps, str):
-        return Gradients(own_steps(score, flat).view_as(z), here, read, block)
-    gradient = differentiate(score.sum(), flat)
-    if gradient is None:  # it reached the weights of the model, and not the series
-        raise ModelError(NO_GRAPH)
-    return Gradients(gradient.reshape(z.shape), here, read, block)
+        raw = requests[0].with_axis(forward(requests[0].model, flat))
+    for place, (request, block) in enumerate(zip(requests, blocks, strict=True), 1):
+        known, read = (block, None) if extra is None else _read_both(request, block, first, extra)
+        score = request.score(request.apply_link(raw), known, points, flat)
+        require_graph(score)
+        here = score.detach().view(series, points, *score.shape[1:])
+        if isinstance(known.steps, str):
+            yield Gradients(own_steps(score, flat).view_as(z), here, read, known)
+            continue
+        gradient = differentiate(score.sum(), flat, again=place < len(requests))
+        if gradient is None:  # it reached the weights of the model, and not the series
+            raise ModelError(NO_GRAPH)
+        yield Gradients(gradient.reshape(z.shape), here, read, known)
 
 
 def _extra(block: Block, beside: Tensor | None) -> Tensor | None:

@@ -101,6 +101,17 @@ class Packing:
             channel += parts[-1].depth
         return cls(tuple(parts), by_name)
 
+    @classmethod
+    def from_plain(cls, inputs: Any, by_name: Any) -> Self:
+        """Return the layout that a file tells of: the name and the shape of each input."""
+        listed = isinstance(inputs, list) and all(isinstance(each, list) and len(each) == 2 for each in inputs)
+        shapes = {str(name): shape for name, shape in inputs} if listed else {}
+        sizes = [shape for shape in shapes.values() if isinstance(shape, list) and len(shape) < 3]
+        whole = all(type(size) is int and 0 < size < 2**31 for shape in sizes for size in shape)
+        if not shapes or len(sizes) < len(inputs) or not whole or type(by_name) is not bool:
+            raise InputError("its inputs must be names with their shapes.")
+        return cls.of({name: tuple(shape) for name, shape in shapes.items()}, by_name=by_name)
+
     @property
     def time(self) -> int:
         """How many steps the common axis has."""

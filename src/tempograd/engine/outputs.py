@@ -36,14 +36,13 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     >>> numbers_of({"logits": torch.ones(1, 2), "loss": None}, torch.zeros(1, 4, 3))
     tensor([[1., 1.]])
     """
-    if not isinstance(raw, Tensor):
-        raw = as_output(picked(raw, None, len(z)), z)
-    fault = _fault(raw, z, who)
+    found: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
+    fault = _fault(found, z, who)
     if fault:
         raise ModelError(fault)
-    if raw.dtype in WHOLE:
-        return raw.to(z.device, z.dtype)
-    return raw if raw.device == z.device else raw.to(z.device)
+    if found.dtype in WHOLE:
+        return found.to(z.device, z.dtype)
+    return found if found.device == z.device else found.to(z.device)
 
 
 def _fault(raw: Tensor, z: Tensor, who: str) -> str:

@@ -21,6 +21,7 @@ from tempograd.engine.outputs import (
     OUTPUTS,
     apply_link,
     by_class,
+    class_count,
     default_class,
     forward_resumed,
     misfit,
@@ -87,6 +88,7 @@ class Request:
     call: Call = field(default_factory=Call)
     guessed: bool = False  # whether nobody said what the output is
     by_task: bool = False  # whether a task that was told decides on softmax and sigmoid
+    classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
     checked: bool = False  # whether the gradient is compared with differences of the score
@@ -120,12 +122,10 @@ class Request:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
         check_steps(steps, task)
-        target = named_target(target, classes)
+        called = validation.check_classes(classes, None)
+        target = named_target(target, called)
         validation.check_choice(missing, "missing", get_args(Missing))
-        if callable(target) and steps is not None:
-            raise InputError(
-                "steps= cannot be combined with a function as target: pick the steps in the function."
-            )
+        _check_steps(target, steps)
         x = validation.check_series(x, layout, gaps=missing == "mask")
         if layout == "BDT" and mask is not None:
             mask = validation.as_tensor(mask, "mask")
@@ -156,11 +156,17 @@ class Request:
             layout=layout,
             told=task,
             call=call,
+            classes=called,
         )
 
     def replace(self, **changes: Any) -> Self:
         """Return a fresh request that differs in some of its parts."""
         return replace(self, target=None, steps=None, _findings=Findings(), host_writer=HostWriter(), **changes)
+
+    def of_target(self, target: Any) -> Self:
+        """Return a fresh request for another target of the same series."""
+        _check_steps(target, self.requested_steps)
+        return self.replace(requested_target=target)
 
     @property
     def time(self) -> int:
@@ -207,9 +213,14 @@ class Request:
     @property
     def batching(self) -> Batching:
         """Return fresh batching: how much goes through the model at once."""
+        return self.batching_of(1)
+
+    def batching_of(self, targets: int) -> Batching:
+        """Return the same for a pass that serves several targets: what is kept of its points is kept of each."""
         module = owner(self.model)
         memory = None if module is None else _fitted.setdefault(module, {})
-        return Batching(self.device, self.x[0].numel(), self.batch_size, memory)
+        cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two of them
+        return Batching(self.device, cells, self.batch_size, memory)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
@@ -261,8 +272,7 @@ class Request:
 
     def with_target(self, block: Block) -> Block:
         """Return a block with its target known: read its clean series in a pass of their own."""
-        with torch.no_grad():
-            return self.read(block, self.forward(block.x))
+        return with_targets([self], block)[0]
 
     def first_outputs(self) -> Tensor | None:
         """Return the model's raw outputs for the first clean series, on the host; None if there are none."""
@@ -308,7 +318,11 @@ class Request:
 
         For ``steps="own"`` it is the score of each step, (series, points, time). The block's target must be known.
         """
-        score = self.score(self.outputs(z).flatten(0, 1), block, z.shape[1], z.flatten(0, 1))
+        return self.scores_of(self.raw_outputs(z), block, z)
+
+    def scores_of(self, raw: Tensor, block: Block, z: Tensor) -> Tensor:
+        """Return the same from what :meth:`raw_outputs` told of ``z``."""
+        score = self.score(self.apply_link(raw).flatten(0, 1), block, z.shape[1], z.flatten(0, 1))
         return score.view(*z.shape[:2], *score.shape[1:])
 
     def score(self, outputs: Tensor, block: Block, points: int, z: Tensor | None = None) -> Tensor:
@@ -351,6 +365,7 @@ class Request:
             self.output_shape = whole
         rows = self.per_step or self.output == "probability"  # of columns, whose last axis is theirs
         self.columns = whole[-1] if rows else math.prod(whole)
+        validation.check_classes(self.classes, class_count(self.columns, self.output))
         self._complete_target(whole)
         shape = (len(self.x), *([] if self.output_shape else whole[:-1]))
         chosen = resolve_target(self.requested_target, shape, self.columns, self.output, self.output_shape)
@@ -373,6 +388,11 @@ class Request:
             self.requested_target = mean()
             self.averaged = whole
             self.output_shape = ()
+
+
+def _check_steps(target: Any, steps: Any) -> None:
+    if callable(target) and steps is not None:
+        raise InputError("steps= cannot be combined with a function as target: pick the steps in the function.")
 
 
 def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:
@@ -403,6 +423,23 @@ def call_model(
         if message is None:
             raise
         raise ModelError(message) from error
+
+
+# Several targets of the same series: their requests differ in nothing else, so one pass of the model serves all
+
+
+@torch.no_grad()
+def with_targets(requests: Sequence[Request], block: Block) -> list[Block]:
+    """Return a block for each request, its target known: the clean series are read once."""
+    raw = requests[0].forward(block.x)
+    return [request.read(block, raw) for request in requests]
+
+
+@torch.no_grad()
+def all_scores(requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
+    """Return for each request what :meth:`Request.scores` returns, from one pass."""
+    raw = requests[0].raw_outputs(z)
+    return [request.scores_of(raw, block, z) for request, block in zip(requests, blocks, strict=True)]
 
 
 def score_delta(request: Request) -> Tensor | None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
+from tempograd._utils.stamps import check_times
 from tempograd.engine import (
     Call,
     FixedInputs,
@@ -36,7 +37,7 @@ from tempograd.engine.guesses import (
     caution,
     objection,
 )
-from tempograd.engine.inputs import argument_names, channel_labels, time_labels
+from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -51,6 +52,7 @@ from tempograd.engine.second_look import (
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
 from tempograd.explainers.integration import Attribution
+from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
 from tempograd.explanation import Explanation, Facts
 from tempograd.targets import in_words
 from tempograd.typing import (
@@ -118,20 +120,28 @@ def varied(request: Request, look: SecondLook | None) -> bool:
 LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
 
 
-def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) -> Attribution:
+def at_any_scale(
+    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]]
+) -> list[Attribution]:
     """Explain; where scores turn out very large or small, explain the output in units of about their size.
 
     The unit is a power of two, which leaves every digit as it is. Only raw outputs can have such scores, and a
     function that picks the score need not be linear.
     """
-    found = attribute(request)
+    pairs = zip(requests, attribute(requests), strict=True)
+    return [_in_its_unit(request, found, attribute) for request, found in pairs]
+
+
+def _in_its_unit(
+    request: Request, found: Attribution, attribute: Callable[[Sequence[Request]], list[Attribution]]
+) -> Attribution:
     if request.output != "raw" or found.standard_error is None or callable(request.requested_target):
         return found
     size = float(found.values.abs().amax())
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
         return found
     unit = 2.0 ** round(math.log2(size))
-    part = attribute(request.replace(model=lambda z: request.model(z) / unit))
+    (part,) = attribute([request.replace(model=lambda z: request.model(z) / unit)])
     check = part.gradient_check
     return part._replace(
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
@@ -154,23 +164,28 @@ def at_any_scale(request: Request, attribute: Callable[[Request], Attribution]) 
 
 
 def over_draws(
-    request: Request, attribute: Callable[[Request], Attribution], draws: int
-) -> tuple[Attribution, Request]:
+    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]], draws: int
+) -> tuple[list[Attribution], list[Request]]:
     """Explain ``draws`` realisations of the requested model, and average.
 
-    The request is that to the last of them, which knows target and steps.
+    The requests are those to the last of them, which know target and steps.
     """
-    take = realisation(request.model, request.seed)
-    target, parts = request.requested_target, []
-    if target is None and request.told not in AS_THEY_ARE:
-        target = _predicted(request, [take(j) for j in range(draws)])
-    realised = request
+    take = realisation(requests[0].model, requests[0].seed)
+    targets = [request.requested_target for request in requests]
+    if targets == [None] and requests[0].told not in AS_THEY_ARE:
+        targets = [_predicted(requests[0], [take(j) for j in range(draws)])]
+    parts: list[list[Attribution]] = []
+    realised: list[Request] = []
     for j in range(draws):
-        realised = request.replace(model=take(j), requested_target=target, shortcuts={})
-        part = attribute(realised)
-        realised.verify(part.values)
-        parts.append(part)
-    return _mean(parts, request.mask), realised
+        model, shortcuts = take(j), dict[str, Any]()
+        realised = [
+            request.replace(model=model, requested_target=target, shortcuts=shortcuts)
+            for request, target in zip(requests, targets, strict=True)
+        ]
+        parts.append(attribute(realised))
+        for request, part in zip(realised, parts[-1], strict=True):
+            request.verify(part.values)
+    return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
 
 
 def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
@@ -254,6 +269,7 @@ class Explainer(ABC):
     release at most:
 
     - :meth:`attribute`, the method itself: a request to an attribution. Every explainer has its own.
+    - :meth:`attribute_all`, the same for several targets, to share the passes of the model between them.
     - ``_request(request)``, the request that is explained: of a variant that changes series, baseline or output.
     - ``_examined``, whether settings and results are examined and doubts are said.
     - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
@@ -379,7 +395,7 @@ class Explainer(ABC):
 
         Parameters
         ----------
-        model : nn.Module or callable
+        model : nn.Module, callable or estimator
             Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class).
         x : Tensor or array of shape (batch, time, channel)
         target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
@@ -401,8 +417,9 @@ class Explainer(ABC):
             By default 0, 1, …
         channels, times, names : sequences of str, optional
             What people call the channels, the time steps and the series, for tables, pictures and reports.
+            ``times`` may hold texts, numbers or dates, and be (batch, time) where series have stamps of their own.
         layout : {"BTD", "BDT"}
-            Order of the axes of ``x`` and ``mask``; the model is always called with (batch, time, channel).
+            Order of the axes of ``x`` and ``mask``; for those of the model see ``model_layout``.
         missing : {"error", "mask"}
             What NaN in ``x`` is: a mistake, or a value that was not observed. Such cells are then left out as
             ``mask`` leaves cells out, beside those, and hold the baseline where the model reads them; the
@@ -427,17 +444,24 @@ class Explainer(ABC):
             What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
             one row per series goes along with its series, anything else is passed as it is. Never attributed.
         pick : str or int, optional
-            Which part of a dict, a tuple or an object the output is.
+            Which part of a dict, a tuple or an object the output is, by name, place or path (``"states.0"``). By
+            default the only floating-point tensor with one row per series.
         model_layout : {"BTD", "BDT", "TBD", "BT"}
-            Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
+            Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
+            Fixed inputs with three axes are turned round with the series. Outputs of ``"TBD"`` models come as
+            (time, batch, …) or (batch, …).
         classes : sequence of str, optional
-            Names of the model's outputs.
+            Names of the model's outputs, also ``["survived", "died"]`` for a single probability.
         units : sequence of str, optional
-            Units of the channels' values.
+            Units of the channels' values, empty where there is none.
         raw : Tensor or array like ``x``, optional
-            The values as people know them, before they were scaled for the model: only to be shown.
+            The values as people know them, before they were scaled for the model: only to be shown. NaN where
+            nothing was observed.
         """
+        wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
+        if wanted is not None and not self.targeted:
+            raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
         given = GivenSeries.of(  # before torch does anything
             model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
@@ -448,7 +472,7 @@ class Explainer(ABC):
         if self.needs_gradient:
             require_torch(adapted)
         output, task, classes = told_by(adapted, output, task, classes)
-        told = told_task(task, model, target, output)
+        told = common_task(target, wanted, lambda each: told_task(task, model, each, output))
         with generators_kept(model), frozen(model) as restore_buffers:
             request = Request.create(
                 adapted,
@@ -467,23 +491,31 @@ class Explainer(ABC):
                 classes=classes,
                 call=given.call,
             )
-            named = _named(request, channels=channels, times=times, names=names)
+            named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
-            request = self._request(request)
+            linked = request.output
+            requests = [request] if wanted is None else requests_of(request, wanted, classes)
+            requests = [self._request(each) for each in requests]
+            for each in requests:
+                if each.output != linked:  # a variant that counts outputs otherwise
+                    each.classes = None
             with computing(precision, request.device):
-                result, request, draws = self._over_draws(request, draws)
+                results, requests, draws = self._over_draws(requests, draws)
+                request = requests[0]
                 few = _few(request)
                 look = None if trusted(adapted, few) else look_again(adapted, few)
                 restore_buffers()  # where a forward keeps state
                 mark = fingerprint(model)  # while the device is busy
-                request.verify(result.values)
+                for each, result in zip(requests, results, strict=True):
+                    each.verify(result.values)
                 varies = draws > 1 or varied(request, look)
                 warn_of_doubts(adapted, request, look)
             restore_buffers()
         if varies and draws == 1:
             warn(NOISE)
         known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
-        return self._explanation(result, request, _asked(output, request), known)
+        pairs = zip(results, requests, strict=True)
+        return together([self._explanation(result, each, _asked(output, each), known) for result, each in pairs])
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
@@ -529,18 +561,26 @@ class Explainer(ABC):
         """Return the explained class in terms of the requested ``output``; None if a function picked it."""
         return request.target if isinstance(request.target, Tensor) else None
 
-    def _over_draws(self, request: Request, draws: int) -> tuple[Attribution, Request, int]:
+    def _over_draws(self, requests: Sequence[Request], draws: int) -> tuple[list[Attribution], list[Request], int]:
         """Explain the model, or as many realisations of it as were requested, if there is more than one."""
         if draws > 1:
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
-            if any(_varies(request) for _ in range(TRIES)):
-                return *over_draws(request, self._attribution, draws), draws
+            if any(_varies(requests[0]) for _ in range(TRIES)):
+                return *over_draws(requests, self._attributions, draws), draws
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
-        return self._attribution(request), request, 1
+        return self._attributions(requests), list(requests), 1
 
-    def _attribution(self, request: Request) -> Attribution:
-        found = at_any_scale(request, lambda realised: mutable_if_needed(lambda: self.attribute(realised)))
+    def _attributions(self, requests: Sequence[Request]) -> list[Attribution]:
+        found = at_any_scale(requests, lambda realised: mutable_if_needed(lambda: self._explain_all(realised)))
+        return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
+
+    def _explain_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        if len(requests) > 1 and shares_passes(type(self)):
+            return self.attribute_all(requests)
+        return Explainer.attribute_all(self, requests)
+
+    def _with_delta(self, request: Request, found: Attribution) -> Attribution:
         told = found.delta is not None or not self.targeted or not self._examined
         blank = ~found.values.flatten(1).any(1)
         if request.mask is not None:
@@ -574,6 +614,14 @@ class Explainer(ABC):
     def attribute(self, request: Request) -> Attribution:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        """Compute the scores of several targets, whose requests differ in nothing else.
+
+        By default one after the other. A method that overrides this lets them share the passes of the model, and
+        has ``attribute`` return ``self.attribute_all([request])[0]``.
+        """
+        return [self.attribute(request) for request in requests]
+
 
 def check_pool(x: Inputs, name: str) -> Inputs:
     """Check series that a method draws from: of one input, or of several, by name or position."""
@@ -593,14 +641,22 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(request: Request, **labels: Any) -> dict[str, tuple[str, ...] | None]:
-    """Check what people call channels, steps and series, before anything is computed."""
-    packing, shape = request.call.packing, request.call.cut(request.x).shape
-    sizes = {"names": shape[0], "times": shape[1], "channels": shape[2]}
+def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, units: Any) -> dict[str, Any]:
+    """Check names and values for people before anything is computed."""
+    packing, x = request.call.packing, request.call.cut(request.x)
+    mask = None if request.mask is None else request.call.cut(request.mask)
+    series, time, depth = x.shape
     if packing is not None:
-        labels["channels"] = channel_labels(labels["channels"], packing)
-        labels["times"] = time_labels(labels["times"], packing)
-    return {what: validation.check_names(given, sizes[what], what) for what, given in labels.items()}
+        channels, times = channel_labels(channels, packing), time_labels(times, packing)
+        units = unit_labels(units, packing)
+    return {
+        "channels": validation.check_names(channels, depth, "channels"),
+        "times": check_times(times, series, time),
+        "names": validation.check_names(names, series, "names"),
+        "classes": request.classes,
+        "units": validation.check_names(units, depth, "units"),
+        "raw": validation.check_raw(raw, x, mask, request.layout),
+    }
 
 
 def _asked(output: str, request: Request) -> str:

@@ -87,8 +87,9 @@ def explain(
 
     Parameters
     ----------
-    model : nn.Module or callable
-        Maps (batch, time, channel) to (batch, class) or (batch, time, class).
+    model : nn.Module, callable or estimator
+        Maps (batch, time, channel) to (batch, class) or (batch, time, class). Estimators with ``predict_proba``,
+        ``decision_function`` or ``predict``, and functions of numpy arrays, are for methods without a gradient.
     x : Tensor or array of shape (batch, time, channel)
     method : str or Explainer
         A name from ``tempograd.EXPLAINERS``, or an explainer.
@@ -111,7 +112,8 @@ def explain(
     ids : distinct integers, optional
         They number the series, by default 0, 1, …; draws depend on them.
     channels, times, names : sequences of str, optional
-        What people call channels, steps and series, for tables, pictures and reports.
+        What people call channels, steps and series, for tables, pictures and reports; ``times`` (batch, time)
+        where series have stamps of their own.
     layout : {"BTD", "BDT"}
         ``"BDT"`` where ``x`` is (batch, channel, time).
     missing : {"error", "mask"}
@@ -133,9 +135,9 @@ def explain(
         What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
         one row per series goes along with its series, anything else is passed as it is. Never attributed.
     pick : str or int, optional
-        Which part of a dict, a tuple or an object the output is.
+        Which part of a dict, a tuple or an object the output is: ``"logits"``, ``1``, ``"states.0"``.
     model_layout : {"BTD", "BDT", "TBD", "BT"}
-        Order of the axes that the model takes: batch, time, channel; "BT" for one channel without an axis.
+        Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
     classes : sequence of str, optional
         Names of the model's outputs.
     units : sequence of str, optional

@@ -3,7 +3,7 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,14 +16,17 @@ from tempograd.engine import (
     Estimate,
     Evidence,
     GradientCheck,
+    Gradients,
     Prefetcher,
     Request,
     WeightedMean,
     compute_gradients,
+    each_gradient,
     judge_gradients,
     relative_error,
     resolution,
     slices,
+    with_targets,
 )
 
 # The schedule: how many points, in which stages, and when they are enough
@@ -148,9 +151,22 @@ def integrate(
     request: Request, schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
 ) -> Attribution:
     """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the schedule."""
-    buffer = ResultBuffer(request, schedule)
+    return integrate_all([request], schedule, path, label=label)[0]
+
+
+def integrate_all(
+    requests: Sequence[Request], schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
+) -> list[Attribution]:
+    """Do the same for several targets of the same series, whose points go through the model together.
+
+    With a tolerance each target stops elsewhere, so that they have no points in common: they run one by one.
+    """
+    if len(requests) > 1 and schedule.tolerance is not None:
+        return [integrate(request, schedule, path, label=label) for request in requests]
+    buffers = [ResultBuffer(request, schedule) for request in requests]
+    request = requests[0]
     prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
-    batching, total, per_series = request.batching, len(request.x), schedule.together
+    batching, total, per_series = request.batching_of(len(requests)), len(request.x), schedule.together
 
     def prepare(rows: slice) -> tuple[Block, GradientPath]:
         block = request.block(rows)
@@ -161,15 +177,17 @@ def integrate(
         paths = paths.resample() or paths
         if rows.start > 0:
             request.verify_once()
-        BlockRunner(request, schedule, path, size, buffer).run(block, paths)
+        BlockRunner(requests, schedule, path, size, buffers).run(block, paths)
         following = batching.next_rows(rows.stop, total, per_series)
         if following.start < total:  # while the device is busy with this block
             prefetcher.prepare((following.start, following.stop), lambda: prepare(following))
-        request.host_writer.flush(earlier=True)
+        for each in requests:
+            each.host_writer.flush(earlier=True)
 
     batching.run(total, per_series, work, label)
-    request.host_writer.flush()
-    return buffer.attribution()
+    for each in requests:
+        each.host_writer.flush()
+    return [buffer.attribution() for buffer in buffers]
 
 
 class ResultBuffer:
@@ -241,107 +259,155 @@ class ResultBuffer:
         )
 
 
+class TargetRun:
+    """One target of a block of series: its mean over the points, and what they tell about its gradient."""
+
+    def __init__(self, request: Request, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
+        self.request, self._schedule, self._buffer = request, schedule, buffer
+        self.evidence = Evidence(request, schedule.stages[0]) if request.checked else None
+        self._mean: ControlVariateMean | WeightedMean = WeightedMean(errors=schedule.random)
+        if paths.controlled:
+            self._mean = ControlVariateMean(paths.scale.to(request.precision), request.model)
+        self._before: Tensor | None = None
+        self._parts: tuple[Tensor, ...] = ()
+
+    def add(self, found: Gradients, at: Points, batch: slice, scores: list[Tensor], *, starts: bool) -> None:
+        """Take the gradients of some points, and the scores of what was read beside them, first of the start."""
+        gradient, score, _, block = found
+        if starts and block.clean_score is not None and scores[0].ndim == 1:
+            delta = block.clean_score - scores[0]
+            self._buffer.delta(block.rows, delta)
+            if self.evidence is not None:
+                self.evidence.delta = delta
+        if self.evidence is not None:
+            self.evidence.add(block, batch, at.z, gradient, score, at.position, scores)
+        precision = self.request.precision
+        gradient = gradient.to(precision)
+        active = None if at.active is None else at.active.to(precision)
+        if isinstance(self._mean, WeightedMean):
+            self._mean.add(gradient if at.step is None else gradient * at.step, at.weight, active)
+            return
+        if active is None or at.position is None or block.clean_score is None:
+            raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
+        gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
+        self._mean.add(gradient, at.weight, active, at.position, gap)
+
+    def look(
+        self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
+    ) -> Tensor | None:
+        """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
+        self._before = self._parts[0] if self._parts else None
+        observed = None if self.request.mask is None else block.observed
+        parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
+        self._parts = parts
+        if not self._schedule.random:
+            return None
+        error = relative_error(parts[0], parts[1], observed)
+        self._buffer.look(rows, stage, error)
+        done = self._schedule.converged(error, parts[0], self._before, block.observed)
+        if done is not None and self.evidence is not None and self._schedule.tolerance is not None:
+            done = done & (self.evidence.hidden(parts[0], n_evals) <= self._schedule.tolerance)
+        return done
+
+    def finish(self, rows: slice | Tensor, n_evals: int, *, straight: bool) -> None:
+        """Hand over the results."""
+        totals = None if self.evidence is None else self.evidence.totals()
+        self._buffer.finish(rows, self._parts, n_evals, totals, straight=straight)
+
+    def leave(self, everyone: Tensor, ready: Tensor, others: Tensor, n_evals: int) -> None:
+        """Hand over the results of some series, and go on with the others."""
+        totals = None if self.evidence is None else self.evidence.totals()[ready]
+        some = tuple(part[ready] for part in self._parts)
+        self._buffer.finish(everyone[ready.cpu()], some, n_evals, totals, straight=False)
+        self._parts = tuple(part[others] for part in self._parts)
+        if isinstance(self._mean, ControlVariateMean):
+            self._mean.take(others)
+        if self.evidence is not None:
+            self.evidence.take(others)
+
+
 @dataclass(frozen=True)
 class BlockRunner:
-    """A block of series that goes through the stages of a schedule."""
+    """A block of series that goes through the stages of a schedule, for one target or several."""
 
-    request: Request
+    requests: Sequence[Request]
     schedule: Schedule
     path: Callable[[Block, int], GradientPath]
     size: int  # sequences per pass
-    buffer: ResultBuffer
+    buffers: Sequence[ResultBuffer]
 
     def run(self, block: Block, paths: GradientPath) -> None:
         """Go through the stages; series that are good enough stay behind."""
-        evidence = Evidence(self.request, self.schedule.stages[0]) if self.request.checked else None
-        block = block if self._room(block) > 1 else self.request.with_target(block)  # no place beside a path point
-        mean: ControlVariateMean | WeightedMean = WeightedMean(errors=self.schedule.random)
-        if paths.controlled:
-            mean = ControlVariateMean(paths.scale.to(self.request.precision), self.request.model)
+        pairs = zip(self.requests, self.buffers, strict=True)
+        runs = [TargetRun(request, self.schedule, buffer, paths) for request, buffer in pairs]
+        blocks = [block] * len(runs)
+        if self._room(block) <= 1:  # no place beside a path point
+            blocks = with_targets(self.requests, block)
         rows: slice | Tensor = block.rows
-        n_evals, before = 0, None
+        n_evals = 0
         for stage, points in enumerate(self.schedule.stages):
-            paths = paths if stage == 0 else self.path(block, stage)
-            block = self._add(mean, evidence, block, paths, stage)
+            paths = paths if stage == 0 else self.path(blocks[0], stage)
+            blocks = self._add(runs, blocks, paths, stage)
             n_evals += points
-            observed = None if self.request.mask is None else block.observed
-            parts = _finish(mean.result(), None if paths.controlled else paths.scale, observed)
-            done = None
-            if self.schedule.random:
-                error = relative_error(parts[0], parts[1], observed)
-                self.buffer.look(rows, stage, error)
-                done = self.schedule.converged(error, parts[0], before, block.observed)
-                if done is not None and evidence is not None and self.schedule.tolerance is not None:
-                    done = done & (evidence.hidden(parts[0], n_evals) <= self.schedule.tolerance)
+            looks = [run.look(rows, each, paths, stage, n_evals) for run, each in zip(runs, blocks, strict=True)]
+            done = looks[0]  # of a single target: several have no tolerance
             if n_evals == self.schedule.points or (done is not None and bool(done.all())):
-                totals = None if evidence is None else evidence.totals()
-                self.buffer.finish(rows, parts, n_evals, totals, straight=paths.straight)
+                for run in runs:
+                    run.finish(rows, n_evals, straight=paths.straight)
                 return
-            before = parts[0]
-            if done is not None and isinstance(mean, ControlVariateMean) and bool(done.any()):
+            if done is not None and paths.controlled and bool(done.any()):
                 everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                totals = None if evidence is None else evidence.totals()[ready]
-                some = tuple(part[ready] for part in parts)
-                self.buffer.finish(everyone[ready.cpu()], some, n_evals, totals, straight=False)
-                rows, block, before = everyone[others.cpu()], block.take(others), before[others]
-                mean.take(others)
-                if evidence is not None:
-                    evidence.take(others)
+                runs[0].leave(everyone, ready, others, n_evals)
+                rows, blocks = everyone[others.cpu()], [blocks[0].take(others)]
 
     def _room(self, block: Block) -> int:
         """Return how many sequences of each series go through the model at once."""
         return self.size // len(block.x)
 
     def _add(
-        self,
-        mean: ControlVariateMean | WeightedMean,
-        evidence: Evidence | None,
-        block: Block,
-        paths: GradientPath,
-        stage: int,
-    ) -> Block:
-        """Add the points of a stage, and return the block, its target now known."""
-        precision = self.request.precision
-        for batch in slices(self.schedule.stages[stage], max(1, self._room(block))):
+        self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int
+    ) -> list[Block]:
+        """Add the points of a stage, and return the blocks, their targets now known."""
+        blocks = list(blocks)
+        for batch in slices(self.schedule.stages[stage], max(1, self._room(blocks[0]))):
             at = paths.at(batch)
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
-            if evidence is not None:
-                rows += evidence.extra_points(block, at.z, batch, start, straight=paths.straight)
-            gradient, score, beside, block = self._differentiate(at.z, block, rows)
-            if start is not None and block.clean_score is not None and beside[0].ndim == 1:
-                delta = block.clean_score - beside[0]
-                self.buffer.delta(block.rows, delta)
-                if evidence is not None:
-                    evidence.delta = delta
-            if evidence is not None:
-                evidence.add(block, batch, at.z, gradient, score, at.position, beside)
-            gradient = gradient.to(precision)
-            active = None if at.active is None else at.active.to(precision)
-            if isinstance(mean, WeightedMean):
-                mean.add(gradient if at.step is None else gradient * at.step, at.weight, active)
-                continue
-            if active is None or at.position is None or block.clean_score is None:
-                raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
-            gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
-            mean.add(gradient, at.weight, active, at.position, gap)
-        return block
+            extra: list[Tensor] = []
+            for run in runs:  # the same for all, and each is told that it will be read
+                if run.evidence is not None:
+                    extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
+            found = self._differentiate(at.z, blocks, [*rows, *extra])
+            for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
+                run.add(gradients, at, batch, scores, starts=start is not None)
+                blocks[place] = gradients.block
+        return blocks
 
     def _differentiate(
-        self, z: Tensor, block: Block, rows: list[Tensor]
-    ) -> tuple[Tensor, Tensor, list[Tensor], Block]:
-        """Return gradients and scores of path points, and the scores of some more rows per series.
+        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor]
+    ) -> Iterator[tuple[Gradients, list[Tensor]]]:
+        """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
         They ride along where there is room for them.
         """
-        room = self._room(block)
-        riding = rows if room >= ROOM else rows[: 1 if room > 1 and block.target is None else 0]
+        room = self._room(blocks[0])
+        riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None
-        gradient, score, read, block = compute_gradients(self.request, z, block, together)
-        scores = [] if read is None else list(read.unbind(1))
-        scores += [self.request.scores(row[:, None], block)[:, 0] for row in rows[len(riding) :]]
-        return gradient, score, scores, block
+        if len(blocks) == 1:
+            found = iter([compute_gradients(self.requests[0], z, blocks[0], together)])
+        else:
+            found = each_gradient(self.requests, z, blocks, together)
+        later = [row[:, None] for row in rows[len(riding) :]]
+        late: list[Tensor] | None = None  # outputs of these
+        for request, each in zip(self.requests, found, strict=True):
+            scores = [] if each.beside is None else list(each.beside.unbind(1))
+            with torch.no_grad():
+                if late is None:
+                    late = [request.raw_outputs(row) for row in later]
+                pairs = zip(late, later, strict=True)
+                scores += [request.scores_of(raw, each.block, row)[:, 0] for raw, row in pairs]
+            yield each, scores
 
 
 def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:

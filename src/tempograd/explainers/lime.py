@@ -1,5 +1,6 @@
 """LIME: a sparse linear model of the prediction, fitted to series with random cells taken out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from tempograd._utils import settings
 from tempograd._utils.rng import Stream, bits, fold_in, keys
-from tempograd.engine import Batching, Block, Request, slices
+from tempograd.engine import Batching, Block, Request, all_scores, slices, with_targets
 from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
@@ -279,8 +280,16 @@ class Lime(Explainer):
     distance: LimeDistance = settings.choice("kept", LimeDistance)
 
     def attribute(self, request: Request) -> Attribution:
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        request = requests[0]
         samples = self._count(request)
-        scores = self._ask(request, int(samples.max()))
+        scores = self._ask(requests, int(samples.max()))
+        return [Attribution(self._fitted(request, samples, each)) for each in scores]
+
+    def _fitted(self, request: Request, samples: Tensor, scores: Tensor) -> Tensor:
+        """Return the scores of one target; fitted together, the steps of one would change digits of another."""
         values = torch.zeros(request.x.shape, device=request.x.device)
         cells = request.x[0].numel()
 
@@ -292,7 +301,7 @@ class Lime(Explainer):
 
         room = Batching(request.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
         room.run(len(values), 1, work, f"fit {self.name}")
-        return Attribution(values)
+        return values
 
     def _count(self, request: Request) -> Tensor:
         """Masks of each series, (series,)."""
@@ -308,27 +317,28 @@ class Lime(Explainer):
         kept = ((word[..., cell // 32] >> (cell % 32)) & 1).bool()  # each bit of a word is one cell
         return kept.view(len(block.x), -1, *block.x.shape[1:]) | ~block.observed[:, None]
 
-    def _ask(self, request: Request, samples: int) -> Tensor:
-        """Return the scores of all masked series, (series, samples, problems), on the model's device."""
-        parts: list[Tensor] = []
+    def _ask(self, requests: Sequence[Request], samples: int) -> list[Tensor]:
+        """Return the scores of all masked series, (series, samples, problems) for each request, on the device."""
+        request = requests[0]
+        parts: list[list[Tensor]] = []
 
         def work(rows: slice, size: int) -> None:
-            block = request.with_target(request.block(rows))
-            scores = []
+            blocks = with_targets(requests, request.block(rows))
+            block, scores = blocks[0], []
             for batch in slices(samples, max(1, size // len(block.x))):
                 keep = self._masks(request, block, batch)
                 z = torch.where(keep, block.x[:, None], block.baseline[:, None])
-                scores.append(self._scores(request, z, block))
-            parts.append(torch.cat(scores, 1))
+                scores.append(self._scores(requests, z, blocks))
+            parts.append([torch.cat(each, 1) for each in zip(*scores, strict=True)])
             request.verify_once()
 
         request.batching.run(len(request.x), samples, work, f"explain with {self.name}")
-        return torch.cat(parts)
+        return [torch.cat(each) for each in zip(*parts, strict=True)]
 
-    def _scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
+    def _scores(self, requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
         """Return the explained scores of masked series, (series, samples, problems): one, or one per step."""
-        score = request.scores(z, block).double()
-        return score if score.ndim == 3 else score[..., None]
+        scores = [score.double() for score in all_scores(requests, z, blocks)]
+        return [score if score.ndim == 3 else score[..., None] for score in scores]
 
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
         """Return the scores of the cells of a block, like its series."""

@@ -1,6 +1,6 @@
 """Occlusion: how far the prediction moves when one value is replaced, by a baseline or by other series."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Self, cast
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import Stream, fold_in, keys, randint
-from tempograd.engine import Block, Prefixes, Request, slices, spans, wider
+from tempograd.engine import Block, Prefixes, Request, slices, spans, wider, with_targets
 from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
@@ -19,7 +19,8 @@ from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore
 
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
-Finish = Callable[[Block, Tensor], None]  # takes the falls, (series, time, channel, draws, outputs)
+# takes the place of a request and the falls of its target, (series, time, channel, draws, outputs)
+Finish = Callable[[int, Block, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -30,27 +31,35 @@ class CellReplacement(Explainer):
     needs_gradient: ClassVar[bool] = False
 
     def _replace_cells(
-        self, request: Request, draws: int, replacement: _Replace, finish: Finish, *, every: bool = False
+        self,
+        requests: Sequence[Request],
+        draws: int,
+        replacement: _Replace,
+        finish: Finish,
+        *,
+        every: bool = False,
     ) -> None:
         """Replace each observed cell alone, ``draws`` times, and hand over by how much the prediction falls.
 
         ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
-        was observed: that of the target or, with ``every``, each output.
+        was observed: that of the target of each request or, with ``every``, each output.
         """
-        request.with_target(request.block(slice(0, 1)))  # tells whether there is one output per step
+        request = requests[0]
+        with_targets(requests, request.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(request)
 
         def work(rows: slice, size: int) -> None:
             request.verify_once()
-            block = request.with_target(request.block(rows))
+            blocks = with_targets(requests, request.block(rows))
             compute = self._in_prefixes if own else _in_whole_series
-            falls = compute(request, block, size, replacement(block), every)
-            if not bool(falls.isfinite().all()):
-                raise ModelError(
-                    "The model returned NaN or infinity when one value of a series was replaced: replace by "
-                    "values within the range of the data."
-                )
-            finish(block, falls.to(request.precision))
+            found = compute(requests, blocks, size, replacement(blocks[0]), every)
+            for place, (block, falls) in enumerate(zip(blocks, found, strict=True)):
+                if not bool(falls.isfinite().all()):
+                    raise ModelError(
+                        "The model returned NaN or infinity when one value of a series was replaced: replace by "
+                        "values within the range of the data."
+                    )
+                finish(place, block, falls.to(request.precision))
 
         cells = request.x.shape[2] if own else max(1, int(request.observed_cells.max()))
         batching = request.batching if own else wider(request.batching, request.model)
@@ -66,16 +75,18 @@ class CellReplacement(Explainer):
             raise RuntimeError("Steps of their own have no function as target.")
         return block.target
 
-    def _in_prefixes(self, request: Request, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+    def _in_prefixes(
+        self, requests: Sequence[Request], blocks: Sequence[Block], size: int, values: Tensor, every: bool
+    ) -> list[Tensor]:
         """Read the prediction at each cell's own step, from the series up to it."""
         series, time, channels, draws = values.shape
-        prefixes = Prefixes(request, block, size)
-        target = self._own_target(block, prefixes)
+        block = blocks[0]
+        prefixes = Prefixes(requests[0], block, size)
+        targets = [self._own_target(each, prefixes) for each in blocks]
         values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
         channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
-        falls = prefixes.outputs.new_zeros(
-            series, time, channels * draws, prefixes.outputs.shape[-1] if every else 1
-        )
+        width = prefixes.outputs.shape[-1] if every else 1
+        falls = [prefixes.outputs.new_zeros(series, time, channels * draws, width) for _ in requests]
         for batch in slices(channels * draws, max(1, size // series - 1)):
             changed = batch.stop - batch.start
             for starts in prefixes.starts(changed + 1, 1):
@@ -83,25 +94,29 @@ class CellReplacement(Explainer):
                 new = values[:, starts, batch, None, None]
                 windows[:, :, 1:].scatter_(-1, channel[batch, None, None].expand_as(new), new)
                 outputs = prefixes.replaced(starts, windows)[:, :, :, 0]
-                if not every:
-                    outputs = outputs.gather(-1, target[:, starts, None, None].expand(*outputs.shape[:3], 1))
-                falls[:, starts, batch] = outputs[:, :, :1] - outputs[:, :, 1:]
-        falls = falls.view(series, time, channels, draws, -1)
-        return falls.where(block.observed[..., None, None], 0)
+                for target, fall in zip(targets, falls, strict=True):
+                    place = target[:, starts, None, None].expand(*outputs.shape[:3], 1)
+                    score = outputs if every else outputs.gather(-1, place)
+                    fall[:, starts, batch] = score[:, :, :1] - score[:, :, 1:]
+        whole = [fall.view(series, time, channels, draws, -1) for fall in falls]
+        return [fall.where(block.observed[..., None, None], 0) for fall in whole]
 
 
-def _in_whole_series(request: Request, block: Block, size: int, values: Tensor, every: bool) -> Tensor:
+def _in_whole_series(
+    requests: Sequence[Request], blocks: Sequence[Block], size: int, values: Tensor, every: bool
+) -> list[Tensor]:
     """Run the series once for each observed cell and draw, beside the clean series.
 
     Clean and changed series go through the model together, in an even number of rows, so that a cell the model
     ignores scores exactly 0 and not the difference of two roundings. Up to the cell they are alike.
     """
+    block = blocks[0]
     series, draws, width = len(values), values.shape[-1], block.x[0].numel()
     places = block.observed.flatten().nonzero()[:, 0]
     new = values.flatten(0, 2)[places].flatten()
     clean = torch.arange(series, device=places.device)
     even = EVEN if size >= EVEN else 1
-    falls = []
+    falls: list[list[Tensor]] = [[] for _ in requests]
     for batch in slices(len(new), max(1, size - size % even - series)):
         place = places[torch.arange(batch.start, batch.stop, device=places.device) // draws]
         more = place.new_zeros(-(series + len(place)) % even)
@@ -112,12 +127,20 @@ def _in_whole_series(request: Request, block: Block, size: int, values: Tensor, 
         z[row, when, place % z.shape[2]] = new[batch]
         alike = _alike(owner, changed, when, z.shape[1])
         parts = [
-            _read(request, z[part], _of(block, owner[part]), alike[part], every) for part in slices(len(z), size)
+            _read(requests, z[part], [_of(each, owner[part]) for each in blocks], alike[part], every)
+            for part in slices(len(z), size)
         ]
-        score = torch.cat(parts)
-        falls.append(score[owner[changed]] - score[changed])
-    found = torch.cat(falls) if falls else new.new_zeros(0, 1)
-    whole = found.new_zeros(block.x.numel(), draws, found.shape[-1])
+        for fall, each in zip(falls, zip(*parts, strict=True), strict=True):
+            score = torch.cat(each)
+            fall.append(score[owner[changed]] - score[changed])
+    return [_in_place(fall, places, values, new) for fall in falls]
+
+
+def _in_place(falls: list[Tensor], places: Tensor, values: Tensor, like: Tensor) -> Tensor:
+    """Put the falls of the observed cells where these are, and 0 elsewhere."""
+    found = torch.cat(falls) if falls else like.new_zeros(0, 1)
+    draws = values.shape[-1]
+    whole = found.new_zeros(values.numel() // draws, draws, found.shape[-1])
     whole[places] = found.view(len(places), draws, whole.shape[-1])
     return whole.view(*values.shape, -1)
 
@@ -140,14 +163,20 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
 
 
 @torch.no_grad()
-def _read(request: Request, z: Tensor, block: Block, alike: Tensor, every: bool) -> Tensor:
-    """Return the explained score of each row, or all its outputs, (rows, outputs)."""
-    outputs = request.apply_link(request.forward(z, alike))
-    if not every:
-        return request.score(outputs, block, 1, z)[:, None]
-    if isinstance(block.steps, Tensor):
-        outputs = (outputs * block.steps[..., None]).sum(1)
-    return outputs.flatten(1)
+def _read(
+    requests: Sequence[Request], z: Tensor, blocks: Sequence[Block], alike: Tensor, every: bool
+) -> list[Tensor]:
+    """Return the explained score of each row, or all its outputs, (rows, outputs), for each request."""
+    raw, found = requests[0].forward(z, alike), []
+    for request, block in zip(requests, blocks, strict=True):
+        outputs = request.apply_link(raw)
+        if not every:
+            found.append(request.score(outputs, block, 1, z)[:, None])
+            continue
+        if isinstance(block.steps, Tensor):
+            outputs = (outputs * block.steps[..., None]).sum(1)
+        found.append(outputs.flatten(1))
+    return found
 
 
 # Feature occlusion: what the prediction loses when a single value is replaced.
@@ -205,14 +234,18 @@ class Occlusion(CellReplacement):
         )
 
     def attribute(self, request: Request) -> Attribution:
-        self._put_means(request)
-        values = torch.zeros(request.x.shape, device=request.x.device)
+        return self.attribute_all([request])[0]
 
-        def finish(block: Block, falls: Tensor) -> None:
-            values[block.rows] = falls[..., 0, 0].to(values)
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        for request in requests:
+            self._put_means(request)
+        values = [torch.zeros(request.x.shape, device=request.x.device) for request in requests]
 
-        self._replace_cells(request, 1, lambda block: block.baseline[..., None], finish)
-        return self._signed(values)
+        def finish(place: int, block: Block, falls: Tensor) -> None:
+            values[place][block.rows] = falls[..., 0, 0].to(values[place])
+
+        self._replace_cells(requests, 1, lambda block: block.baseline[..., None], finish)
+        return [self._signed(each) for each in values]
 
     def _put_means(self, request: Request) -> None:
         if self.means is not None:
@@ -284,26 +317,30 @@ class AugmentedOcclusion(CellReplacement):
         return replace(self, rows=validation.check_series(x, name="the training series"))
 
     def attribute(self, request: Request) -> Attribution:
-        pool = cast("Tensor", self.rows)  # no call gets here before fit
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        request, pool = requests[0], cast("Tensor", self.rows)  # no call gets here before fit
         check_training(pool.shape, request)
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(request.device)
-        values = torch.zeros(request.x.shape, device=request.x.device)
-        error = torch.zeros_like(values)
-        seen = torch.ones_like(values) if request.mask is None else request.mask.to(values)
+        values = [torch.zeros(request.x.shape, device=request.x.device) for _ in requests]
+        error = [torch.zeros_like(each) for each in values]
+        seen = torch.ones_like(values[0]) if request.mask is None else request.mask.to(values[0])
 
-        def finish(block: Block, falls: Tensor) -> None:
+        def finish(place: int, block: Block, falls: Tensor) -> None:
             moves = falls.abs().mean(-1)
-            values[block.rows] = moves.mean(-1).to(values)
+            values[place][block.rows] = moves.mean(-1).to(values[place])
             if self.n_samples > 1:
-                error[block.rows] = (moves.std(-1) / self.n_samples**0.5).to(error)
+                error[place][block.rows] = (moves.std(-1) / self.n_samples**0.5).to(error[place])
 
         drawn = partial(self._drawn, pool=pool, seed=request.seed)
-        self._replace_cells(request, self.n_samples, drawn, finish, every=self.over == "all")
+        self._replace_cells(requests, self.n_samples, drawn, finish, every=self.over == "all")
         if self.n_samples == 1:
-            error.masked_fill_(seen > 0, torch.inf)
+            error = [each.masked_fill_(seen > 0, torch.inf) for each in error]
         count = seen * self.n_samples
-        return Attribution(values, error, count.to(torch.int32), count)
+        pairs = zip(values, error, strict=True)
+        return [Attribution(each, own, count.to(torch.int32), count) for each, own in pairs]
 
     def _drawn(self, block: Block, pool: Tensor, seed: int) -> Tensor:
         """Draw a training value for each cell and sample, (series, time, channel, samples)."""

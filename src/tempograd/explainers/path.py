@@ -1,6 +1,6 @@
 """Methods that integrate gradients along paths from a baseline to the series."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import ClassVar, Self
@@ -14,7 +14,7 @@ from tempograd._utils.rng import FAR, Stream, bits, fold_in, keys, normal, randi
 from tempograd.engine import Block, Request
 from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
-from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate, midpoints
+from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate_all, midpoints
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule
 
 # Integrated gradients, of all cells or of those of a mask
@@ -63,8 +63,11 @@ class IntegratedGradients(Explainer):
         check_nodes(self.n_steps, self.rule)
 
     def attribute(self, request: Request) -> Attribution:
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
         schedule = Schedule((self.n_steps,), random=False)
-        return integrate(request, schedule, self._path, label=f"explain with {self.name}")
+        return integrate_all(requests, schedule, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> GradientPath:
         return straight(block, block.baseline, self.n_steps, self.rule)
@@ -109,19 +112,22 @@ class MaskingIG(Explainer):
         check_nodes(self.n_steps, self.rule)
 
     def attribute(self, request: Request) -> Attribution:
-        active = validation.check_numbers(self.active, "active").to(request.x.device).bool()
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        x = requests[0].x
+        active = validation.check_numbers(self.active, "active").to(x.device).bool()
         try:
-            active = active.expand_as(request.x)
+            active = active.expand_as(x)
         except RuntimeError:
-            raise InputError(
-                f"active must broadcast to x, {tuple(request.x.shape)}, got {tuple(active.shape)}."
-            ) from None
+            raise InputError(f"active must broadcast to x, {tuple(x.shape)}, got {tuple(active.shape)}.") from None
 
         def path(block: Block, stage: int) -> GradientPath:
             mask: Tensor = active[block.rows].to(block.x.device)
             return straight(block, torch.where(mask, block.baseline, block.x), self.n_steps, self.rule)
 
-        return integrate(request, Schedule((self.n_steps,), random=False), path, label="explain with masking IG")
+        schedule = Schedule((self.n_steps,), random=False)
+        return integrate_all(requests, schedule, path, label="explain with masking IG")
 
 
 def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPath:
@@ -200,14 +206,17 @@ class RandIG(Explainer):
         return self.p
 
     def attribute(self, request: Request) -> Attribution:
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
         if self.moves * self.n_samples < 2 and self._examined:
             warn(
                 f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
                 f"use n_samples={int(2 / self.moves) + 1} or a larger p."
             )
 
-        path = partial(self._path, request.seed)
-        return integrate(request, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+        path = partial(self._path, requests[0].seed)
+        return integrate_all(requests, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
@@ -283,7 +292,11 @@ class GradientShap(Explainer):
         return replace(self, pool=check_pool(x, "the pool of baselines"))
 
     def attribute(self, request: Request) -> Attribution:
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
         if self.pool is not None:
+            request = requests[0]
             request.shortcuts["pool"] = pool = request.pooled(self.pool, "The baselines")
             check_training(pool.shape, request)
         elif not self.noise and self._examined:
@@ -292,8 +305,8 @@ class GradientShap(Explainer):
                 "pass background= to tempograd.explain."
             )
 
-        path = partial(self._path, request)
-        return integrate(request, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+        path = partial(self._path, requests[0])
+        return integrate_all(requests, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _path(self, request: Request, block: Block, stage: int) -> GradientPath:
         stream = keys(request.seed, block.ids, Stream.BASELINES)

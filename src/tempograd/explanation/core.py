@@ -1,7 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -12,12 +12,13 @@ from torch import Tensor
 
 from tempograd._utils import stats, validation
 from tempograd._utils.registry import joined
+from tempograd._utils.stamps import check_times, is_nested
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
 from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
-from tempograd.explanation import files, messages
+from tempograd.explanation import files, messages, targets
 from tempograd.targets import TargetScore, from_spec
-from tempograd.typing import ArrayLike, Output, Picker, SeriesPlotOptions, Task
+from tempograd.typing import Array, ArrayLike, Output, Picker, SeriesPlotOptions, Target, Task, Times
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Top(_Cells):
     """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
 
     series: Sequence[object] = ()
-    times: Sequence[str] | None = None
+    times: Times | None = None
     channels: Sequence[str] | None = None
 
     def __repr__(self) -> str:
@@ -51,8 +52,9 @@ class Top(_Cells):
             if row == SHOWN:
                 lines.append(f"  … and {len(self.time) - SHOWN} more series")
                 break
+            named = self.times[row] if is_nested(self.times) else self.times
             found = [
-                f"{self.times[t] if self.times else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                f"{named[t] if named else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
                 for t, d, value in zip(*cells, strict=True)
                 if t >= 0
             ]
@@ -92,12 +94,13 @@ class Facts:
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
 
 
-CELLS = ("values", "baseline", "mask", "x", "standard_error", "n_draws", "ess")
+CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
 ROWS = ("target", "steps", "ids", "n_evals", "delta", "curve_error")  # one entry, or one row, per series
 TENSORS = (*CELLS, *ROWS, "curve_samples")
-KINDS = dict.fromkeys(("baseline", "x", "standard_error", "delta", "curve_error"), "floats")
+KINDS = dict.fromkeys(("baseline", "x", "raw", "standard_error", "delta", "curve_error"), "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
-LIVE = ("call", "picker", "siblings", "raw")  # that are no plain data
+LIVE = ("call", "picker", "siblings")  # that are no plain data
+FIXED = "fixed"  # before the names of tensors that go along with the series
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
@@ -210,7 +213,7 @@ class Explanation:
     n_draws: Tensor | None = None
     ess: Tensor | None = None
     channels: tuple[str, ...] | None = None
-    times: tuple[str, ...] | None = None
+    times: Times | None = None
     names: tuple[str, ...] | None = None
     version: str = field(default=__version__)
     n_evals: Tensor | None = None
@@ -246,8 +249,9 @@ class Explanation:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         baseline = validation.filled_with(self.baseline, self.x, self.mask)
         output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
+        several = f"targets=[{targets.target_list(self)}], " if self.siblings else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={baseline!r}, "
+            f"Explanation({shape}, method={self.method!r}, {several}output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
         )
 
@@ -275,10 +279,28 @@ class Explanation:
         picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
         if self.names is not None:
             picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
+        if is_nested(self.times):
+            times = tuple(self.times[row] for row in torch.arange(len(self))[rows].tolist())
+            picked["times"] = times or None
         if self.gradient_check is not None:
             picked["gradient_check"] = self.gradient_check[rows]
         picked["call"] = self.call.take(torch.arange(len(self))[rows])
-        return replace(self, **picked)
+        return replace(self, **picked, siblings=tuple(sibling[rows] for sibling in self.siblings))
+
+    @property
+    def targets(self) -> list[int | tuple[int, ...] | str]:
+        """Return what was explained, one entry per target: an output's name, number or address, or words."""
+        return [targets.called(each) for each in targets.every(self)]
+
+    def for_target(self, target: Target) -> Self:
+        """Return the explanation of one target of several.
+
+        Parameters
+        ----------
+        target : int, tuple of int, str or callable
+            The target as it was asked for. A number that is no target is a position among them, with a warning.
+        """
+        return cast("Self", targets.find(self, target))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -288,9 +310,11 @@ class Explanation:
     def _input(self, name: str) -> "InputExplanation":
         packing = self.call.packing
         if packing is None:
-            raise InputError(f"There is no input {brief(name)}: the model was explained by one input, the series.")
+            raise InputError(
+                f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
+            )
         part = packing.part(name)
-        cells: dict[str, Any] = {each: getattr(self, each) for each in (*CELLS, "raw")}
+        cells: dict[str, Any] = {each: getattr(self, each) for each in CELLS}
         cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
         return InputExplanation(
             name=part.name,
@@ -361,6 +385,17 @@ class Explanation:
         """Return what people call series ``i``: its name where it has one, else its id."""
         return int(self.ids[i]) if self.names is None else self.names[i]
 
+    def times_of(self, i: int) -> tuple[str, ...]:
+        """Return what people call the steps of series ``i``: their names or time stamps, else their numbers."""
+        if self.times is None:
+            return tuple(str(step) for step in range(self.values.shape[1]))
+        return self.times[i] if is_nested(self.times) else self.times  # type: ignore[return-value]  # else one for all
+
+    @property
+    def shown(self) -> Tensor | None:
+        """Return the values that people are shown: ``raw`` where it is known, else ``x``."""
+        return self.x if self.raw is None else self.raw
+
     @property
     def importance(self) -> Tensor:
         """Return how much each cell matters: the size of a signed score, and any other score as it is.
@@ -391,45 +426,87 @@ class Explanation:
         channels: Sequence[str] | None = None,
         times: Sequence[object] | None = None,
         names: Sequence[object] | None = None,
+        classes: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
+        raw: Array | None = None,
     ) -> Self:
-        """Return the same explanation with names for its channels, time steps and series."""
+        """Return the same explanation with what people call its parts; what is not given stays.
+
+        Parameters
+        ----------
+        channels : sequence of str, optional
+            Names of the channels.
+        times : sequence, optional
+            One name or time stamp for each step, or for each series such a sequence of its own.
+        names : sequence, optional
+            Names of the series.
+        classes : sequence of str, optional
+            One name for each output of the model.
+        units : sequence of str, optional
+            The unit of each channel's values, empty where there is none.
+        raw : Tensor or array like ``values``, optional
+            The values before they were scaled for the model; NaN where nothing was observed.
+        """
         series, time, depth = self.values.shape
-        return replace(
-            self,
-            channels=validation.check_names(channels, depth, "channels") or self.channels,
-            times=validation.check_names(times, time, "times") or self.times,
-            names=validation.check_names(names, series, "names") or self.names,
-        )
+        given = {
+            "channels": validation.check_names(channels, depth, "channels"),
+            "times": check_times(times, series, time),
+            "names": validation.check_names(names, series, "names"),
+            "classes": validation.check_classes(classes, self.n_outputs),
+            "units": validation.check_names(units, depth, "units"),
+            "raw": validation.check_raw(raw, self.values, self.mask),
+        }
+        changed: dict[str, Any] = {name: part for name, part in given.items() if part is not None}
+        others = tuple(each.with_names(channels, times, names, classes, units, raw) for each in self.siblings)
+        return replace(self, **changed, siblings=others)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.
 
         Columns: ``id``, of several inputs ``input``, ``time``, ``channel``, ``attribution`` and, where they are
-        known, the ``value`` of the series, the limits ``low`` and ``high`` of the 95 % interval,
-        ``standard_error`` and ``n_draws``.
+        known, the ``value`` as people know it (``raw``, else ``x``), its ``unit``, the name of the explained
+        ``class``, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
+        With several targets, one below the other, the first column tells the ``target``.
         """
         try:
             import pandas as pd  # noqa: PLC0415  # an extra
         except ImportError as error:
             raise MissingExtraError("pandas", "data") from error
+        if self.siblings:
+            tables = [each.to_dataframe() for each in targets.every(self)]
+            for table, name in zip(tables, self.targets, strict=True):
+                table.insert(0, "target", [name] * len(table))
+            return pd.concat(tables, ignore_index=True)
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
-        table: dict[str, Any] = {
+        content: dict[str, Any] = {
             "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
         }
         if self.call.packing is not None:
             owners = [part.name for part in self.call.packing.parts for _ in range(part.depth)]
-            table["input"] = [owners[c] for c in channel]
-        table |= {
-            "time": time if self.times is None else [self.times[t] for t in time],
+            content["input"] = [owners[c] for c in channel]
+        content |= {
+            "time": time if self.times is None else self._stamps(row, time),
             "channel": channel if self.channels is None else [self.channels[c] for c in channel],
         }
-        columns = {"attribution": self.values, "value": self.x}
+        columns: dict[str, Any] = {"attribution": self.values, "value": self.shown}
+        if self.units is not None:
+            columns["unit"] = [self.units[c] for c in channel]
+        if self.classes is not None and self.target is not None and self.n_outputs is not None:
+            target = self.target.cpu().numpy()
+            columns["class"] = [self.classes[k] for k in (target[row] if target.ndim == 1 else target[row, time])]
         if self.ess is not None:
             columns["low"], columns["high"] = self.interval()
         columns |= {"standard_error": self.standard_error, "n_draws": self.n_draws}
-        table |= {name: part[seen].cpu().numpy() for name, part in columns.items() if part is not None}
-        return pd.DataFrame(table)
+        for name, part in columns.items():
+            if part is not None:
+                content[name] = part[seen].cpu().numpy() if isinstance(part, Tensor) else part
+        return pd.DataFrame(content)
+
+    def _stamps(self, rows: Iterable[int], steps: Iterable[int]) -> list[str]:
+        """Return what people call each of these steps."""
+        of = [self.times_of(row) for row in range(len(self))]
+        return [of[row][step] for row, step in zip(rows, steps, strict=True)]
 
     def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
@@ -448,21 +525,29 @@ class Explanation:
         return str(joined("as_html")(self))
 
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
-        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves ``x`` out.
+        """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves the series out.
+
+        Fixed inputs are always kept: without them the model could not be called again.
 
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
-        tensors = {name: getattr(self, name) for name in TENSORS if series or name != "x"}
+        parts = [each._parts(series=series) for each in targets.every(self)]
+        return files.write_explanation(path, *files.pack_targets(parts), force=force)
+
+    def _parts(self, *, series: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors and the plain data that a file holds of one target."""
+        tensors = {name: getattr(self, name) for name in TENSORS if series or name not in {"x", "raw"}}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if self.gradient_check is not None:
             tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
         plain["facts"] = asdict(self.facts)
         plain["call"] = self.call.plain
+        tensors |= {f"{FIXED}.{name}": tensor for name, tensor in self.call.tensors.items()}
         plain["own_steps"] = isinstance(self.steps, str)
         plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
-        return files.write_explanation(path, tensors, plain, force=force)
+        return tensors, plain
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -473,36 +558,50 @@ class Explanation:
         ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
         claimed.
         """
-        tensors, plain = files.read_explanation(path, (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS)))
+        names = (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS))
+        parts = files.read_explanation(path, names)
+        try:
+            first, *others = [cls._assembled(*part) for part in parts]
+            return replace(first, siblings=tuple(others)) if others else first
+        except TempogradError as error:
+            raise files.damaged(path, str(error).rstrip(".")) from error
+
+    @classmethod
+    def _assembled(cls, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> Self:
+        """Put together what a file holds of one target."""
         content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
         check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
         if plain["own_steps"]:
             content["steps"] = "own"
         for name in ("channels", "times", "names", "classes", "units", "output_shape"):
             if plain.get(name) is not None:
-                plain[name] = tuple(plain[name])
-        try:
-            if None not in check.values():  # older files have none
-                content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
-            plain["call"] = Call.from_plain(plain.get("call", {}))
-            told = plain.get("facts")
-            plain["facts"] = (
-                joined("facts")(plain["method"], plain["parameters"])
-                if told is None
-                else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
-            )
-            if plain.get("picker_spec") is not None:
-                content["picker"] = from_spec(plain["picker_spec"])
-            found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
-            _check_content(found)
-        except TempogradError as error:
-            raise files.damaged(path, str(error).rstrip(".")) from error
+                plain[name] = tuple(tuple(part) if isinstance(part, list) else part for part in plain[name])
+        if None not in check.values():  # older files have none
+            content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
+        fixed = {name.removeprefix(f"{FIXED}."): part for name, part in tensors.items() if name.startswith(FIXED)}
+        plain["call"] = Call.from_plain(plain.get("call", {}), fixed, len(tensors["values"]))
+        told = plain.get("facts")
+        plain["facts"] = (
+            joined("facts")(plain["method"], plain["parameters"])
+            if told is None
+            else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
+        )
+        if plain.get("picker_spec") is not None:
+            content["picker"] = from_spec(plain["picker_spec"])
+        found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
+        _check_content(found)
         return found
 
 
-def require(value: Any) -> Explanation:
-    """Refuse what is no explanation."""
+def require(value: Any, *, several: bool = False) -> Explanation:
+    """Refuse what is no explanation and, unless ``several`` can be taken, one of several targets."""
     if isinstance(value, Explanation):
+        if value.siblings and not several:
+            named = targets.target_list(value)
+            raise InputError(
+                f"The explanation is of {1 + len(value.siblings)} targets, {named}: take one with "
+                f"for_target({value.targets[0]!r})."
+            )
         return value
     hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
@@ -533,7 +632,12 @@ def _check_parts(found: Explanation) -> None:
     if (found.curve_samples is None) != (found.curve_error is None):
         raise InputError("curve_samples and curve_error belong together: pass both or neither.")
     count, time, depth = values.shape
-    steps = time if found.call.packing is None else found.call.packing.first.time
+    packing = found.call.packing
+    if packing is not None and (packing.time, packing.channels) != (time, depth):
+        raise InputError(
+            f"values must hold all inputs, {packing.time} × {packing.channels}, got {time} × {depth}."
+        )
+    steps = time if packing is None else packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
     rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
     rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}
@@ -546,13 +650,37 @@ def _check_parts(found: Explanation) -> None:
             got = tuple(part.shape) if isinstance(part, Tensor) else brief(part)
             raise InputError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {got}.")
         _check_kind(name, part)
-    for name, size in (("channels", depth), ("times", time), ("names", count)):
-        labels = getattr(found, name)
-        if labels is not None and len(labels) != size:
-            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
+    _check_labels(found)
     check = found.gradient_check
     if check is not None and len(check) != count:
         raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
+    _check_siblings(found)
+
+
+def _check_siblings(found: Explanation) -> None:
+    for sibling in found.siblings:
+        if not isinstance(sibling, Explanation) or sibling.siblings or not _alike(found, sibling):
+            raise InputError(
+                f"siblings must be explanations of other targets of the same series, got {sibling!r}."
+            )
+
+
+def _alike(found: Explanation, other: Explanation) -> bool:
+    return found.values.shape == other.values.shape and torch.equal(found.ids, other.ids)
+
+
+def _check_labels(found: Explanation) -> None:
+    count, time, depth = found.values.shape
+    sizes = {"channels": depth, "times": time, "names": count, "units": depth}
+    if is_nested(found.times):
+        sizes["times"] = count
+        if any(len(row) != time for row in found.times):
+            raise InputError(f"times must have {time} entries for each series.")
+    for name, size in sizes.items():
+        labels = getattr(found, name)
+        if labels is not None and len(labels) != size:
+            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
+    validation.check_classes(found.classes, found.n_outputs)
 
 
 def _check_kind(name: str, part: Tensor) -> None:
@@ -566,6 +694,7 @@ def _check_kind(name: str, part: Tensor) -> None:
 def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
     validation.check_ids(found.ids, len(found))
+    validation.check_raw(found.raw, found.values, found.mask)
     if found.output_shape and math.prod(found.output_shape) != found.columns:
         raise InputError(f"output_shape {found.output_shape} must have {found.columns} cells.")
     limit = 2**31 if found.n_outputs is None else found.n_outputs

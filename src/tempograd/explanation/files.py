@@ -2,10 +2,12 @@
 
 The header's ``tempograd`` holds everything that is no tensor, ``shapes`` the full shapes of tensors of which
 repeated axes are stored once, ``schema`` the version of this format, and ``checksum`` a CRC of all the rest.
-Files of earlier versions have neither of the last two.
+Files of earlier versions have neither of the last two. Of further targets there is only what differs from the
+first: tensors such as ``targets.1.values``, and what ``targets`` in the header tells.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -16,10 +18,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
+from tempograd._utils.stamps import is_nested
 from tempograd.errors import DataError, InputError, brief
 from tempograd.typing import Task
 
 SCHEMA = 4  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets and names
+STAMPS = "times"  # the tensor with those of each series
 WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
 PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
     "output": (str,),
@@ -38,10 +42,13 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "times": (list, type(None)),
     "names": (list, type(None)),
     "call": (dict,),
+    "classes": (list, type(None)),
+    "units": (list, type(None)),
     "task": (str, type(None)),
     "output_shape": (list,),
     "target_text": (str,),
     "picker_spec": (dict, type(None)),
+    "targets": (list,),
 }
 NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
 
@@ -73,13 +80,61 @@ SETTING_WORDS = {  # by method
 }
 
 
+SIBLING = "targets"  # prefix of the tensors of further targets, and the name of what the header tells of them
+TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
+
+
+def pack_targets(parts: Sequence[TargetParts]) -> TargetParts:
+    """Return what a file holds of several targets: the first, and what is different in each of the others."""
+    (tensors, plain), *others = parts
+    every, told = dict(tensors), []
+    for place, (own, facts) in enumerate(others, 1):
+        new = {name: part for name, part in own.items() if name not in tensors or not _same(part, tensors[name])}
+        every |= {f"{SIBLING}.{place}.{name}": part for name, part in new.items()}
+        differences = {name: value for name, value in facts.items() if value != plain[name]}
+        told.append({"plain": differences, "absent": [name for name in tensors if name not in own]})
+    return every, plain | ({SIBLING: told} if told else {})
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    if one is other or (one.dtype == other.dtype and torch.equal(one, other)):
+        return True
+    if one.dtype != other.dtype or one.shape != other.shape or not one.is_floating_point():
+        return False
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def _parted(
+    tensors: Mapping[str, Tensor], plain: dict[str, Any], path: str | Path, names: Sequence[str]
+) -> list[TargetParts]:
+    """Return the tensors that ``names`` tells and the plain data of each target, undoing :func:`pack_targets`."""
+    told = plain.pop(SIBLING, [])
+    first = {name: tensors[name] for name in names if name in tensors}
+    parts = [(first, dict(plain))]
+    for place, entry in enumerate(told, 1):
+        kinds = {"plain": dict, "absent": list}
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kinds[key]) for key in kinds):
+            raise damaged(path, f"its header tells {brief(entry)} of target {place}")
+        facts = plain | entry["plain"]
+        same_times = {} if "times" in entry["plain"] else {"times": None}  # which were checked with the first
+        _check_plain(facts | same_times, path, NEEDED)
+        own = {name: tensors.get(f"{SIBLING}.{place}.{name}", first.get(name)) for name in names}
+        kept = {name: part for name, part in own.items() if part is not None and name not in entry["absent"]}
+        if WHOLE not in kept:
+            raise damaged(path, f"it lacks the values of target {place}")
+        parts.append((kept, facts))
+    return parts
+
+
 def write_explanation(
     path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, Any], *, force: bool = False
 ) -> Path:
     """Write the parts of an explanation; a file that is none is only replaced with ``force``."""
     parts, shapes = {}, {}
+    if is_nested(plain.get("times")):  # a header has not the room for so many
+        parts[STAMPS], plain = _as_bytes(plain["times"]), {**plain, "times": None}
     for name, tensor in tensors.items():
-        if name == WHOLE:
+        if _whole(name):
             parts[name], shapes[name] = tensor.cpu().contiguous(), list(tensor.shape)
         else:
             parts[name], shapes[name] = shrunk(tensor)
@@ -93,8 +148,8 @@ def write_explanation(
     )
 
 
-def read_explanation(path: str | Path, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors of an explanation that ``names`` tells, and its header, of schemas up to this one."""
+def read_explanation(path: str | Path, names: Sequence[str]) -> list[TargetParts]:
+    """Read the tensors that ``names`` tells, and the header, of each target, of schemas up to this one."""
     header, tensors = read_tensors(path)
     if "tempograd" not in header or WHOLE not in tensors:
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
@@ -113,7 +168,46 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> tuple[dict[str, 
     _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
     if int(schema) < 3:
         tensors, shapes, plain = _renamed(tensors), _renamed(shapes), _in_new_words(plain)
-    return {name: _expanded(name, tensors[name], shapes, path) for name in names if name in tensors}, plain
+    if STAMPS in tensors:
+        if plain.get("times") is not None:
+            raise damaged(path, "it has time stamps twice")
+        plain["times"] = _stamps(tensors[STAMPS], path)
+    names = (*names, *(name for name in tensors if name.startswith("fixed.")))
+    known = [name for name in tensors if name.removeprefix(_prefix(name)) in names]
+    return _parted({name: _expanded(name, tensors[name], shapes, path) for name in known}, plain, path, names)
+
+
+def _prefix(name: str) -> str:
+    """Return what stands before the name of a tensor of a further target.
+
+    Examples
+    --------
+    >>> _prefix("targets.12.values"), _prefix("gradient_check.gap")
+    ('targets.12.', '')
+    """
+    found = re.match(rf"{SIBLING}\.\d+\.", name)
+    return found.group() if found else ""
+
+
+def _whole(name: str) -> bool:
+    return name.removeprefix(_prefix(name)) == WHOLE
+
+
+def _as_bytes(stamps: Sequence[Sequence[str]]) -> Tensor:
+    """Return the time stamps of every series as JSON, byte by byte."""
+    return torch.frombuffer(bytearray(json.dumps(stamps).encode()), dtype=torch.uint8)
+
+
+def _stamps(content: Tensor, path: str | Path) -> list[list[str]]:
+    """Read them, and refuse what is none."""
+    try:
+        found = json.loads(content.numpy().tobytes()) if content.dtype == torch.uint8 else None
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, "its time stamps are no JSON") from error
+    rows: list[Any] = found if isinstance(found, list) else [None]
+    if not all(isinstance(row, list) and all(isinstance(text, str) for text in row) for row in rows):
+        raise damaged(path, "its time stamps must be texts")
+    return rows
 
 
 def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +274,7 @@ def _check_plain(plain: Mapping[str, Any], path: str | Path, needed: Sequence[st
         if name not in plain or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
             continue
         raise damaged(path, f"{name} in its header is {brief(value)}")
-    for name in ("channels", "times", "names"):
+    for name in ("channels", "times", "names", "classes", "units"):
         if not all(isinstance(part, str) for part in plain.get(name) or ()):
             raise damaged(path, f"{name} in its header must be texts")
     if plain["output"] not in {"probability", "raw"}:
@@ -203,12 +297,12 @@ def _check_task(plain: Mapping[str, Any], path: str | Path) -> None:
 
 def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any], path: str | Path) -> Tensor:
     """Repeat the axes that were stored once; a shape that the tensor cannot have is refused."""
-    if name not in shapes and name != WHOLE and "." in name:
+    if name not in shapes and not _whole(name) and "." in name:
         return tensor  # parts of the check of the gradient were stored as they are
     shape = shapes.get(name)
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise damaged(path, f"its header has no shape of {name!r}")
-    once: Sequence[bool] = [stored == 1 and name != WHOLE for stored in tensor.shape]
+    once: Sequence[bool] = [stored == 1 and not _whole(name) for stored in tensor.shape]
     fits = len(shape) == tensor.ndim and all(
         size == stored or single for size, stored, single in zip(shape, tensor.shape, once, strict=True)
     )

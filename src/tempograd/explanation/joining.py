@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.engine import Call, FixedInputs, GradientCheck
-from tempograd.errors import InputError
+from tempograd.errors import InputError, brief
 from tempograd.explanation.core import CELLS, ROWS, Explanation, require
-from tempograd.typing import ArrayLike
+from tempograd.typing import ArrayLike, Times
 
 ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]
 ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies")
@@ -42,13 +42,13 @@ def concat(parts: Iterable[Explanation], *, ids: ArrayLike | None = None) -> Exp
     >>> concat(halves).ids
     tensor([0, 1, 2, 3])
     """
-    given = [require(part) for part in parts]
+    given = [require(part, several=True) for part in parts]
     if not given:
         raise InputError("There is nothing to join: pass at least one explanation.")
     first = given[0]
     for number, part in enumerate(given):
         _require_alike(first, part, number)
-    whole: dict[str, Any] = {name: _joined_cells(name, given) for name in (*CELLS, *ROWS, "raw")}
+    whole: dict[str, Any] = {name: _joined_cells(name, given) for name in (*CELLS, *ROWS)}
     whole["ids"] = _joined_ids(given, ids)
     whole |= _joined_curves(given)
     whole["names"] = _joined_names(given)
@@ -66,7 +66,7 @@ def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
         mine, other = getattr(first, name), getattr(part, name)
         if mine != other:
             raise InputError(
-                f"Part {number} differs from part 0 in {name} ({other!r} and {mine!r}): join explanations that "
+                f"Part {number} differs from part 0 in {_difference(name, other, mine)}: join explanations that "
                 "were made alike."
             )
     shapes = tuple(first.values.shape[1:]), tuple(part.values.shape[1:])
@@ -80,6 +80,14 @@ def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
         raise InputError(f"Part {number} called the model in another way than part 0: join those made alike.")
     if isinstance(first.steps, str) != isinstance(part.steps, str) or len(first.siblings) != len(part.siblings):
         raise InputError(f"Part {number} explains other steps or targets than part 0: join those made alike.")
+
+
+def _difference(name: str, other: Any, mine: Any) -> str:
+    """Name what differs, of settings the first that does."""
+    if isinstance(mine, dict) and isinstance(other, dict):
+        first = next(key for key in {**mine, **other} if mine.get(key) != other.get(key))
+        name, other, mine = first, other.get(first), mine.get(first)
+    return f"{name} ({brief(other)} and {brief(mine)})"
 
 
 def _joined_cells(name: str, parts: Sequence[Explanation]) -> Any:
@@ -135,18 +143,12 @@ def _joined_names(parts: Sequence[Explanation]) -> tuple[str, ...] | None:
     return tuple(str(part.label(i)) for part in parts for i in range(len(part)))
 
 
-def _joined_times(parts: Sequence[Explanation]) -> Any:
+def _joined_times(parts: Sequence[Explanation]) -> Times | None:
     """Join time stamps: those of all series alike, or those of each."""
-    found = [part.times for part in parts]
-    if all(each == found[0] and (each is None or isinstance(each[0], str)) for each in found):
-        return found[0]
-    return tuple(
-        tuple(str(step) for step in range(part.values.shape[1])) if part.times is None else times
-        for part in parts
-        for times in (
-            [part.times] * len(part) if part.times is None or isinstance(part.times[0], str) else part.times
-        )
-    )
+    first = parts[0].times
+    if all(part.times == first for part in parts) and (first is None or isinstance(first[0], str)):
+        return first
+    return tuple(part.times_of(i) for part in parts for i in range(len(part)))
 
 
 def _joined_checks(parts: Sequence[Explanation]) -> GradientCheck | None:

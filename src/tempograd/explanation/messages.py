@@ -9,7 +9,7 @@ from tempograd._utils import validation
 from tempograd._utils.formatting import percent
 from tempograd.engine import Found, GradientCheck
 from tempograd.errors import InputError
-from tempograd.explanation import diagnostics
+from tempograd.explanation import diagnostics, targets
 from tempograd.explanation.diagnostics import GOAL, MOST, Against, Errors
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def sentence(explanation: "Explanation", i: int | None = None, *, option: str = 
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
+    if part.siblings:
+        return _of_targets(part, option)
     explained = diagnostics.has_content(part)
     if len(part) == 0 or not explained.any():
         why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
@@ -37,6 +39,18 @@ def sentence(explanation: "Explanation", i: int | None = None, *, option: str = 
         return f"noisy: the model answers the same series differently each time; pass {option}draws=32{rest}"
     against = diagnostics.against(part)
     return (_objection(part, against) or _judged(part, option) + _few(against)) + rest
+
+
+def _of_targets(part: "Explanation", option: str) -> str:
+    """Judge the first of several targets, and name the others that are not good."""
+    first, *others = targets.every(part)
+    count = 1 + len(others)
+    text = f"{sentence(first, option=option)}; this is of {targets.called(first)}, the first of {count} targets"
+    bad = [targets.called(each) for each in others if diagnostics.poor(each)]
+    if not bad:
+        return text
+    told = "1 of the others is" if len(bad) == 1 else f"{len(bad)} of the others are"
+    return f"{text}, and {told} not good: see for_target({bad[0]!r})"
 
 
 def _judged(part: "Explanation", option: str) -> str:

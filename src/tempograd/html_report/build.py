@@ -11,7 +11,7 @@ from typing import Any
 
 from tempograd._utils import validation
 from tempograd._utils.io import REPORT, check_output, write_atomically
-from tempograd.data import Split
+from tempograd.data import Series, Split
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.html_report import text
@@ -20,9 +20,9 @@ from tempograd.typing import Array, Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
-from tempograd.views.labels import Explanations, as_mapping, check_classes
+from tempograd.views.labels import Explanations, as_mapping, known_classes
 from tempograd.views.prediction import RemovedOutputs, completed
-from tempograd.views.series import aligned, cells_like, chosen, kept, most
+from tempograd.views.series import aligned, cells_like, chosen, kept, most, renumbered
 
 SCRIPTS = (  # one scope, in this order
     *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
@@ -65,12 +65,15 @@ def report(
         One score per series, as ``evaluate`` returns them, also of methods that are not drawn. By default
         computed: CPD and CPP, and with a truth AUROC and AUPRC.
     raw : Tensor shaped like the series, optional
-        Their values in your own units, shown in place of what the model reads, for instance ``data.raw(split)``.
+        Their values in your own units, shown in place of what the model reads, for instance ``data.raw(split)``;
+        by default those that the explanations know.
     units : sequence of str, optional
-        The unit of each channel, for instance ``["mmol/L", "bpm"]``; an empty text for none.
+        The unit of each channel, for instance ``["mmol/L", "bpm"]``; an empty text for none. By default those
+        that the first explanation knows.
     classes : sequence of str, optional
         What the model's outputs are called, for instance ``["survived", "died"]``, also where its only output is
-        the probability of the second.
+        the probability of the second. By default what the first explanation calls them, or the file of ``split``
+        where it names as many.
     title : str, optional
         The heading of the page.
     removals : mutable mapping, optional
@@ -91,16 +94,17 @@ def report(
     if model is not None:
         named = {label: completed(found, model, x) for label, found in named.items()}
         first = next(iter(named.values()))
-    check_classes(first, classes)
+    classes = known_classes(first, classes) or _classes(first, split)
     shown = chosen(first, series, most(named))
     message = None if model is None else warn_of_another_model(model, named)
     notice = f'<p class="notice">{escape(message)}</p>' if message else ""
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
-    measured = None if raw is None else cells_like(raw, first, "raw")
-    units = validation.check_names(units, x.shape[2], "units")
-    classes = None if classes is None else tuple(map(str, classes))
+    measured = next((found.raw for found in named.values() if found.raw is not None), None)
+    measured = measured if raw is None else cells_like(raw, first, "raw")
+    units = validation.check_names(units, x.shape[2], "units") or first.units
+    split = None if split is None else renumbered(split, classes)
     content = collect(model, named, x, split, shown, scores, measured, units, classes, removals)
     page = _page(
         title=escape(title),
@@ -113,6 +117,12 @@ def report(
     )
     written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
+
+
+def _classes(first: Explanation, split: Split | None) -> tuple[str, ...] | None:
+    """Return the names that a file of series has for the model's outputs, if it has one for each."""
+    named = split.classes if isinstance(split, Series) else None
+    return named if named is not None and len(named) == first.n_outputs else None
 
 
 def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, removals: Any) -> None:

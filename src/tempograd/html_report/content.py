@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd._utils.stamps import shared_times
 from tempograd.data import Split
 from tempograd.explanation import Explanation
 from tempograd.metrics.removal import SCORED
@@ -212,7 +213,8 @@ def packed(content: Content) -> str:
     per_series = first.target is not None and first.target.ndim == 1
     header = {
         "time": first.values.shape[1],
-        "times": first.times,
+        "times": shared_times(first.times),
+        "stamps": None if shared_times(first.times) is not None else first.times,
         "channels": content.channels,
         "units": content.units,
         "classes": content.classes,

@@ -20,7 +20,8 @@ from tempograd._utils.formatting import alike
 from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
-from tempograd.views.labels import counted, output_name, settings, tells_class
+from tempograd.explanation.targets import every, target_list
+from tempograd.views.labels import class_name, output_name, settings, size, tells_class
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -64,12 +65,20 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
 def as_html(explanation: Explanation, i: int = 0) -> str:
     """Return what was explained, a picture of series ``i``, its strongest cells and how it was made, as HTML."""
-    count, time, depth = explanation.values.shape
-    size = f"{count:,} series of {counted(time, 'step')} × {counted(depth, 'channel')}"
-    if explanation.mask is not None and count:
-        size += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
+    several = ""
+    if explanation.siblings:
+        several = _note(
+            f"{len(explanation.targets)} targets: {target_list(explanation)}. This is the first; "
+            f"for_target({explanation.targets[1]!r}) shows another."
+        )
+        explanation = every(explanation)[0]
+    count = len(explanation)
+    told = f"{count:,} series of {size(explanation)}"
+    if explanation.mask is not None and count and explanation.call.packing is None:
+        told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     parts = [
-        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {size}</p>',
+        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>',
+        several,
         _note(f"Explained: {_explained(explanation)}."),
     ]
     if count:
@@ -86,7 +95,7 @@ def _explained(explanation: Explanation) -> str:
     if target.ndim == 2:
         kind = "its probabilities" if probable else "its raw outputs"
         if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
-            kind = f"the probability of class {int(target.flatten()[0])}"
+            kind = f"the probability of {class_name(int(target.flatten()[0]), explanation.classes)}"
         rest = (
             "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
         )
@@ -96,11 +105,12 @@ def _explained(explanation: Explanation) -> str:
     if explanation.n_outputs == 1:
         return f"the model's only output, {kind}"
     counts = Counter(target.tolist()).most_common()
+    names = {each: output_name(explanation, each, explanation.classes) for each, _ in counts}
     if len(counts) == 1:
-        return f"{output_name(explanation, counts[0][0])}, {kind}"
+        return f"{names[counts[0][0]]}, {kind}"
     if len(counts) > OUTPUTS:
         return f"{len(counts)} different {called}, {kind}"
-    told = ", ".join(f"{output_name(explanation, each)} for {many:,} series" for each, many in counts)
+    told = ", ".join(f"{names[each]} for {many:,} series" for each, many in counts)
     return f"{told}, {kind}"
 
 
@@ -120,7 +130,7 @@ def _provenance(explanation: Explanation) -> str:
 
 def _picture(explanation: Explanation, i: int) -> str:
     """Draw the series, or say why not: a notebook must show the rest in any case."""
-    if explanation.x is None:
+    if explanation.shown is None:
         return _note("No picture: the explanation was saved without its series.")
     buffer = BytesIO()
     try:
@@ -145,18 +155,20 @@ def _strongest(explanation: Explanation, i: int) -> str:
     limits = one.interval(0.95) if has_error else None
     left, right = (
         ("channel", "step"),
-        ["value"] * (one.x is not None) + ["attribution"] + ["95 % interval"] * has_error,
+        ["value"] * (one.shown is not None) + ["attribution"] + ["95 % interval"] * has_error,
     )
     header = "".join(f'<th scope="col" style="{CELL}">{name}</th>' for name in left)
     header += "".join(f'<th scope="col" style="{NUMBER}">{name}</th>' for name in right)
-    rows = []
+    rows, times = [], one.times_of(0)
+    names = list(one.channels or map(str, range(one.values.shape[2])))
+    if one.units is not None:
+        names = [f"{name} [{unit}]" if unit else name for name, unit in zip(names, one.units, strict=True)]
     for t, d in cells:
-        numbers = [] if one.x is None else [f"{one.x[0, t, d].item():.4g}"]
+        numbers = [] if one.shown is None else [f"{one.shown[0, t, d].item():.4g}"]
         numbers.append(f"{one.values[0, t, d].item():{'+' if one.signed else ''}#.3g}")
         if limits is not None:
             numbers.append(" to ".join(f"{side[0, t, d].item():+#.3g}" for side in limits).replace("inf", "∞"))
-        cell = f'<td style="{NAME}">{escape(_name(one.channels, d))}</td>'
-        cell += f'<td style="{CELL}">{escape(_name(one.times, t))}</td>'
+        cell = f'<td style="{NAME}">{escape(names[d])}</td><td style="{CELL}">{escape(times[t])}</td>'
         cell += "".join(f'<td style="{NUMBER}">{text.replace("-", "−")}</td>' for text in numbers)
         rows.append(f'<tr style="{LINE}">{cell}</tr>')
     caption = (
@@ -179,7 +191,8 @@ def _sureness(explanation: Explanation, i: int) -> str:
 
 
 def _reading(explanation: Explanation, i: int) -> str:
-    instead = "its baseline" if bool(explanation.baseline[i].any()) else "0"
+    zero = "0" if explanation.raw is None else "0, as the model reads it,"
+    instead = "its baseline" if bool(explanation.baseline[i].any()) else zero
     if explanation.signed:
         text = f"Positive: compared with {instead} in its place, the value pushed the output up; negative: down."
     else:
@@ -193,10 +206,6 @@ def _note(text: str) -> str:
 
 def _method(explanation: Explanation) -> str:
     return explanation.method.replace("_", " ")
-
-
-def _name(names: tuple[str, ...] | None, place: int) -> str:
-    return str(place) if names is None else names[place]
 
 
 def _in_notebook() -> bool:

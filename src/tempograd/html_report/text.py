@@ -9,7 +9,7 @@ from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import Content
 from tempograd.views.comparison import Cell, ScoreTable
-from tempograd.views.labels import counted, settings
+from tempograd.views.labels import counted, settings, size
 
 MEANING = {
     "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
@@ -27,12 +27,11 @@ BASELINES = {"zero": "zero", "average": "average of each channel over time", "ow
 def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     """Say what the page holds."""
     first = next(iter(explanations.values()))
-    count, time, depth = first.values.shape
+    count = len(first)
     methods = ", ".join(label.replace("_", " ") for label in explanations)
     part = "" if shown == count else f"{shown:,} of "
     return escape(
-        f"{part}{counted(count, 'series', 'series')} of {counted(time, 'step')} and "
-        f"{counted(depth, 'channel')}, explained with {methods}."
+        f"{part}{counted(count, 'series', 'series')} of {size(first, ' and ')}, explained with {methods}."
     )
 
 

@@ -27,7 +27,7 @@ from tempograd.metrics.removal import (
     n_removed,
     run_removals,
 )
-from tempograd.typing import Baseline, Inputs, Measured, Model, Picker, Rank
+from tempograd.typing import InputBaselines, Inputs, Measured, Model, Picker, Rank
 
 
 def evaluate(
@@ -35,7 +35,7 @@ def evaluate(
     explanation: Explanation,
     x: Inputs | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
-    baseline: Baseline | None = None,
+    baseline: InputBaselines | None = None,
     k: int | float = 0.1,
     truth: Inputs | None = None,
     *,
@@ -58,7 +58,7 @@ def evaluate(
         The explained series, or inputs, by default those kept with the explanation.
     metrics : names or metrics
         For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
-    baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
+    baseline : {"zero", "average"}, Tensor that broadcasts to ``x``, or mapping of these, optional
         What takes the place of a removed cell, by default the baseline that the explanation compares with; the
         average is each channel's, over its observed steps.
     k : int or float
@@ -167,7 +167,7 @@ def measure(
     explanation: Explanation,
     x: Any,
     chosen: Sequence[Metric],
-    baseline: Baseline | None = None,
+    baseline: InputBaselines | None = None,
     k: int | float = 0.1,
     truth: Any = None,
     *,
@@ -267,7 +267,7 @@ def removal_curve(
     explanation: Explanation,
     x: Inputs | None = None,
     k: int | float = 0.1,
-    baseline: Baseline | None = None,
+    baseline: InputBaselines | None = None,
     rank: Rank = "absolute",
     descending: bool = True,
     batch_size: int | None = None,

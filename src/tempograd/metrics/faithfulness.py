@@ -4,6 +4,9 @@ r"""Faithfulness: how the prediction moves when the cells called important are t
 class, :math:`x^\uparrow_k` the series without its :math:`k` most important cells, :math:`x^\downarrow_k`
 without its :math:`k` least important ones. With one output per step each score is computed at each
 explained step and averaged over them; it is NaN for a series none of whose steps is explained.
+
+Where no class was explained, :math:`F_{\hat y}` is the explained score: one number of a forecast or regression,
+the probability of one of several labels, or what a function picked from the output.
 """
 
 from abc import ABC, abstractmethod
@@ -69,6 +72,11 @@ class CumulativePredictionDifference(Faithfulness):
     Unlike the difference from start to end, effects of opposite sign cannot cancel. A single probability stands
     for two classes, and both count, as they do for a model that has a column for each.
 
+    The numbers of a forecast or regression and several labels say nothing of each other, nor of a score that a
+    function picked. There, and with ``evaluate(..., of="score")``, only the explained score counts:
+
+    .. math:: \sum_{k=0}^{K-1} | F_{\hat y}(x^\uparrow_k) - F_{\hat y}(x^\uparrow_{k+1}) |
+
     References
     ----------
     .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
@@ -89,6 +97,8 @@ class CumulativePredictionPreservation(CumulativePredictionDifference):
     r"""Total change of the prediction while the least important cells are removed one by one.
 
     .. math:: \mathrm{CPP}(x) = \sum_{k=0}^{K-1} \lVert F(x^\downarrow_k) - F(x^\downarrow_{k+1}) \rVert_1
+
+    Like CPD, it follows the explained score alone where outputs are no classes, and with ``of="score"``.
     """
 
     higher_is_better: ClassVar[bool] = False
@@ -98,7 +108,7 @@ class CumulativePredictionPreservation(CumulativePredictionDifference):
 @METRICS.register("prediction_difference")
 @dataclass(frozen=True, kw_only=True)
 class PredictionDifference(Faithfulness):
-    r"""Change of the explained output from start to end, :math:`|F_{\hat y}(x) - F_{\hat y}(x^\uparrow_K)|`."""
+    r"""Change of the explained score from start to end, :math:`|F_{\hat y}(x) - F_{\hat y}(x^\uparrow_K)|`."""
 
     higher_is_better: ClassVar[bool] = True
 
@@ -111,10 +121,14 @@ class PredictionDifference(Faithfulness):
 class Accuracy(Faithfulness):
     r"""Whether the explained class is still predicted, :math:`[\arg\max F(x^\uparrow_K) = \hat y]`.
 
+    Of several labels: whether the explained one is predicted as it was,
+    :math:`[F_{\hat y}(x^\uparrow_K) \ge \tfrac12] = [F_{\hat y}(x) \ge \tfrac12]`.
+
     Parameters
     ----------
     threshold : float, optional
-        Require :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5.
+        Require :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5; of a label,
+        :math:`q(x^\uparrow_K) \ge` ``threshold``, see :class:`CrossEntropy`.
     """
 
     higher_is_better: ClassVar[bool] = False
@@ -130,7 +144,12 @@ class Accuracy(Faithfulness):
 @METRICS.register("cross_entropy", "ce")
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Faithfulness):
-    r"""Surprise at the explained class after the removal, :math:`-\ln F_{\hat y}(x^\uparrow_K)`."""
+    r"""Surprise at the explained class after the removal, :math:`-\ln F_{\hat y}(x^\uparrow_K)`.
+
+    Of several labels it is the surprise at the answer that was given for the explained one,
+    :math:`-\ln q(x^\uparrow_K)`, where :math:`q = F_{\hat y}` if the label was predicted,
+    :math:`F_{\hat y}(x) \ge \tfrac12`, and :math:`q = 1 - F_{\hat y}` if it was not.
+    """
 
     higher_is_better: ClassVar[bool] = True
     needs_probability: ClassVar[bool] = True
@@ -142,7 +161,11 @@ class CrossEntropy(Faithfulness):
 @METRICS.register("log_odds")
 @dataclass(frozen=True, kw_only=True)
 class LogOdds(Faithfulness):
-    r"""Change of the log-probability, :math:`\ln F_{\hat y}(x^\uparrow_K) - \ln F_{\hat y}(x)`."""
+    r"""Change of the log-probability, :math:`\ln F_{\hat y}(x^\uparrow_K) - \ln F_{\hat y}(x)`.
+
+    Of several labels, that of the answer which was given, :math:`\ln q(x^\uparrow_K) - \ln q(x)`, see
+    :class:`CrossEntropy`.
+    """
 
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True
@@ -155,7 +178,7 @@ class LogOdds(Faithfulness):
 @METRICS.register("comprehensiveness", "comp")
 @dataclass(frozen=True, kw_only=True)
 class Comprehensiveness(Faithfulness):
-    r"""Loss of the explained output without the important cells.
+    r"""Loss of the explained score without the important cells.
 
     .. math:: F_{\hat y}(x) - F_{\hat y}(x^\uparrow_K)
     """
@@ -169,7 +192,7 @@ class Comprehensiveness(Faithfulness):
 @METRICS.register("sufficiency", "suff")
 @dataclass(frozen=True, kw_only=True)
 class Sufficiency(Comprehensiveness):
-    r"""Loss of the explained output with nothing but the important cells.
+    r"""Loss of the explained score with nothing but the important cells.
 
     .. math:: F_{\hat y}(x) - F_{\hat y}(x^\downarrow_{n - K})
 

@@ -22,6 +22,7 @@ from tempograd.engine import (
     class_count,
     nested,
     one_logit,
+    pack_inputs,
     place,
     select_target,
     slices,
@@ -210,6 +211,8 @@ class EvalTarget:
         picker = explained_function(explanation, target)
         mask = None if explanation.mask is None else explanation.mask.to(x.device)
         own = explanation.baseline.to(x) if baseline is None else baseline
+        if explanation.call.packing is not None and (is_several(own) or isinstance(own, str)):
+            own = pack_inputs(explanation.call.packing.unpack(x), baseline=own).baseline
         baseline = validation.fill(own, x, mask, "baseline")
         observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
         call = explanation.call

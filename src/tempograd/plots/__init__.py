@@ -7,6 +7,7 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``series``              one series with its signed attribution, channel by channel
 ``heatmap``             many channels at once, input and attribution side by side, for some series
 ``compare``             several methods on the same series
+``horizon``             a forecast: which past values pushed which of its steps
 ``channel_importance``  which channels drive the predictions of a class, over many series
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
 ``convergence``         how sure the scores are: their estimated error as samples were added
@@ -35,6 +36,7 @@ from tempograd.plots.curves import (
     removal,
     removal_record,
 )
+from tempograd.plots.forecast import HorizonRecord, draw_horizon, horizon, horizon_record
 from tempograd.plots.maps import (
     CompareRecord,
     HeatmapRecord,
@@ -54,6 +56,7 @@ __all__ = [
     "CostRecord",
     "CostRow",
     "HeatmapRecord",
+    "HorizonRecord",
     "RemovalRecord",
     "SeriesRecord",
     "channel_importance",
@@ -69,10 +72,13 @@ __all__ = [
     "draw_convergence",
     "draw_cost",
     "draw_heatmap",
+    "draw_horizon",
     "draw_removal",
     "draw_series",
     "heatmap",
     "heatmap_record",
+    "horizon",
+    "horizon_record",
     "removal",
     "removal_record",
     "series",

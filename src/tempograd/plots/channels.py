@@ -16,7 +16,7 @@ from tempograd.plots.parts import heading, value_ticks
 from tempograd.typing import ArrayLike, Channels, EffectUnit, Rank
 from tempograd.views import labels, palette
 from tempograd.views.channels import Effects, chosen_channels, mean_and_error
-from tempograd.views.labels import channel_names, check_classes
+from tempograd.views.labels import channel_names, known_classes
 from tempograd.views.series import Floats
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def channel_importance_record(
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all, but no more than twenty.
     classes : sequence of str, optional
-        Names of the classes.
+        Names of the classes, by default the explanation's own.
     title : str, optional
 
     Returns
@@ -118,7 +118,7 @@ def channel_importance_record(
     require(explanation)
     validation.check_choice(per, "per", get_args(EffectUnit))
     validation.check_choice(by, "by", get_args(Rank))
-    check_classes(explanation, classes)
+    classes = known_classes(explanation, classes)
     index, names = _rows(explanation, target, rows), channel_names(explanation)
     effects = Effects.of(explanation, index)
     mask = torch.ones_like(effects.size) if explanation.mask is None else explanation.mask[index].cpu()

@@ -24,6 +24,7 @@ from tempograd.views.series import (
     observed_cells,
     position,
     scores,
+    shown_values,
     to_numpy,
     whole_series,
 )
@@ -101,7 +102,8 @@ def heatmap_record(
     rows = [position(explanation, row) for row in several]
     if not rows:
         raise InputError("i is empty: name at least one series.")
-    values, names = whole_series(explanation, x), channel_names(explanation)
+    values, names = shown_values([explanation], x), channel_names(explanation)
+    read = None if model is None else whole_series(explanation, x)
     every = [scores(explanation, row) for row in rows]
     effect = np.sum([one.effect for one in every], axis=0)
     picked = chosen_channels(channels, names, effect, MOST, ordered=order == "effect")
@@ -113,7 +115,7 @@ def heatmap_record(
     cases = tuple(
         Case(
             id=explanation.label(row),
-            said=prediction_text(explanation, row, model, values, y, classes),
+            said=prediction_text(explanation, row, model, read, y, classes),
             x=inputs[place],
             shade=shades[place],
             observed=seen[place],
@@ -122,7 +124,7 @@ def heatmap_record(
         )
         for place, row in enumerate(rows)
     )
-    return HeatmapRecord(time_names(explanation), tuple(names[d] for d in picked), cases, title)
+    return HeatmapRecord(time_names(explanation, rows), tuple(names[d] for d in picked), cases, title)
 
 
 def shaded(x: Floats, seen: Flags) -> Floats:
@@ -257,15 +259,16 @@ def compare_record(
     first = next(iter(named.values()))
     i = position(first, i)
     kept = next((each for each in named.values() if each.x is not None), first)
-    values, names = whole_series(kept, x), channel_names(first)
+    values, names = shown_values(named.values(), x), channel_names(first)
+    read = None if model is None else whole_series(kept, x)
     every = [scores(each, i, label) for label, each in named.items()]
     picked = chosen_channels(channels, names, every[0].effect, MOST, ordered=False)
     seen, inputs = observed_cells(first)[i][:, picked], to_numpy(values[i])[:, picked]
     found = tuple(one.channels(picked) for one in every)
     return CompareRecord(
         id=first.label(i),
-        said=prediction_text(first, i, model, values, y, classes),
-        times=time_names(first),
+        said=prediction_text(first, i, model, read, y, classes),
+        times=first.times_of(i),
         channels=tuple(names[d] for d in picked),
         x=inputs,
         shade=shaded(inputs[None], seen[None])[0],

@@ -21,7 +21,7 @@ from tempograd.plots.parts import (
 from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
-from tempograd.views.labels import channel_names, time_names
+from tempograd.views.labels import channel_names
 from tempograd.views.prediction import PredictionText, StepOutputs, prediction_text
 from tempograd.views.series import (
     Flags,
@@ -31,6 +31,7 @@ from tempograd.views.series import (
     observed_cells,
     position,
     scores,
+    shown_values,
     to_numpy,
     whole_series,
 )
@@ -61,6 +62,7 @@ class SeriesRecord:
     left_out : int
         How many channels are not shown.
     x : array of shape (time, channel)
+        The values as people know them.
     observed : array of bool like ``x``
     scores : Scores
         Attribution with its 95 % interval, like ``x``.
@@ -81,6 +83,7 @@ class SeriesRecord:
     truth: Flags | None
     span: tuple[float, float]
     title: str | None = None
+    units: tuple[str, ...] | None = None
 
 
 def series_record(
@@ -108,7 +111,8 @@ def series_record(
     model : nn.Module or callable, optional
         Adds what the model predicts; with one output per step as a row of its own.
     x : Tensor or array of shape (series, time, channel), optional
-        The explained series, by default those kept with the explanation.
+        The explained series as the model reads them, by default those kept with the explanation. Where it knows
+        the values before scaling (``raw``), those are drawn.
     y : Tensor or array of shape (series,) or (series, time), optional
         True labels.
     truth : Tensor or array like ``x``, optional
@@ -116,7 +120,7 @@ def series_record(
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all if they are at most eight.
     classes : sequence of str, optional
-        Names of the classes.
+        Names of the classes, by default the explanation's own.
     title : str, optional
 
     Returns
@@ -125,14 +129,15 @@ def series_record(
         The picture, or from ``series_record`` the numbers behind it.
     """
     i = position(explanation, i)
-    values, names = whole_series(explanation, x), channel_names(explanation)
+    values, names = shown_values([explanation], x), channel_names(explanation)
+    read = None if model is None else whole_series(explanation, x)
     whole = scores(explanation, i)
     picked = chosen_channels(channels, names, whole.effect, MOST, ordered=False)
     shown = whole.channels(picked)
     return SeriesRecord(
         id=explanation.label(i),
-        said=prediction_text(explanation, i, model, values, y, classes),
-        times=time_names(explanation),
+        said=prediction_text(explanation, i, model, read, y, classes),
+        times=explanation.times_of(i),
         channels=tuple(names[d] for d in picked),
         left_out=len(names) - len(picked),
         x=to_numpy(values[i])[:, picked],
@@ -141,6 +146,7 @@ def series_record(
         truth=None if truth is None else to_numpy(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
         span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
         title=title,
+        units=None if explanation.units is None else tuple(explanation.units[d] for d in picked),
     )
 
 
@@ -179,8 +185,13 @@ series = style.drawn(series_record, draw_series)
 
 def _left(record: SeriesRecord) -> float:
     """Return the inches that names and numbers take at the left."""
-    names = [labels.name(label) for label in record.channels] + ["probability of"]
+    names = [_channel(record, d) for d in range(len(record.channels))] + ["probability of"]
     return 0.68 + 0.068 * max(len(label) for label in names)
+
+
+def _channel(record: SeriesRecord, d: int) -> str:
+    """Name a channel, with the unit of its values."""
+    return labels.with_unit(record.channels[d], "" if record.units is None else record.units[d])
 
 
 def _subtitle(record: SeriesRecord) -> str:
@@ -208,7 +219,7 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
         edge = axes.get_xaxis_transform()  # heights as shares of the row
         for start, stop in runs(record.truth[:, d]):
             axes.plot([start - 0.5, stop - 0.5], [1.05, 1.05], color=palette.TRUTH, transform=edge, **thick)
-    axes.set_ylabel(labels.name(record.channels[d]), rotation=0, ha="right", va="center", color=palette.INK)
+    axes.set_ylabel(_channel(record, d), rotation=0, ha="right", va="center", color=palette.INK)
 
 
 def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:

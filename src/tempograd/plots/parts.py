@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
 
 TICKS = 8
+WIDEST, LETTER = 16, 0.065  # of names at a time axis: letters, and inches of one
 FINEST = 600  # steps that can be told apart in the width of a picture
 DASHED = 0.2  # of the full colour: from here on a cell that pushes down has a dash
 
@@ -64,13 +65,22 @@ def step_ticks(steps: int, most: int = TICKS) -> list[int]:
 
 
 def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
-    """Name some of the steps."""
+    """Name some of the steps, as many as have room."""
     longest = max(len(labels.name(time)) for time in times)
-    places = step_ticks(len(times), TICKS if longest <= 6 else 4)
-    axes.set_xticks(places, [labels.name(times[t], 16) for t in places])
+    places = step_ticks(len(times), TICKS if longest <= 6 else min(4, _room(axes, min(longest, WIDEST))))
+    if len(times) > 1 and times[-1] == labels.STATIC:  # which is no step among others
+        apart = (places[1] if len(places) > 1 else 1) / 2
+        places = [*(t for t in places if len(times) - 1 - t > apart), len(times) - 1]
+    axes.set_xticks(places, [labels.name(times[t], WIDEST) for t in places])
     axes.set_xlim(-0.5, len(times) - 0.5)
     if label is not None:
         axes.set_xlabel(label)
+
+
+def _room(axes: "Axes", letters: int) -> int:
+    """Return how many names of so many letters fit below an axis; those at its ends may stand out."""
+    width = axes.get_position().width * axes.figure.bbox.width / axes.figure.dpi
+    return 1 + int(width / (0.1 + LETTER * letters))
 
 
 def round_below(value: float) -> float:

@@ -101,6 +101,27 @@ def _steps(metric: Metric) -> None:
         demand(shape_of(scores) == wanted and bool(scores.isfinite().all()), f"five series get {scores.tolist()}")
 
 
+@contract_rule(
+    METRIC_RULES,
+    "scores of any task, or that a function picks, give one per series or are refused in one sentence",
+)
+def _tasks(metric: Metric) -> None:
+    model, x = Smooth(), small_series(5)
+    calls: tuple[dict[str, Any], ...] = (
+        {"task": "multilabel", "target": 1},
+        {"task": "forecast", "target": 2},
+        {"target": lambda outputs: outputs[:, 0] - outputs[:, 1]},
+    )
+    for call in calls:
+        explained = replace(Occlusion()(model, x, **call), values=_maps(5))
+        try:
+            scores = _measure(metric, model, explained, _truth(5))
+        except TempogradError:
+            continue
+        wanted: tuple[int, ...] = () if _pools(metric) else (5,)
+        demand(shape_of(scores) == wanted and bool(scores.isfinite().all()), f"five series get {scores.tolist()}")
+
+
 @contract_rule(METRIC_RULES, "a series' score does not depend on its company, only on its id")
 def _company(metric: Metric) -> None:
     model, x, truth = Smooth(), small_series(9), _truth(9)

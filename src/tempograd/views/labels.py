@@ -1,16 +1,19 @@
 """What things are called: explanations by name, methods, channels, steps and classes, in words for people."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tempograd._utils import validation
+from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
 
 
@@ -87,14 +90,39 @@ def method(label: str) -> str:
     return name(label.replace("_", " "))
 
 
+def size(explanation: Explanation, join: str = " × ") -> str:
+    """Say how large a series is; of several inputs, each of them."""
+    packing, (time, depth) = explanation.call.packing, explanation.values.shape[1:]
+    if packing is None:
+        return f"{counted(time, 'step')}{join}{counted(depth, 'channel')}"
+    parts = []
+    for part in packing.parts:
+        static = counted(part.depth, "static value")
+        parts.append(f"{name(part.name)} ({static if part.is_static else f'{part.time} × {part.depth}'})")
+    return f"{len(parts)} inputs, {', '.join(parts)}" if len(parts) > 1 else parts[0]
+
+
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
     """Return the channels' names, or their numbers."""
     return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
 
 
-def time_names(explanation: Explanation) -> tuple[str, ...]:
-    """Return the steps' names, or their numbers."""
-    return explanation.times or tuple(str(t) for t in range(explanation.values.shape[1]))
+def with_unit(label: str, unit: str, longest: int = LONGEST) -> str:
+    """Put the unit of its values behind the name of a channel; of the two, the name is cut.
+
+    Examples
+    --------
+    >>> with_unit("heart rate", "bpm"), with_unit("score", ""), with_unit("a" * 40, "mmol/L", 14)
+    ('heart rate [bpm]', 'score', 'aaaa… [mmol/L]')
+    """
+    unit = name(unit, longest // 2)
+    return f"{name(label, longest - len(unit) - 3)} [{unit}]" if unit else name(label, longest)
+
+
+def time_names(explanation: Explanation, rows: Sequence[int]) -> tuple[str, ...]:
+    """Return what the steps of these series are called, or their numbers where that differs between them."""
+    found = {explanation.times_of(row) for row in rows}
+    return found.pop() if len(found) == 1 else tuple(str(t) for t in range(explanation.values.shape[1]))
 
 
 def class_name(index: int, classes: Sequence[str] | None) -> str:
@@ -133,13 +161,9 @@ def target_name(explanation: Explanation, i: int, classes: Sequence[str] | None 
     return output_name(explanation, int(explanation.target[i]), classes)
 
 
-def check_classes(explanation: Explanation, classes: Sequence[str] | None) -> None:
-    """Refuse another number of names than there are outputs, where that number is known."""
-    count = explanation.n_outputs
-    if classes is not None and not isinstance(classes, Sized):
-        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
-    if classes is not None and count is not None and len(classes) != count:
-        raise InputError(f"classes must hold one name per output of the model, {count}, got {len(classes)}.")
+def known_classes(explanation: Explanation, classes: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the names of the model's outputs: those given, if there is one for each, or the explanation's own."""
+    return validation.check_classes(classes, explanation.n_outputs) or explanation.classes
 
 
 def tells_class(explanation: Explanation) -> bool:

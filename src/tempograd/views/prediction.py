@@ -26,7 +26,7 @@ from tempograd.metrics.removal import (
     with_axis,
 )
 from tempograd.typing import Model
-from tempograd.views.labels import check_classes, class_name, output_name, target_name
+from tempograd.views.labels import class_name, known_classes, output_name, target_name
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
@@ -186,7 +186,7 @@ def prediction_text(
         validation.check_model(model)
         explanation = completed(explanation, model, x)
         answer = raw_outputs(model, explanation[i : i + 1], x[i : i + 1])
-    check_classes(explanation, classes)
+    classes = known_classes(explanation, classes)
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is not None and one.target.ndim == 2:

@@ -1,8 +1,8 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.data import Split
+from tempograd._utils.stamps import shared_times
+from tempograd.data import Series, Split
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
@@ -19,6 +20,7 @@ from tempograd.typing import Array
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
+Part = TypeVar("Part", bound=Split)
 
 FULL = 0.98  # share of the observed cells that stay below the full colour
 MOST_REMOVED = 400  # strongest cells that are ranked at least, where there are as many; else a tenth of them
@@ -196,6 +198,17 @@ def whole_series(explanation: Explanation, x: Array | None) -> Tensor:
     return cells_like(series, explanation, "x")
 
 
+def shown_values(explanations: Iterable[Explanation], x: Array | None = None) -> Tensor:
+    """Return the explained series as people know them: before scaling where one of the explanations tells that."""
+    every = list(explanations)
+    raw = next((each.raw for each in every if each.raw is not None), None)
+    if raw is None:
+        return whole_series(next((each for each in every if each.x is not None), every[0]), x)
+    if x is not None:
+        cells_like(x, every[0], "x")
+    return raw
+
+
 def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
     """Check that there is one number per cell."""
     tensor = validation.as_tensor(given, what)
@@ -207,7 +220,7 @@ def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
     return tensor
 
 
-def aligned(explanation: Explanation, split: Split) -> Split:
+def aligned(explanation: Explanation, split: Part) -> Part:
     """Return the part of ``split`` that was explained, in the explanation's order.
 
     Series are found by id. Explanations made without ids number their series from 0; they belong to the
@@ -240,11 +253,24 @@ def _same(explanation: Explanation, split: Split) -> bool:
     return torch.equal(here.where(seen, 0), there.where(seen, 0))
 
 
+def renumbered(split: Split, classes: Sequence[str] | None) -> Split:
+    """Return a file's series with labels numbered as in ``classes``, if these are the file's names in other order.
+
+    A file that has not all of the classes, or sorts them otherwise, numbers its labels otherwise than the model.
+    """
+    own = split.classes if isinstance(split, Series) else None
+    if own is None or classes is None or own == tuple(classes) or not set(own) <= set(classes):
+        return split
+    number = torch.tensor([list(classes).index(name) for name in own])
+    return replace(split, y=number.to(split.y.device)[split.y])
+
+
 def most(explanations: Mapping[str, Explanation]) -> int:
     """Return how many series a page holds, at least twelve."""
     first = next(iter(explanations.values()))
     per_cell = 4 + sum(2 if found.standard_error is None else 4 for found in explanations.values())
-    return max(12, LARGEST * 3 // (4 * per_cell * first.values[0].numel()))
+    stamps = 0 if shared_times(first.times) is not None or first.times is None else len(str(first.times[0]))
+    return max(12, LARGEST * 3 // (4 * (per_cell * first.values[0].numel() + stamps)))
 
 
 def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) -> list[int]:

@@ -69,7 +69,8 @@ def read_series(
         classes in sorted order (``Series.classes`` tells), and other numbers are values of a regression.
     align : {"time", "order"}, optional
         Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
-        missing ones are masked. ``"order"``: the k-th row of a series is its step k.
+        missing ones are masked. ``"order"``: the k-th row of a series is its step k, and ``times`` holds the
+        stamps of each series.
     missing : {"error", "mask"}, optional
         What NaN in arrays (``.npy``, ``.npz``) is: by default a mistake; ``"mask"`` takes it for a missing value,
         masked and 0 as an empty cell of a table is.

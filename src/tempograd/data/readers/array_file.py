@@ -17,16 +17,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd._utils.stamps import check_times
 from tempograd.data.base import Series
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import ReadOptions, as_numbers
 from tempograd.engine.inputs import channel_labels, pack_inputs, time_labels
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
+from tempograd.typing import Times
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times")
-KINDS = {"y": "fiubUScMmV", "ids": "fiubUS", "channels": "fiubUSM", "times": "fiubUSM"}  # labels are checked later
+NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
+KINDS = {
+    "y": "fiubUScMmV",
+    "ids": "fiubUS",
+    "channels": "fiubUSM",
+    "times": "fiubUSM",
+    "units": "US",
+}  # labels are checked later
 UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 _Array = NDArray[Any]
 
@@ -85,10 +93,12 @@ def _series(arrays: dict[str, _Array], options: ReadOptions, where: str, x: Tens
         truth=validation.check_mask(arrays.get("truth"), x),
         ids=validation.check_ids(ids, len(x)),
         channels=validation.check_names(channels, x.shape[2], "channels"),
-        times=validation.check_names(_texts(arrays.get("times"), "times"), x.shape[1], "times"),
+        times=_times(arrays.get("times"), len(x), x.shape[1]),
         names=names,
         classes=classes,
         labelled="y" in arrays,
+        units=validation.check_names(_texts(arrays.get("units"), "units"), x.shape[2], "units"),
+        raw=validation.check_raw(arrays.get("raw"), x, mask),
     )
 
 
@@ -191,13 +201,21 @@ def _labels(
     return (tensor if tensor.is_floating_point() else tensor.long()), None
 
 
+def _times(array: _Array | None, series: int, steps: int) -> Times | None:
+    """Return the names of the steps, (time,), or of those of each series, (series, time)."""
+    if array is None or array.dtype.kind == "M":
+        return check_times(array, series, steps)
+    texts = _texts(array.reshape(-1) if array.ndim == 2 else array, "times") or ()
+    return check_times(np.array(texts, object).reshape(array.shape) if array.ndim == 2 else texts, series, steps)
+
+
 def _texts(array: _Array | None, name: str) -> tuple[str, ...] | None:
     if array is None:
         return None
     if array.ndim != 1:
         raise InputError(f"{name} must be a list of names, got shape {array.shape}.")
     if array.dtype.kind == "M":
-        return tuple(np.datetime_as_string(array).tolist())
+        return check_times(array, 0, len(array))  # type: ignore[return-value]  # one text each
     try:
         if array.dtype.kind == "U" and array.dtype.itemsize:  # Python takes any code point from numpy unseen
             np.ascontiguousarray(array).tobytes().decode(UTF_32)

@@ -24,7 +24,7 @@ from tempograd.data.readers.columns import (
     resembles_number,
 )
 from tempograd.errors import DataError, InputError, UnknownNameError, listed, one_line, quote, short_path, warn
-from tempograd.typing import Align, Missing, TableFormat
+from tempograd.typing import Align, Missing, TableFormat, Times
 
 FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 OBVIOUS = {
@@ -101,11 +101,11 @@ class ColumnRoles(NamedTuple):
 
 
 class TimeSteps(NamedTuple):
-    """The step of every row, the number of steps, and the steps' names where all series have the same."""
+    """The step of every row, the number of steps, and the steps' names, those of each series where they differ."""
 
     places: Codes
     total: int
-    names: tuple[str, ...] | None
+    names: Times | None
 
 
 class Labels(NamedTuple):
@@ -120,7 +120,7 @@ class Arrays(NamedTuple):
 
     x: Cells
     channels: tuple[str, ...] | None
-    times: tuple[str, ...] | None
+    times: Times | None
     names: list[str] | None
     labels: Labels | None
 
@@ -330,7 +330,10 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
     if align == "time" or bool((ranks == filled).all()):
         return TimeSteps(places, len(grid), tuple(labels[code] for code in first))
     if align == "order":
-        return TimeSteps(ranks[inverse], int(ranks.max()) + 1, None)
+        total = int(ranks.max()) + 1
+        return TimeSteps(
+            ranks[inverse], total, _stamps([labels[code] for code in first], owners, filled, ranks, total)
+        )
     gap = int(np.flatnonzero(ranks != filled)[0])
     whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
     raise InputError(
@@ -338,6 +341,14 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
         "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
         "if the k-th row of each series is its step k."
     )
+
+
+def _stamps(texts: Sequence[str], owners: Codes, filled: Codes, ranks: Codes, total: int) -> Times:
+    """Return the times of each series' steps, empty texts for steps that it does not have."""
+    found = [[""] * total for _ in range(int(owners.max()) + 1)]
+    for series, step, place in zip(owners.tolist(), ranks.tolist(), filled.tolist(), strict=True):
+        found[series][step] = texts[place]
+    return tuple(map(tuple, found))
 
 
 def _in_order(codes: Codes) -> TimeSteps:

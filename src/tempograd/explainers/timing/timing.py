@@ -1,6 +1,6 @@
 """TIMING: integrated gradients along paths that leave random segments untouched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from tempograd.explainers.integration import (
     Points,
     Schedule,
     geometric,
-    integrate,
+    integrate_all,
     midpoints,
 )
 from tempograd.explainers.timing.segments import (
@@ -166,7 +166,11 @@ class Timing(Explainer):
         )
 
     def attribute(self, request: Request) -> Attribution:
-        return integrate(request, self.schedule, self.paths(request), label=f"explain with {self.name}")
+        return self.attribute_all([request])[0]
+
+    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        path = self.paths(requests[0])  # which no target changes
+        return integrate_all(requests, self.schedule, path, label=f"explain with {self.name}")
 
     def paths(self, request: Request) -> Callable[[Block, int], GradientPath]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""

@@ -27,11 +27,18 @@ const ticks = (low, high, parts) => {
 };
 const tickText = (v, places) => (Math.abs(v) >= 1e5 || places > 5 ? number(v) : fixed(v, places));
 
-const timeAxis = (picture, scale, y, named = true) => {
-  const room = data.times ? 110 : 70,
+// Steps of the series that is shown, or, `common`, of all series.
+const timeAxis = (picture, scale, y, named = true, common = false) => {
+  const dated = data.times !== null || (data.stamps !== null && !common),
+    room = dated ? 110 : 70,
+    nameOf = common ? commonTime : timeName,
     parts = Math.max(1, Math.floor((scale.right - scale.left) / room));
   const every = Math.max(1, niceStep(scale.to - scale.from + 1, parts));
-  for (let t = Math.ceil(scale.from / every) * every; t <= scale.to; t += every) {
+  let steps = [];
+  for (let t = Math.ceil(scale.from / every) * every; t <= scale.to; t += every) steps.push(t);
+  if (data.times !== null && nameOf(scale.to) === "static")
+    steps = [...steps.filter((t) => scale.to - t > every / 2), scale.to];
+  for (const t of steps) {
     picture.add("line", {
       x1: rounded(scale.centre(t)),
       x2: rounded(scale.centre(t)),
@@ -39,13 +46,13 @@ const timeAxis = (picture, scale, y, named = true) => {
       y2: y + 4,
       stroke: MUTED,
     });
-    write(picture, scale.centre(t), y + 16, short(timeName(t), 16), {
+    write(picture, scale.centre(t), y + 16, short(nameOf(t), 16), {
       "text-anchor": "middle",
       "font-size": 11,
       fill: MUTED,
     });
   }
-  if (named && !data.times)
+  if (named && !dated)
     write(picture, (scale.left + scale.right) / 2, y + 32, "time step", {
       "text-anchor": "middle",
       "font-size": 11,

@@ -37,7 +37,8 @@ const scoreText = (map, t, d) => {
     ? `${number(middle)}, 95 %: ${number(middle - width)} to ${number(middle + width)}`
     : `${number(middle)}, interval not known`;
 };
-const timeText = (t) => (data.times ? timeName(t) : `step ${t}`);
+const commonTimeText = (t) => (data.times && commonTime(t)) || `step ${t}`;
+const timeText = (t) => (data.stamps && timeName(t)) || commonTimeText(t); // what has no stamp has a number
 const panelOver = (scale, top, bottom, tip) => ({
   left: scale.left,
   right: scale.right,

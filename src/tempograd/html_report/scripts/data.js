@@ -54,9 +54,10 @@ const half = (map, series, t, d) => {
   return code === 0 ? 0 : map.largest[series] * 10 ** ((9 * (code - 65534)) / 65533);
 };
 const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
-const timeName = (t) => (data.times ? data.times[t] : String(t));
+const commonTime = (t) => (data.times ? data.times[t] : String(t));
+const timeName = (t) => (data.stamps ? data.stamps[view.series][t] : commonTime(t)); // of the series that is shown
 const channelName = (d) =>
-  data.units && data.units[d] ? `${data.channels[d]} (${data.units[d]})` : data.channels[d];
+  data.units && data.units[d] ? `${data.channels[d]} [${data.units[d]}]` : data.channels[d];
 const className = (k) => data.classes[k] ?? `class ${k}`;
 
 // Channels of a series, the strongest first.

@@ -4,9 +4,9 @@ const colours = (map) => {
   const full = map.limit[view.series] || 1;
   return map.signed ? [SIGNED, -full, full] : [UNSIGNED, 0, full];
 };
-const mapTip = (rows, text) => (t, share) => {
+const mapTip = (rows, text, when = timeText) => (t, share) => {
   const d = rows[Math.min(Math.max(Math.floor(share * rows.length), 0), rows.length - 1)];
-  return [`${short(data.channels[d], 60)}, ${timeText(t)}`, text(t, d)];
+  return [`${short(data.channels[d], 60)}, ${when(t)}`, text(t, d)];
 };
 
 const standard = []; // mean and spread of each channel over the shown series, computed once

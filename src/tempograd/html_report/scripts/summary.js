@@ -130,7 +130,7 @@ const summaryMap = ({ map, part }, order) => {
     pick = (t, d) => source[t * data.depth + d];
   rowNames(picture, order, scale.left, 4, one);
   heatMap(picture, scale, 4, tall, order, pick, stops, low, full);
-  timeAxis(picture, scale, 4 + tall, false);
+  timeAxis(picture, scale, 4 + tall, false, true);
   colourBar(
     picture,
     scale.left,
@@ -146,7 +146,7 @@ const summaryMap = ({ map, part }, order) => {
       scale,
       4,
       4 + tall,
-      mapTip(order, (t, d) => number(pick(t, d))),
+      mapTip(order, (t, d) => number(pick(t, d)), commonTimeText),
     ),
     pick: null,
     zoom: null,

@@ -93,7 +93,8 @@ const showReadout = () => {
   const { series, cursor } = view;
   const { channels, maps } = data;
   at("cursor").value = cursor;
-  at("cursor-time").textContent = data.times ? `${timeName(cursor)} (step ${cursor})` : `step ${cursor}`;
+  const when = timeText(cursor);
+  at("cursor-time").textContent = when === `step ${cursor}` ? when : `${when} (step ${cursor})`;
   const head = row([
     element("th", "channel", { scope: "col" }),
     element("th", "value", { scope: "col" }),

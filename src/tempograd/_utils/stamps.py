@@ -1,0 +1,135 @@
+"""Time stamps as the texts that people read: one text per step, or one per step of each series."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any, TypeGuard
+
+import numpy as np
+from torch import Tensor
+
+from tempograd._utils.validation import as_tensor, check_names, refuse_masked
+from tempograd.errors import InputError, brief
+from tempograd.typing import Times
+
+MIDNIGHT = "00:00:00"
+
+
+def check_times(times: Any, series: int, steps: int) -> Times | None:
+    """Return a text for each step, or for each series a text for each of its steps.
+
+    Dates of numpy, pandas and Python are written alike, all of them as exactly as the finest needs. What is
+    missing, such as the stamps of steps that a series does not have, is an empty text.
+
+    Examples
+    --------
+    >>> check_times(np.array(["2026-03-01T08:00", "2026-03-01T09:30"], "datetime64[ns]"), 4, 2)
+    ('2026-03-01 08:00', '2026-03-01 09:30')
+    >>> check_times([[0.5, 2.0], [1.0, None]], 2, 2)
+    (('0.5', '2.0'), ('1.0', ''))
+    """
+    if times is None:
+        return None
+    refuse_masked(times, "times")
+    times = _listed(times)
+    if not is_nested(times):
+        return check_names(_texts([times])[0], steps, "times")
+    rows = [_listed(row) for row in times]
+    expected = f"times must hold {steps} texts, or {steps} for each of the {series} series"
+    for row in rows:
+        refuse_masked(row, "times")
+        if isinstance(row, (str, bytes, dict)) or not isinstance(row, Iterable) or getattr(row, "ndim", 1) != 1:
+            raise InputError(f"{expected}, got {brief(row)} among them.")
+    if len(rows) != series:
+        raise InputError(f"{expected}, got {len(rows)} rows.")
+    found = [tuple(row) for row in rows]
+    wrong = next((len(row) for row in found if len(row) != steps), None)
+    if wrong is not None:
+        raise InputError(f"{expected}, got a row of {wrong}.")
+    return tuple(check_names(row, steps, "times") or () for row in _texts(found))
+
+
+def is_nested(times: Any) -> TypeGuard[tuple[tuple[str, ...], ...]]:
+    """Tell whether there is a list of steps for each series."""
+    if hasattr(times, "ndim"):
+        return bool(times.ndim == 2)
+    return isinstance(times, (list, tuple)) and any(
+        isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 for row in times
+    )
+
+
+def shared_times(times: Times | None) -> tuple[str, ...] | None:
+    """Return the texts that all series have in common; None where there are none, or where they differ.
+
+    Examples
+    --------
+    >>> shared_times((("8:00", "9:00"), ("8:00", "9:00"))), shared_times((("8:00",), ("8:30",)))
+    (('8:00', '9:00'), None)
+    """
+    if times is None or not is_nested(times):
+        return times  # type: ignore[return-value]  # which the guard does not tell
+    return times[0] if times and all(row == times[0] for row in times[1:]) else None
+
+
+def _listed(times: Any) -> Any:
+    """Return arrays of other libraries as numpy arrays; single precision is not written with digits of double."""
+    if isinstance(times, Tensor):
+        tensor = as_tensor(times, "times").cpu()
+        return (tensor if tensor.dtype.itemsize != 2 or not tensor.is_floating_point() else tensor.float()).numpy()
+    convert = getattr(times, "to_numpy", None)
+    if isinstance(times, (np.ndarray, type)) or not callable(convert):
+        return times
+    try:
+        return convert()
+    except Exception as error:  # foreign code
+        raise InputError(f"times, {brief(times)}, cannot be read: {brief(error)}.") from error
+
+
+def _texts(rows: Sequence[Any]) -> list[Any]:
+    """Write the dates of all rows alike, and what is missing as nothing; all else stays what it is."""
+    for row in rows:
+        plain = isinstance(row, Iterable) and not isinstance(row, (str, bytes, dict, set, frozenset))
+        if not plain or getattr(row, "ndim", 1) != 1:
+            return list(rows)  # which is refused
+    labels = [[None if _missing(label) else label for label in row] for row in rows]
+    known = [label for row in labels for label in row if label is not None]
+    moments = [_moment(label) for label in known]
+    dates = [moment for moment in moments if moment is not None]
+    written = iter(_written(dates) if dates and len(dates) == len(known) else known)
+    return [["" if label is None else next(written) for label in row] for row in labels]
+
+
+def _missing(label: Any) -> bool:
+    """Tell None, NaN and NaT, none of which equals itself or anything else."""
+    if label is None:
+        return True
+    return isinstance(label, (float, np.floating, np.datetime64, date)) and bool(label != label)  # noqa: PLR0124
+
+
+def _moment(label: Any) -> str | None:
+    """Return a date as ISO text; None for what is none, or has a time zone, which its own text tells."""
+    if isinstance(label, np.datetime64):
+        return str(label)
+    if not isinstance(label, date) or getattr(label, "tzinfo", None) is not None:
+        return None
+    exact = getattr(label, "to_datetime64", None)  # pandas counts nanoseconds
+    return str(exact()) if callable(exact) else label.isoformat()
+
+
+def _written(moments: Sequence[str]) -> list[str]:
+    """Cut the parts that are zero in all of them.
+
+    Examples
+    --------
+    >>> _written(["2026-03-01", "2026-03-02T00:00:00.000"]), _written(["2026-03-01T08", "2026-03-01T08:00:07.250"])
+    (['2026-03-01', '2026-03-02'], ['2026-03-01 08:00:00.00', '2026-03-01 08:00:07.25'])
+    """
+    parts = [moment.partition("T") for moment in moments]
+    days, clocks = [day for day, _, _ in parts], [clock + MIDNIGHT[len(clock) :] for _, _, clock in parts]
+    digits = max(len(clock[9:].rstrip("0")) for clock in clocks)
+    if digits:
+        return [
+            f"{day} {clock[:8]}.{clock[9:].ljust(digits, '0')[:digits]}"
+            for day, clock in zip(days, clocks, strict=True)
+        ]
+    length = next(end for end in (0, 5, 8) if not any(clock[end:].strip("0:.") for clock in clocks))
+    return [f"{day} {clock[:length]}".strip() for day, clock in zip(days, clocks, strict=True)]

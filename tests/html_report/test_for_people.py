@@ -1,0 +1,111 @@
+"""Report and notebook show what people know: values before scaling, units, class names and time stamps."""
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.data import Series
+from tests.helpers.explanations import stamp, ward
+from tests.helpers.report_page import Page
+from tests.html_report.test_notebook import Reader
+
+
+@pytest.fixture(scope="module")
+def found():
+    model, x, options = ward()
+    return tg.explain(model, x, n_samples=10, **options)
+
+
+def stamps(*rows):
+    return [[stamp(row, step) for step in range(6)] for row in rows]
+
+
+def test_a_report_takes_them_from_the_explanation(found, tmp_path):
+    model, x, options = ward()
+    content = Page(tg.report(tmp_path / "r.html", model, found, series=[2, 0])).content
+    raw = found.raw[[2, 0]].float().numpy().ravel()
+    np.testing.assert_array_equal(content["values"], raw)
+    assert (content["units"], content["classes"]) == (["bpm", "°C"], ["survived", "died"])
+    assert (content["times"], content["stamps"]) == (None, stamps(2, 0))
+    plain = tg.explain(model, x, n_samples=10, mask=options["mask"])
+    other = Page(tg.report(tmp_path / "r.html", model, plain, series=[2, 0])).content
+    np.testing.assert_array_equal(other["values"], x[[2, 0]].numpy().ravel())
+    assert (other["units"], other["classes"]) == (None, ["class 0", "class 1"])
+    assert (other["times"], other["stamps"]) == (None, None)
+    for name in ("outputs", "score"):  # what was removed is what the model reads
+        np.testing.assert_array_equal(content["maps"][0]["removal"][name], other["maps"][0]["removal"][name])
+
+
+def test_a_reports_own_arguments_come_first(found, tmp_path):
+    model, x, _ = ward()
+    options = {"raw": x + 1, "units": ["V", "A"], "classes": ["no", "yes"]}
+    content = Page(tg.report(tmp_path / "r.html", model, found, **options)).content
+    np.testing.assert_array_equal(content["values"], (x + 1).numpy().ravel())
+    assert (content["units"], content["classes"]) == (["V", "A"], ["no", "yes"])
+
+
+def test_values_of_any_of_the_explanations_are_shown(found, tmp_path):
+    model, x, options = ward()
+    plain = tg.explain(model, x, "integrated_gradients", mask=options["mask"])
+    content = Page(tg.report(tmp_path / "r.html", model, [plain, found])).content
+    np.testing.assert_array_equal(content["values"], found.raw.float().numpy().ravel())
+
+
+def test_stamps_that_all_series_share_are_packed_once(found, tmp_path):
+    hours = [f"{hour}:00" for hour in range(6)]
+    content = Page(tg.report(tmp_path / "r.html", None, found.with_names(times=[hours] * 3))).content
+    assert (content["times"], content["stamps"]) == (hours, None)
+
+
+def test_labels_of_a_file_are_counted_as_the_explanation_counts_classes(found, tmp_path):
+    """A file with some of the classes, or in sorted order, has other numbers for them."""
+    model, x, options = ward()
+    sorted_ones = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("died", "survived"))
+    assert Page(tg.report(tmp_path / "r.html", model, found, sorted_ones)).content["label"] == [1, 0, 1]
+    some = Series(x, torch.tensor([0, 0, 0]), options["mask"], classes=("died",))
+    assert Page(tg.report(tmp_path / "r.html", model, found, some)).content["label"] == [1, 1, 1]
+    others = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("a", "b"))
+    assert Page(tg.report(tmp_path / "r.html", model, found, others)).content["label"] == [0, 1, 0]
+
+
+def test_a_file_names_the_classes_where_nobody_else_does(tmp_path):
+    model, x, options = ward()
+    plain = tg.explain(model, x, "random", mask=options["mask"])
+    split = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("a", "b"))
+    content = Page(tg.report(tmp_path / "r.html", model, plain, split)).content
+    assert (content["classes"], content["label"]) == (["a", "b"], [0, 1, 0])
+    more = Series(x, torch.tensor([0, 1, 2]), options["mask"], classes=("a", "b", "c"))
+    assert Page(tg.report(tmp_path / "r.html", model, plain, more)).content["classes"] == ["class 0", "class 1"]
+
+
+def test_a_page_holds_fewer_series_where_each_has_stamps_of_its_own():
+    from tempograd.views.series import most
+
+    x = torch.zeros(2, 5000, 1)
+    plain = tg.explain(lambda z: z[:, 0], x, "random", output="raw")
+    stamped = plain.with_names(times=[[f"2026-03-01 00:00:{t:05}" for t in range(r, r + 5000)] for r in range(2)])
+    assert most({"random": stamped}) < most({"random": plain}) / 3
+
+
+def test_a_notebook_shows_them(found):
+    page = Reader(found[1]._repr_html_())
+    top = found[1].top(8)
+    rows = [cells[:3] for cells in page.rows[1:]]
+    names, raw = ("heart rate [bpm]", "temperature [°C]"), found.raw[1]
+    assert rows == [
+        [names[d], stamp(1, t), f"{raw[t, d].item():.4g}".replace("-", "−")]
+        for t, d in zip(top.time[0].tolist(), top.channel[0].tolist(), strict=True)
+    ]
+    assert f"Explained: “{found.classes[int(found.target[1])]}”, as a probability." in page.text
+    assert "compared with 0, as the model reads it, in its place" in page.text
+    every = Reader(found._repr_html_()).text
+    assert "“died” for " in every
+    assert "“survived” for " in every
+
+
+def test_a_notebook_names_the_class_of_every_step():
+    x = torch.ones(1, 3, 1)
+    model = lambda z: torch.cat([-z, z], -1)  # noqa: E731
+    named = tg.explain(model, x, "integrated_gradients", classes=["calm", "alarm"])
+    assert "the probability of “alarm”" in Reader(named._repr_html_()).text

@@ -1,0 +1,115 @@
+"""Pictures show values before scaling with their units, class names, and the time stamps of the series shown."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd import plots
+from tempograd.errors import InputError
+from tests.helpers.explanations import stamp, ward
+
+STEPS = tuple("012345")
+
+
+@pytest.fixture(scope="module")
+def found():
+    model, x, options = ward()
+    return tg.explain(model, x, n_samples=10, **options)
+
+
+def stamps(row):
+    return tuple(stamp(row, step) for step in range(6))
+
+
+def texts(figure):
+    """Return what is written at the axes and above the picture."""
+    figure.canvas.draw()
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    ticks = [tick.get_text() for axes in figure.axes for tick in axes.get_xticklabels()]
+    return labels, [text for text in ticks if text], " ".join(text.get_text() for text in figure.texts)
+
+
+def test_one_series_is_drawn_in_its_units(found):
+    record = plots.series_record(found, 2)
+    np.testing.assert_array_equal(record.x, found.raw[2].float().numpy())
+    assert (record.units, record.times) == (("bpm", "°C"), stamps(2))
+    assert plots.series_record(found, 2, channels=["temperature"]).units == ("°C",)
+    labels, ticks, said = texts(plots.series(found, 2))
+    assert [label for label in labels if "[" in label] == ["heart rate [bpm]", "temperature [°C]"]
+    assert set(ticks) <= set(stamps(2))
+    assert ticks
+    name = ("survived", "died")[int(found.target[2])]
+    assert f"explained: “{name}”" in said
+
+
+def test_the_model_reads_what_it_was_given_and_not_what_is_shown(found):
+    model, x, _ = ward()
+    chance = model(x).softmax(-1)[1].max().item()
+    said = plots.series_record(found, 1, model=model, y=[0, 0, 0]).said
+    assert said.output == pytest.approx(chance, rel=1e-5)
+    assert said.text.endswith("(true: “survived”)")
+    other = plots.series_record(found, 1, x=x, classes=["no", "yes"])
+    np.testing.assert_array_equal(other.x, found.raw[1].float().numpy())
+    assert other.said.text == f"explained: “{('no', 'yes')[int(found.target[1])]}”"
+    with pytest.raises(InputError, match="x must have the shape of the explanation"):
+        plots.series_record(found, 1, x=x[:2])
+
+
+def test_a_picture_of_values_needs_no_series_that_the_model_reads(found, tmp_path):
+    """They are known again once somebody names the values."""
+    bare = tg.Explanation.load(found.save(tmp_path / "e.safetensors", series=False))
+    with pytest.raises(InputError, match="saved without its series"):
+        plots.series_record(bare, 0)
+    named = bare.with_names(raw=found.raw)
+    np.testing.assert_array_equal(plots.series_record(named, 0).x, found.raw[0].float().numpy())
+    np.testing.assert_array_equal(plots.heatmap_record(named, 0).cases[0].observed.sum(), 11)
+    with pytest.raises(InputError, match="saved without its series"):
+        plots.series_record(named, 0, model=ward()[0])
+
+
+def test_heat_maps_of_several_series_count_steps_and_of_one_have_its_stamps(found):
+    assert plots.heatmap_record(found, 1).times == stamps(1)
+    assert plots.heatmap_record(found, [0, 1]).times == STEPS
+    alike = found.with_names(times=[["a", "b", "c", "d", "e", "f"]] * 3)
+    assert plots.heatmap_record(alike, [0, 2]).times == tuple("abcdef")
+    case = plots.heatmap_record(found, [0, 1]).cases[1]
+    np.testing.assert_array_equal(np.sort(case.x, 1), np.sort(found.raw[1].float().numpy(), 1))
+    assert case.said.text == f"explained: “{('survived', 'died')[int(found.target[1])]}”"
+
+
+def test_a_comparison_shows_values_that_any_of_the_methods_knows(found):
+    model, x, options = ward()
+    plain = tg.explain(model, x, "integrated_gradients", mask=options["mask"])
+    record = plots.compare_record([plain, found], 1)
+    np.testing.assert_array_equal(record.x, found.raw[1].float().numpy())
+    assert record.times == STEPS  # those of the first
+    assert plots.compare_record([found, plain], 1).times == stamps(1)
+
+
+def test_importance_is_of_the_class_by_its_name(found):
+    kind = int(found.target[0])
+    assert plots.channel_importance_record(found, target=kind).text.startswith(f"“{found.classes[kind]}”, ")
+    assert plots.channel_importance_record(found, target=kind, classes=["x", "y"]).text[1] == "xy"[kind]
+
+
+def test_stamps_do_not_run_into_each_other(found):
+    """As wide as they are drawn, in the narrow maps of a comparison and at a wide axis."""
+    long = tg.explain(*ward(2, 60)[:2], "random").with_names(times=[f"2026-03-01 {t:05}" for t in range(60)])
+    for figure in (plots.compare([long, long], 0), plots.series(long, 0), plots.heatmap(long, 0)):
+        figure.canvas.draw()
+        for axes in figure.axes:
+            boxes = [tick.get_window_extent() for tick in axes.get_xticklabels() if tick.get_text()[:4] == "2026"]
+            assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+        shown = [tick.get_text() for axes in figure.axes for tick in axes.get_xticklabels()]
+        assert "2026-03-01 00000" in shown
+
+
+def test_long_names_leave_room_for_the_unit(found):
+    long = found.with_names(channels=["a" * 60, "b"], units=["mmol/L", ""])
+    labels, _, _ = texts(plots.series(long, 0))
+    assert labels[0] == "a" * 18 + "… [mmol/L]"
+    assert labels[2] == "b"
+    assert torch.equal(long.values, found.values)
