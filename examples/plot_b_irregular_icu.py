@@ -20,7 +20,9 @@ generator = torch.Generator().manual_seed(0)
 stays, steps, channels = 60, 24, ["pulse", "lactate", "sodium"]
 gaps = torch.rand(stays, steps, generator=generator) * 2 + 0.1  # hours
 hours = gaps.cumsum(1)
-mask = torch.rand(stays, steps, 3, generator=generator) < torch.tensor([0.9, 0.3, 0.2])
+mask = torch.rand(stays, steps, 3, generator=generator) < torch.tensor(
+    [0.9, 0.3, 0.2]
+)
 mask[:, 0] = True
 ill = torch.arange(stays) % 2
 age = torch.randn(stays, 1, generator=generator)

@@ -25,7 +25,9 @@ x = x * [2.0, 0.3] + [100.0, 1.0]  # bar and mm/s
 
 model = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=30))
 model.fit(x[:200].reshape(200, -1), np.where(fails[:200] == 1, "fails", "runs"))
-print(f"accuracy {model.score(x[200:].reshape(100, -1), np.where(fails[200:], 'fails', 'runs')):.2f}")
+print(
+    f"accuracy {model.score(x[200:].reshape(100, -1), np.where(fails[200:], 'fails', 'runs')):.2f}"
+)
 
 # %%
 # The pipeline was fitted to rows of 48 numbers, so each series is laid out like that

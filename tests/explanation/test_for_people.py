@@ -48,7 +48,8 @@ def test_without_them_the_table_has_the_values_that_the_model_reads():
 def test_classes_of_steps_are_those_of_each_step():
     model = lambda z: torch.stack([-z[..., 0], z[..., 0]], -1)  # noqa: E731
     x = torch.tensor([[[1.0], [-1.0], [1.0]]])
-    table = tg.explain(model, x, "integrated_gradients", classes=["calm", "alarm"]).to_dataframe()
+    options = {"classes": ["calm", "alarm"], "task": "per_step"}
+    table = tg.explain(model, x, "integrated_gradients", **options).to_dataframe()
     assert table["class"].tolist() == ["alarm", "calm", "alarm"]
 
 

@@ -80,12 +80,9 @@ def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) ->
     outputs = request.first_outputs()
     if outputs is not None and request.guessed and request.output == "probability":
         message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
-        message = message or assumption(
-            outputs.shape[1:],
-            request.time,
-            picked=callable(request.requested_target),
-            chosen=request.requested_steps is not None,
-        )
+        if message is None and (request.classes is None or request.columns != 1):  # two names for one column tell
+            picked, chosen = callable(request.requested_target), request.requested_steps is not None
+            message = assumption(outputs.shape[1:], request.time, picked=picked, chosen=chosen)
         if message is not None:
             warn(message)
     if request.by_task and request.output != "raw" and look is not None and look.sigmoid:
