@@ -108,7 +108,7 @@ for stay in oldest:
 # The series alone, with the hours of each stay on the axis:
 
 alone = tg.explain(
-    lambda values, age, mask, delta: model(values, age, mask, delta),
+    model,
     x,
     fixed={"age": age, "mask": mask, "delta": delta},
     mask=mask,
