@@ -16,6 +16,7 @@ from tempograd.explanation.messages import sentence
 from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
+from tempograd.views.labels import class_name
 from tempograd.views.prediction import model_outputs
 from tempograd.views.series import Floats, to_numpy
 
@@ -120,7 +121,8 @@ def explained_output(explanation: Explanation) -> str:
         return "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is"
     if one:
         which = 0 if target is not None and not bool(target.any()) else 1
-        return f"the probability of class {which} by a sigmoid of the one output (--output raw for a regression)"
+        named = class_name(which, explanation.classes)
+        return f"the probability of {named} by a sigmoid of the one output (--output raw for a regression)"
     whose = "a score of your own from the probabilities" if target is None else "the probability of a class"
     return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
 
