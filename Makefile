@@ -10,6 +10,7 @@ endif
 BIN := .venv/$(SCRIPTS)
 LOWEST := .venv-lowest/$(SCRIPTS)/python
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
+MODELS := huggingface forecasters lightning tsai estimators  # libraries that can be installed together
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
@@ -19,7 +20,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS
 PIP := $(BIN)/python $(INSTALL)
 
 .PHONY: demo test test-paper test-lowest snapshots fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
-.PHONY: lint docs dist wheel bench bench-pages bench-report tables clean
+.PHONY: models $(MODELS:%=models-%) lint docs dist wheel bench bench-pages bench-report tables clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
@@ -61,6 +62,12 @@ test-slow: .venv/others  # models of other libraries, what else takes long, many
 	$(BIN)/python -m pytest -m slow
 	TEMPOGRAD_EXAMPLES=many $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/properties
 
+models: $(MODELS:%=models-%) .venv/core  # models of other libraries in three lines each, and docs/models.md; an environment for each group
+	$(BIN)/python -m tests.other_libraries.models_page
+
+$(MODELS:%=models-%): models-%: .venv-models/%/installed
+	OMP_NUM_THREADS=1 .venv-models/$*/$(SCRIPTS)/python -W ignore -m tests.other_libraries.check_models $*
+
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
 	$(BIN)/python -m tests.browser.pictures demo/report.html docs/pictures
 
@@ -101,7 +108,7 @@ tables: .venv/core  # of the kept results, written anew
 	done
 
 clean:
-	rm -rf .venv .venv-lowest demo dist docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
+	rm -rf .venv .venv-lowest .venv-models demo dist docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
 
 .venv/core: pyproject.toml reproduction/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -121,6 +128,14 @@ clean:
 
 .venv/others: .venv/test
 	$(PIP) --group others
+	touch $@
+
+.venv-models/%/installed: pyproject.toml constraints.txt  # their own versions of all but torch
+	test -x .venv-models/$*/$(SCRIPTS)/python || $(PYTHON) -m venv .venv-models/$*
+	grep '^torch==' constraints.txt > .venv-models/$*/torch.txt
+	.venv-models/$*/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	.venv-models/$*/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint .venv-models/$*/torch.txt --editable . --group models-$*
 	touch $@
 
 .venv/peers: .venv/test

@@ -2,8 +2,8 @@
 Forecasting
 ===========
 
-Which past values made the forecast what it is? A regression has no classes: say
-``output="raw"``, and choose the step of the horizon with ``target``.
+Which past values made the forecast what it is? A forecast has no classes: say
+``task="forecast"``, and choose the step of the horizon with ``target``.
 """
 
 import torch
@@ -42,7 +42,7 @@ print(f"error of new windows {error:.2f}, their spread {future[400:].std():.2f}"
 # Why this forecast for three hours ahead (index 2)? The times count back from now.
 
 times = [str(hour) for hour in range(-48, 0)]
-options = {"output": "raw", "channels": ["demand", "temperature"], "times": times}
+options = {"task": "forecast", "channels": ["demand", "temperature"], "times": times}
 exp = tg.explain(model, x[400:], target=2, **options)
 exp.plot(5)
 
@@ -60,7 +60,8 @@ for step in range(6):
     print(f"{step + 1} hours ahead: the temperature of hour {times[strongest]}")
 
 # %%
-# A function picks any other score, for instance the mean over the horizon:
+# ``tg.targets`` has other scores, for instance the mean over the horizon; a function of
+# one's own picks any:
 
-whole = tg.explain(model, x[400:], target=lambda out: out.mean(-1), **options)
+whole = tg.explain(model, x[400:], target=tg.targets.mean(), **options)
 tg.plots.heatmap(whole, [5, 6])

@@ -227,6 +227,7 @@ def test_the_command_line_has_the_same_words():
         "baseline": typing.get_args(words.Baseline)[0],
         "format": words.TableFormat,
         "missing": words.Missing,
+        "model_layout": words.ModelLayout,
         "output": words.Output,
     }
     assert choices == {(name, typing.get_args(hint)) for name, hint in there.items()}

@@ -26,7 +26,16 @@ from tempograd._utils import validation
 from tempograd.errors import DataError, InputError, UnknownNameError, brief
 from tempograd.typing import Picker
 
-__all__ = ["difference", "from_spec", "in_words", "mean", "quantile_spread", "reconstruction", "total"]
+__all__ = [
+    "TargetScore",
+    "difference",
+    "from_spec",
+    "in_words",
+    "mean",
+    "quantile_spread",
+    "reconstruction",
+    "total",
+]
 
 Address = int | tuple[int, ...]
 Span = tuple[int | None, int | None, int | None]  # of a slice
@@ -34,15 +43,22 @@ Span = tuple[int | None, int | None, int | None]  # of a slice
 
 @dataclass(frozen=True)
 class TargetScore:
-    """A target with words, which a file can hold."""
+    """A target that says in words what it is, and that a file can hold; the functions of this module make them."""
 
     name: ClassVar[str]
-    task: ClassVar[str | None] = None  # where the score is for outputs of one kind only
-    takes_input: ClassVar[bool] = False  # whether it is called with outputs, series and which cells were observed
+    """Of the function that makes it."""
+    task: ClassVar[str | None] = None
+    """What the outputs are, where the score is for one kind of them only."""
+    takes_input: ClassVar[bool] = False
+    """Whether it is called with the outputs, the series, and which of their cells were observed."""
 
     @property
     def text(self) -> str:
         """Say what the score is."""
+        raise NotImplementedError
+
+    def __call__(self, outputs: Tensor, *series: Tensor) -> Tensor:
+        """Return one number per series, (batch,)."""
         raise NotImplementedError
 
     def spec(self) -> dict[str, Any]:
@@ -100,7 +116,7 @@ class _Mean(_Over):
     def text(self) -> str:
         return f"the mean over {self._where()}"
 
-    def __call__(self, outputs: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
         return self._chosen(outputs).mean(1)
 
 
@@ -112,7 +128,7 @@ class _Total(_Over):
     def text(self) -> str:
         return f"the sum over {self._where()}"
 
-    def __call__(self, outputs: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
         return self._chosen(outputs).sum(1)
 
 
@@ -130,7 +146,7 @@ class _Spread(TargetScore):
         where = _Mean(self.steps, self.span).text.removeprefix("the mean ")
         return f"quantile {self.high} minus quantile {self.low}, the mean {where}"
 
-    def __call__(self, outputs: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
         _require_axes(outputs, self.name, 2)
         last = outputs.ndim - 1
         apart = _at(outputs, last, self.high, "quantile") - _at(outputs, last, self.low, "quantile")
@@ -151,7 +167,7 @@ class _Difference(TargetScore):
     def named(self, classes: Sequence[str] | None) -> Self:
         return replace(self, first=_numbered(self.first, classes), second=_numbered(self.second, classes))
 
-    def __call__(self, outputs: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
         return _output(outputs, self.first) - _output(outputs, self.second)
 
 
@@ -167,7 +183,8 @@ class _Reconstruction(TargetScore):
         which = "" if self.channels is None else f" of channel{'s' if len(self.channels) > 1 else ''} "
         return f"the mean squared error of the reconstruction{which}{', '.join(map(str, self.channels or ()))}"
 
-    def __call__(self, outputs: Tensor, z: Tensor, observed: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, *series: Tensor) -> Tensor:
+        z, observed = series
         if outputs.shape != z.shape:
             raise InputError(
                 f"targets.reconstruction compares the output with the series, (batch, {z.shape[1]}, {z.shape[2]}),"
@@ -184,7 +201,7 @@ class _Reconstruction(TargetScore):
         return apart.sum((1, 2)) / seen.sum((1, 2)).clamp(min=1)
 
 
-def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> _Mean:
+def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> TargetScore:
     """Return the mean of a forecast (batch, step) or (batch, step, variable) as a target.
 
     Parameters
@@ -203,7 +220,7 @@ def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None 
     return _Mean(*_steps(steps), _index(variable, "variable"))
 
 
-def total(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> _Total:
+def total(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> TargetScore:
     """Return the sum of a forecast as a target; the arguments are those of :func:`mean`.
 
     Examples
@@ -214,7 +231,7 @@ def total(steps: slice | Sequence[int] | int | None = None, variable: int | None
     return _Total(*_steps(steps), _index(variable, "variable"))
 
 
-def difference(first: Address | str, second: Address | str) -> _Difference:
+def difference(first: Address | str, second: Address | str) -> TargetScore:
     """Return one output minus another as a target.
 
     Parameters
@@ -234,7 +251,7 @@ def difference(first: Address | str, second: Address | str) -> _Difference:
     return found
 
 
-def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | None = None) -> _Spread:
+def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | None = None) -> TargetScore:
     """Return how far two quantiles are apart, in the mean over the steps of a forecast (batch, step, quantile).
 
     Parameters
@@ -253,7 +270,7 @@ def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | No
     return _Spread(lowest, highest, *_steps(steps))
 
 
-def reconstruction(channels: Sequence[int] | int | None = None) -> _Reconstruction:
+def reconstruction(channels: Sequence[int] | int | None = None) -> TargetScore:
     """Return the mean squared difference between output and series, over the observed cells, as a target.
 
     The scores tell which values make the error: both through what the model makes of them, and directly, since
@@ -273,7 +290,7 @@ def reconstruction(channels: Sequence[int] | int | None = None) -> _Reconstructi
     return _Reconstruction(_indices(channels, "channels"))
 
 
-def from_spec(spec: Mapping[str, Any]) -> Picker:
+def from_spec(spec: Mapping[str, Any]) -> TargetScore:
     """Return the target that ``spec()`` of one of these wrote down; what cannot be one is refused.
 
     Examples

@@ -19,8 +19,28 @@ Array = Tensor | SupportsArray
 ArrayLike = Array | Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
 """Those, or lists of numbers; never text."""
 
-Model = Callable[[Tensor], Tensor]
-"""What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs."""
+
+class SupportsProba(Protocol):
+    """An estimator that tells probabilities of arrays."""
+
+    def predict_proba(self, x: NDArray[Any], /) -> object: ...
+
+
+class SupportsDecision(Protocol):
+    """An estimator that tells scores of arrays."""
+
+    def decision_function(self, x: NDArray[Any], /) -> object: ...
+
+
+class SupportsPredict(Protocol):
+    """An estimator that tells numbers of arrays."""
+
+    def predict(self, x: NDArray[Any], /) -> object: ...
+
+
+Model = Callable[..., object] | SupportsProba | SupportsDecision | SupportsPredict
+"""What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs, or an
+estimator with one of these methods."""
 
 Picker = Callable[[Tensor], Tensor]
 """Picks one score per series from the model's output."""

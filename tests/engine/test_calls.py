@@ -64,6 +64,7 @@ class Recurrent(nn.Module):
             torch.manual_seed(0)
             self.gru, self.head = nn.GRU(CHANNELS, 4), nn.Linear(4, 2)
         self.per_step = per_step
+        self.tempograd_task = "per_step" if per_step else "classification"
 
     def forward(self, z):
         out = self.head(self.gru(z)[0])
@@ -77,12 +78,19 @@ class Answer:
     loss: float | None = None
 
 
+@dataclass(slots=True)
+class Slotted:
+    logits: torch.Tensor
+    hidden: torch.Tensor
+
+
 Pair = namedtuple("Pair", "logits hidden")
 ANSWERS = {  # what the model makes of logits and hidden, and what picks the logits
     "dict": (lambda y, h: {"loss": None, "logits": y, "hidden": h}, "logits"),
     "tuple": (lambda y, h: (h, y), 1),
     "from the end": (lambda y, h: [h, y], -1),
     "dataclass": (Answer, "logits"),
+    "dataclass with slots": (Slotted, "logits"),
     "named tuple": (Pair, "logits"),
     "place in a named tuple": (lambda y, h: (h, Pair(y, h)), "1.logits"),
     "attributes": (lambda y, h: SimpleNamespace(logits=y, hidden=h), "logits"),
@@ -154,6 +162,19 @@ def test_the_only_output_needs_no_pick():
         assert torch.equal(found.values, tg.explain(turned(plain), X, n_samples=6).values)
 
 
+def test_an_answer_in_parts_of_any_size_is_explained():
+    """Very large scores are explained in another unit."""
+    weight = series(1, TIME * CHANNELS, 1)[0]
+
+    def large(z):
+        return 1e20 * (z.flatten(1) @ weight).tanh()
+
+    found = tg.explain(lambda z: {"height": large(z)}, X, n_samples=6, output="raw")
+    expected = tg.explain(large, X, n_samples=6, output="raw")
+    assert expected.values.abs().max() > 1e12
+    assert torch.equal(found.values, expected.values)
+
+
 REFUSED_PICKS = {
     "several": (lambda y, h: {"logits": y, "hidden": h}, None),
     "several in an object": (Answer, None),
@@ -205,7 +226,7 @@ def test_time_first_is_the_function_by_hand(rows, per_step):
 
     for method in ("timing", "occlusion"):
         found = tg.explain(net, x, method, model_layout="TBD", batch_size=rows)
-        expected = tg.explain(by_hand, x, method, batch_size=rows)
+        expected = tg.explain(by_hand, x, method, batch_size=rows, task=net.tempograd_task)
         assert expected.values.abs().max() > 0
         assert torch.equal(found.values, expected.values)
         assert torch.equal(found.target, expected.target)
@@ -471,7 +492,10 @@ def test_what_an_estimator_cannot_do_is_one_sentence(name, said):
 def test_names_of_classes_come_from_the_estimator():
     words = np.where(LABELS, "up", "down")
     estimator = LogisticRegression().fit(FLAT, words)
-    assert tg.engine.as_model(estimator).classes == ("down", "up")
+    found = tg.explain(estimator, SERIES, "occlusion", target="up")
+    assert found.classes == ("down", "up")
+    assert found.target.tolist() == [1, 1, 1, 1]
+    assert tg.explain(estimator, SERIES, "occlusion", classes=["a", "b"]).classes == ("a", "b")
     assert tg.engine.as_model(LogisticRegression().fit(FLAT, LABELS + 1)).classes == ("1", "2")
     assert tg.engine.as_model(ESTIMATORS["pipeline"]).classes is None
 

@@ -74,6 +74,10 @@ WRONG = {
         "24 outputs change little from one to the next",
     ),
     "rare labels": (Says(10, lambda y: LABELS + 0.3 * y), "10 outputs lie on one side of 0 together"),
+    "several labels": (
+        Says(3, lambda y: 6 * y.sign() * torch.tensor([1.0, 1.0, 0.9])),
+        "3 outputs are large together in some series and all small in others, as those of several labels are",
+    ),
     "an autoencoder": (Rebuilds(), "2 per step, are close to the series themselves"),
     "quantiles per step": (
         lambda z: 3 * z[..., :1] + 20 + torch.linspace(-1, 1, 5),
@@ -93,8 +97,10 @@ def test_a_guess_that_the_values_deny_is_warned_of(case):
         explained(model)
     (warning,) = caught
     said = str(warning.message)
-    assert "pass output='raw'" in said
-    assert "or output='probability' if" in said
+    assert "pass t" in said
+    assert "task='" in said
+    assert "output='raw'" in said
+    assert "or task='classification' if" in said
     assert said.count(". ") == 0
     explained(model, output="probability")  # chosen, and so no guess
     explained(model, output="raw")
@@ -122,6 +128,7 @@ def test_fresh_classifiers_are_not_suspected(kind, classes):
         model = fresh(kind, classes, seed)
         for x in (X, X[:1], 10 * X, X + 3):
             tg.explain(model, x, "random")  # any warning is an error here
+            assert objection(model.eval()(x).detach(), x) is None  # and nothing depends on what it declares
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4, 7, 12, 20])
@@ -154,20 +161,24 @@ def test_trained_classifiers_are_not_suspected():
 
 
 def test_one_logit_of_usual_size_is_not_suspected():
-    for scale in (0.1, 1, 5, 10):
-        tg.explain(Says(1, lambda y, scale=scale: scale * y), X, "random")
-    tg.explain(Says(1, lambda y: 0.3 + 0.05 * y), X, "random")  # happens to lie between 0 and 1
+    models = [Says(1, lambda y, scale=scale: scale * y) for scale in (0.1, 1, 5, 10)]
+    for model in (*models, Says(1, lambda y: 0.3 + 0.05 * y)):  # the last happens to lie between 0 and 1
+        assert objection(model(X).detach(), X) is None
+        with pytest.warns(tg.TempogradWarning, match="was taken for a logit of class 1"):
+            tg.explain(model, X, "random")
 
 
 def test_bundled_data_and_models_are_not_suspected():
     for name, per_step in (("state", True), ("switch_feature", True)):
         data = tg.load_dataset(name)
         x = data.test.x[:20]
-        tg.explain(build("gru", channels=3, classes=data.classes, per_step=per_step), x, "random")
+        model = build("gru", channels=3, classes=data.classes, per_step=per_step)
+        tg.explain(model, x, "random")
+        assert objection(model(x).detach(), x) is None
 
 
 def test_a_regression_that_cannot_be_told_is_said_in_words():
-    found = tg.explain(Says(1), X, "random")
+    found = tg.explain(Says(1), X, "random", task="classification")
     assert "output='probability' (sigmoid of 1 output)" in repr(found)
     assert "(softmax over 3 outputs)" in repr(tg.explain(Says(3), X, "random"))
     assert "output='raw', baseline" in repr(tg.explain(Says(3), X, "random", output="raw"))

@@ -291,3 +291,33 @@ def test_inputs_that_are_none(said, case, x):
 def test_an_input_that_is_not_there(ward, inputs, said):
     said.refused(tg.TempogradError, explained(ward, inputs).__getitem__, "patient")
     said.refused(tg.TempogradError, explained(lambda z: z[:, 0], torch.ones(1, 2, 2)).__getitem__, "static")
+
+
+class Picky(nn.Module):
+    """Takes a past of three channels, and what it calls age."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 2)
+
+    def forward(self, past, age):
+        return self.inner(past).mean(1) + age[:, None]
+
+
+@pytest.mark.parametrize(
+    ("case", "x", "fixed"),
+    [
+        ("a name that it does not know", {"past": torch.ones(2, 4, 3), "patient": torch.ones(2)}, None),
+        ("an input too few", {"past": torch.ones(2, 4, 3)}, None),
+        ("series alone", torch.ones(2, 4, 3), None),
+    ],
+)
+def test_a_model_that_takes_other_inputs(said, case, x, fixed):
+    said.refused(tg.TempogradError, tg.explain, Picky(), x, fixed=fixed)
+
+
+def test_sizes_that_do_not_fit():
+    with pytest.raises(tg.TempogradError, match=r"The model cannot take past \(batch, 4, 2\), age \(batch\): "):
+        tg.explain(Picky(), {"past": torch.ones(2, 4, 2), "age": torch.ones(2)})
+    with pytest.raises(tg.TempogradError, match=r"The model cannot take \(batch, 4, 2\), age \(batch\): "):
+        tg.explain(Picky(), torch.ones(2, 4, 2), fixed={"age": torch.ones(2)})

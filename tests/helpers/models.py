@@ -40,6 +40,7 @@ class Recurrent(nn.Module):
             self.norm = nn.BatchNorm1d(8)
             self.head = nn.Linear(8, classes)
         self.per_step = per_step
+        self.tempograd_task = "per_step" if per_step else "classification"
 
     def forward(self, x):
         states = self.gru(x)[0]
@@ -68,6 +69,8 @@ class Flat(torch.nn.Module):
 class RunningMean(torch.nn.Module):
     """One output row per step: class 1 gains with the mean of channel 1 so far."""
 
+    tempograd_task = "per_step"
+
     def forward(self, x):
         mean = x[..., 1].cumsum(1) / torch.arange(1, x.shape[1] + 1)
         return torch.stack([torch.zeros_like(mean), mean], -1)
@@ -88,6 +91,8 @@ class Product(torch.nn.Module):
 class RunningDifference(torch.nn.Module):
     """One output row per step: class 1 gains with the square of channel 0, loses with channel 1 a step before."""
 
+    tempograd_task = "per_step"
+
     def forward(self, x):
         before = torch.cat([torch.zeros_like(x[:, :1, 1]), x[:, :-1, 1]], 1)
         score = x[..., 0].square() - before
@@ -96,6 +101,8 @@ class RunningDifference(torch.nn.Module):
 
 class Risk(nn.Module):
     """Class 1, "died": made likely by channel 0 at step 2, and unlikely by channel 1 at step 5."""
+
+    tempograd_task = "classification"
 
     def forward(self, x):
         return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
@@ -119,6 +126,9 @@ def numpy_running(x):
 
 def numpy_running_end(x):
     return numpy_running(x)[:, -1]
+
+
+numpy_running.tempograd_task = "per_step"
 
 
 def any_length(kind, channels, *, per_step):

@@ -427,7 +427,7 @@ def kinds():
     return {
         "address": (forecaster, {"task": "forecast", "target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
         "found": (forecaster, {"target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
-        "whole": (forecaster, {"task": "forecast"}, lambda z: forecaster(z).mean((1, 2))),
+        "whole": (forecaster, {"target": tg.targets.mean()}, lambda z: forecaster(z).mean((1, 2))),
         "mean": (forecaster, {"task": "forecast", "target": mean}, lambda z: forecaster(z)[:, 1:3, 0].mean(1)),
         "regression": (net, {"task": "regression", "target": 2}, lambda z: net(z)[:, 2]),
         "label": (net, {"task": "multilabel", "target": 2}, lambda z: net(z)[:, 2].sigmoid()),

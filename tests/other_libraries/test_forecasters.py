@@ -81,7 +81,7 @@ def test_detached_normalisation_is_told(darts_network, method, baseline):
 
 @pytest.mark.parametrize("baseline", ["zero", "average"])
 def test_the_honest_twin_is_complete(darts_network, baseline):
-    twin = lambda z: honest(darts_network, z)  # noqa: E731
+    twin = lambda z: honest(darts_network, z)
     found = tg.explain(
         twin, walks(12), "integrated_gradients", output="raw", target=2, baseline=baseline, n_steps=200
     )
@@ -90,7 +90,7 @@ def test_the_honest_twin_is_complete(darts_network, baseline):
 
 def test_a_network_that_works_in_place_is_differentiated(itransformer):
     """Its deviations are divided out in place, which autograd refuses at first."""
-    twin = lambda z: honest(itransformer, z)  # noqa: E731
+    twin = lambda z: honest(itransformer, z)
     found = tg.explain(twin, walks(6, 3), "integrated_gradients", output="raw", target=2, n_steps=200)
     residual, delta = found.convergence_delta.abs().sum(), found.delta.abs().sum()
     assert residual < 1e-2 * delta

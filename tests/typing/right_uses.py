@@ -52,8 +52,32 @@ def per_step(z: Tensor) -> Tensor:
     return torch.stack([z.sum(2), -z.sum(2)], -1)
 
 
+class Mean:
+    """An estimator."""
+
+    def predict(self, rows: Any) -> Any:
+        return rows.mean((1, 2))
+
+
+def in_parts(z: Tensor) -> dict[str, Tensor]:
+    return {"logits": by_function(z), "hidden": z}
+
+
 MODEL, X = Net().eval(), torch.linspace(-1, 1, 4 * 6 * 3).view(4, 6, 3)
 TIMING = tg.Timing(n_samples=4)
+
+
+def a_model_with_conventions_of_its_own() -> None:
+    exp = tg.explain(in_parts, X, pick="logits", n_samples=4)
+    assert_type(exp, tg.Explanation)
+    tg.explain(lambda z: by_function(z.mT), X, model_layout="BDT", n_samples=4)
+
+
+def an_estimator() -> None:
+    exp = tg.explain(Mean(), X, "occlusion")
+    assert_type(tg.evaluate(Mean(), exp, metrics="cpd"), dict[str, Tensor])
+    tg.explain(tg.adapters.estimator(Mean(), method="predict"), X, "occlusion")
+    tg.explain(tg.adapters.from_numpy(lambda x: x.mean((1, 2))), X, "occlusion", output="raw")
 
 
 def the_shortest_call() -> None:

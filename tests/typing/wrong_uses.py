@@ -43,6 +43,14 @@ def an_unknown_layout() -> None:
     tg.explain(MODEL, X, layout="TBD")  # type: ignore[call-overload]
 
 
+def an_unknown_layout_of_the_model() -> None:
+    tg.explain(MODEL, X, model_layout="TDB")  # type: ignore[call-overload]
+
+
+def what_is_no_model() -> None:
+    tg.explain(3, X)  # type: ignore[call-overload]
+
+
 def unknown_steps() -> None:
     tg.explain(MODEL, X, steps="all")  # type: ignore[arg-type]
 

@@ -48,7 +48,10 @@ def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
     column = 3 * VARIABLES + 1
     found = said(addressed(column), forecast, y=Y)
     expected = float(X[1].mean()) + 130
-    assert found.text == f"explained: output (3, 1), {expected:.3g} (true: {float(Y[1, 3, 1]):.3g})"
+    assert (
+        found.text
+        == f"explained: output 1 at step 3 of the forecast, {expected:.3g} (true: {float(Y[1, 3, 1]):.3g})"
+    )
     assert found.output == pytest.approx(expected, rel=1e-6)
     assert said(addressed(column), forecast, y=Y.flatten(1)).text == found.text
     assert said(addressed(column), forecast, y=torch.tensor([1, 7, 3])).text.endswith("(true: 7)")
@@ -126,7 +129,7 @@ def test_a_summary_counts_no_classes_of_a_forecast():
 def test_a_page_follows_the_score_of_addresses_and_functions():
     found = addressed(2 * VARIABLES)
     content = collect(forecast, {"hand": found}, X, None, range(SERIES), {})
-    assert content.classes[2 * VARIABLES] == "output (2, 0)"
+    assert content.classes[2 * VARIABLES] == "output 0 at step 2 of the forecast"
     np.testing.assert_allclose(content.removals[0].score[:, 0], X.mean((1, 2)) + 20, rtol=1e-5)
     np.testing.assert_allclose(content.removals[0].score[:, -1], 20, rtol=1e-5)
     picked = by_hand(VALUES, X, output="raw", task="forecast", picker=lambda y: y[:, 2, 0])

@@ -242,7 +242,10 @@ WORDS = {
     "output='probability'": "--output probability",
     "missing='mask'": "--missing mask",
     "pass layout='BDT'": "write the file as (series, time, channel)",
+    "target=tempograd.targets.mean()": "--target mean",
     "target= ": "--target ",
+    "target=,": "--target,",
+    "classes= ": "--classes ",
     "pass draws=": "pass --set draws=",
     "pass trust=True": "pass --trust",
     "pass force=True": "pass --force",
@@ -256,7 +259,16 @@ def as_typed(message: str) -> str:
     --------
     >>> as_typed("Pass output='raw', and target= for one of them.")
     'Pass --output raw, and --target for one of them.'
+    >>> as_typed("Pass task='forecast' or 'multilabel', and target=(3, 1) for one of them.")
+    'Pass --task forecast or multilabel, and --target 3,1 for one of them.'
     """
     for argument, option in WORDS.items():
         message = message.replace(argument, option)
-    return message
+    message = re.sub(r"task='(\w+)'(?: or '(\w+)')?", _task, message)
+    return re.sub(
+        r"target=\(?(\d+(?:, \d+)*)\)?", lambda found: f"--target {found[1].replace(', ', ',')}", message
+    )
+
+
+def _task(found: "re.Match[str]") -> str:
+    return f"--task {found[1]}" + (f" or {found[2]}" if found[2] else "")

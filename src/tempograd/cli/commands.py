@@ -36,6 +36,7 @@ from tempograd.explanation.messages import sentence
 from tempograd.html_report import report
 from tempograd.metrics import METRICS, Difference, Summary, evaluate
 from tempograd.models import MODELS, accuracy, save_model, train
+from tempograd.targets import mean
 from tempograd.views.comparison import Cell, MetricScores, ScoreTable, score_table
 from tempograd.views.series import aligned
 
@@ -173,8 +174,8 @@ def run_explain(args: argparse.Namespace) -> None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
     shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
     options: dict[str, Any] = {
-        "target": args.target,
         "targets": args.targets,
+        "task": args.task,
         "baseline": args.baseline,
         "steps": args.steps,
         "seed": args.seed,
@@ -184,6 +185,7 @@ def run_explain(args: argparse.Namespace) -> None:
     }
     options |= {name: part for name, part in shown.items() if part is not None}
     options |= {} if args.output is None else {"output": args.output}
+    options |= _target(args, series)
     options |= _settings(args)
     warn_of_fresh_weights(args, model)
     if compares(args) and options["baseline"] in (None, "zero"):
@@ -199,6 +201,14 @@ def run_explain(args: argparse.Namespace) -> None:
     explanation = explanation.with_names(classes=classes or None)
     explanation.save(args.out, force=args.force)
     print_summary(explanation, model, series, args, faulty=faulty)
+
+
+def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
+    """Return what is explained, and the names of the classes where it is one of them."""
+    classes = args.classes or series.classes or None
+    if args.target == "mean" and "mean" not in (classes or ()):
+        return {"target": mean()}
+    return {"target": args.target, **({"classes": classes} if isinstance(args.target, str) else {})}
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -227,8 +227,14 @@ def _add_method(group: Any) -> None:
     )
     group.add_argument(
         "--target",
-        type=int,
-        help="class or output to explain (default: the predicted one; class 1 of a model with one logit)",
+        type=parse_one_target,
+        help="what to explain: a class or output by number, a class by its name, an address such as 3,1 into a "
+        "forecast, or mean, of a forecast (default: the predicted class; class 1 of a model with one logit)",
+    )
+    group.add_argument(
+        "--task",
+        choices=("classification", "multilabel", "regression", "forecast", "per_step"),
+        help="what the model's output is (default: found from the output, with a warning where that may be wrong)",
     )
     group.add_argument(
         "--targets",
@@ -246,7 +252,7 @@ def _add_method(group: Any) -> None:
     group.add_argument(
         "--output",
         choices=("probability", "raw"),
-        help="raw: the model's output as it is, for regression or probabilities (default: probability)",
+        help="raw: the model's output as it is, as for probabilities (default: what the task means)",
     )
     group.add_argument("--steps", type=parse_steps, help="own, or steps such as 3,4, for one prediction per step")
     group.add_argument("--seed", type=int, default=0, help="(default: 0)")

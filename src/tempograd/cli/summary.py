@@ -19,7 +19,7 @@ from tempograd.errors import warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
-from tempograd.views.labels import counted
+from tempograd.views.labels import size
 from tempograd.views.summary import CELLS, explanation_summary
 
 NAMED_CHANNELS, NAMED = 3, 6  # channels that a warning names, classes whose numbers are told
@@ -125,10 +125,9 @@ def print_summary(
         facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": following}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    size = f"{counted(facts['steps'], 'step')} × {counted(facts['channels'], 'channel')}"
-    gaps = f", {percent(facts['missing'])} missing" if facts["missing"] else ""
+    gaps = f", {percent(facts['missing'])} missing" if facts["missing"] and not explanation.inputs else ""
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
-    print(f"Explained {facts['series']} series ({size}{gaps}) with {facts['method']}{against}.")
+    print(f"Explained {facts['series']} series ({size(explanation)}{gaps}) with {facts['method']}{against}.")
     if explanation.siblings:
         print(f"  targets: {target_list(explanation)}; below, the first of them")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
@@ -142,7 +141,10 @@ def _model_lines(
     facts: dict[str, Any], args: argparse.Namespace, classes: Sequence[str], unit: str
 ) -> Iterator[str]:
     """Say what the model predicts and how often it is right."""
-    if facts["outputs"] > 1:
+    if facts["task"] in ("multilabel", "regression", "forecast"):  # which have no predicted class
+        if facts["task"] == "multilabel" and args.target is None:
+            yield f"most probable labels: {_counted(classes, facts['explained'], unit)}"
+    elif facts["outputs"] > 1:
         predicted, explained = facts["predicted"], facts["explained"]
         if predicted is not None:
             yield f"predicted classes: {_counted(classes, predicted, unit)}"

@@ -29,6 +29,7 @@ from tempograd.engine.conventions import (
 from tempograd.engine.guesses import Guess
 from tempograd.engine.inputs import Packing
 from tempograd.engine.model import Model
+from tempograd.engine.outputs import several_misfit
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.typing import Output, Task
 
@@ -126,6 +127,18 @@ def _taken(value: Tensor | list[Any], places: Tensor) -> Any:
     return value[places.to(value.device)]
 
 
+def _told(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+    """Say what a model was called with."""
+    parts = [("", value) for value in arguments] + [(f"{name} ", value) for name, value in keywords.items()]
+    return ", ".join(
+        name + (_sizes(value) if isinstance(value, Tensor) else brief(value)) for name, value in parts
+    )
+
+
+def _sizes(value: Tensor) -> str:
+    return f"({', '.join(['batch', *map(str, value.shape[1:])])})"
+
+
 @dataclass(frozen=True)
 class Call:
     """How a model is called.
@@ -190,7 +203,14 @@ class Call:
             else:
                 arguments += self.fixed.ordered(with_rows)
         laid = {name: self._laid_out(value) for name, value in keywords.items()}
-        return ask(model, *map(self._laid_out, arguments), **laid)
+        placed = [self._laid_out(value) for value in arguments]
+        try:
+            return ask(model, *placed, **laid)
+        except (RuntimeError, ValueError, AssertionError, IndexError, TypeError) as error:
+            message = several_misfit(error, _told(placed, laid))
+            if message is None:
+                raise
+            raise ModelError(message) from error
 
     def _laid_out(self, value: Any) -> Any:
         """Bring what has time and channels into the order of axes that the model takes."""

@@ -137,7 +137,7 @@ def _parts(raw: Any) -> _Parts:
     if isinstance(raw, (tuple, list)):
         names = getattr(raw, "_fields", ())
         return _Parts(dict(enumerate(raw)), raw) if not names else _Parts(dict(zip(names, raw, strict=True)))
-    if isinstance(raw, type) or _is_array(raw) or not hasattr(raw, "__dict__"):
+    if isinstance(raw, type) or _is_array(raw) or not (is_dataclass(raw) or hasattr(raw, "__dict__")):
         return _Parts({})
     names = [field.name for field in fields(raw)] if is_dataclass(raw) else list(vars(raw))
     return _Parts({name: getattr(raw, name) for name in names if not name.startswith("_")}, raw)
@@ -319,7 +319,9 @@ def _ask_first(
         return _second_chance(function, given, named, error), True
     if isinstance(raw, Tensor) or not _left_torch(raw):
         return raw, False
-    if torch.is_grad_enabled() and any(isinstance(part, Tensor) and part.requires_grad for part in given):
+    if torch.is_grad_enabled() and any(
+        isinstance(part, Tensor) and part.requires_grad for part in (*given, *named.values())
+    ):
         return raw, None
     try:
         again = _with_arrays(function, given, named)
@@ -458,7 +460,7 @@ class Estimator:
         return tuple(map(str, known.tolist()))
 
 
-def as_model(model: Any, method: str | None = None) -> Model:
+def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:
     """Return a model itself, and an estimator as a function of series.
 
     Examples

@@ -165,8 +165,8 @@ def forward(model: Model, z: Tensor) -> Tensor:
         if not ARITY.search(str(error)) or _deep(error):
             raise
         raise ModelError(
-            f"The model cannot be called with series alone ({_first(str(error))}): pass a function of the series "
-            "that gives it the rest."
+            f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
+            "fixed={'name': …}, or in x={'name': …} what is to be explained too."
         ) from error
     raw = numbers_of(raw, z)
     return raw[:, None] if raw.ndim == 1 else raw
@@ -193,6 +193,20 @@ def _plain(said: str, z: Tensor) -> str | None:
             f"({_first(said)}): if a function hides its module, pass tempograd.wrap(module, call=function)."
         )
     return None
+
+
+def several_misfit(error: Exception, given: str) -> str | None:
+    """Return one sentence if a model failed because of its several inputs, which ``given`` tells; else None."""
+    if isinstance(error, TypeError):
+        if not (ARITY.search(str(error)) or "unexpected keyword" in str(error)) or _deep(error):
+            return None
+        return (
+            f"The model cannot be called with {given} ({_first(str(error))}): call inputs and fixed inputs what "
+            "its arguments are called."
+        )
+    if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
+        return None
+    return f"The model cannot take {given}: {_first(str(error))}."
 
 
 def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable[[], str]) -> str | None:

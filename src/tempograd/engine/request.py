@@ -88,6 +88,7 @@ class Request:
     call: Call = field(default_factory=Call)
     guessed: bool = False  # whether nobody said what the output is
     classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
+    by_task: bool = False  # whether a task that was told decides on softmax and sigmoid
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
     checked: bool = False  # whether the gradient is compared with differences of the score
@@ -147,6 +148,7 @@ class Request:
             requested_steps=steps,
             output=link_for(output, task),
             guessed=isinstance(output, Guess) and task is None,
+            by_task=isinstance(output, Guess) and task is not None,
             seed=validation.check_seed(seed),
             device=device,
             dtype=dtype,

@@ -28,8 +28,9 @@ from tempograd.engine import (
     score_delta,
     told_by,
 )
-from tempograd.engine.guesses import PROBABILITY, Guess, caution, objection
+from tempograd.engine.guesses import ALREADY, PROBABILITY, Guess, assumption, averaged, caution, objection
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
+from tempograd.engine.outputs import forward
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -75,12 +76,22 @@ NOISE = (
 
 
 def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) -> None:
-    """Warn of a guess that the values deny, and of axes that changed places."""
+    """Warn of a guess that the values deny or cannot tell, and of axes that changed places."""
     outputs = request.first_outputs()
     if outputs is not None and request.guessed and request.output == "probability":
         message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
+        message = message or assumption(
+            outputs.shape[1:],
+            request.time,
+            picked=callable(request.requested_target),
+            chosen=request.requested_steps is not None,
+        )
         if message is not None:
             warn(message)
+    if request.by_task and request.output != "raw" and look is not None and look.sigmoid:
+        warn(ALREADY)
+    if request.averaged:
+        warn(averaged(request.averaged))
     swapped = None if look is None else caution(adapted, look.touched, look.x)
     if swapped is not None:
         warn(swapped)
@@ -123,7 +134,7 @@ def _in_its_unit(
     if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
         return found
     unit = 2.0 ** round(math.log2(size))
-    (part,) = attribute([request.replace(model=lambda z: request.model(z) / unit)])
+    (part,) = attribute([request.replace(model=lambda z: forward(request.model, z) / unit)])
     check = part.gradient_check
     return part._replace(
         gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
@@ -170,7 +181,7 @@ def over_draws(
     return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
 
 
-def _predicted(request: Request, models: list[Callable[[Tensor], Tensor]]) -> Tensor | None:
+def _predicted(request: Request, models: list[Model]) -> Tensor | None:
     """Return the class that the mean output predicts; None where there is one output only."""
     parts: dict[int, Tensor] = {}
 

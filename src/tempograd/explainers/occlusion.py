@@ -146,10 +146,11 @@ def _in_place(falls: list[Tensor], places: Tensor, values: Tensor, like: Tensor)
 
 
 def _of(block: Block, index: Tensor) -> Block:
-    """Give every row the target and steps of its series."""
+    """Give every row the target and steps of its series, and for a score of series the observed cells."""
     target = block.target[index] if isinstance(block.target, Tensor) else block.target
     steps = block.steps[index] if isinstance(block.steps, Tensor) else block.steps
-    return block._replace(target=target, steps=steps)
+    observed = block.observed[index] if getattr(target, "takes_input", False) else block.observed
+    return block._replace(target=target, steps=steps, observed=observed)
 
 
 def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:

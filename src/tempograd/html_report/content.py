@@ -26,7 +26,7 @@ from tempograd.typing import Model
 from tempograd.views import series
 from tempograd.views.channels import Group, groups
 from tempograd.views.comparison import MetricScores
-from tempograd.views.labels import channel_names, output_name, tells_class
+from tempograd.views.labels import channel_names, output_name
 from tempograd.views.prediction import (
     POSITIVE,
     LabelComparison,
@@ -202,10 +202,9 @@ def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
         count = 0 if first.target is None else int(first.target.max()) + 1
     elif count == 1:
         return ("the model's output",)
-    if first.task in SCORED:
-        return tuple(output_name(first, k) for k in range(count))
-    word = "class" if first.output == "probability" and (clean is not None or tells_class(first)) else "output"
-    return tuple(f"{word} {k}" for k in range(count))
+    if first.task not in SCORED and first.output == "probability" and clean is not None:
+        return tuple(f"class {k}" for k in range(count))  # the model itself has told
+    return tuple(output_name(first, k) for k in range(count))
 
 
 def packed(content: Content) -> str:

@@ -21,7 +21,7 @@ from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import every, target_list
-from tempograd.views.labels import class_name, counted, settings, tells_class
+from tempograd.views.labels import class_name, output_name, settings, size, tells_class
 
 CELLS = 8  # strongest cells that are listed
 OUTPUTS = 4  # different explained outputs that are counted one by one
@@ -72,12 +72,12 @@ def as_html(explanation: Explanation, i: int = 0) -> str:
             f"for_target({explanation.targets[1]!r}) shows another."
         )
         explanation = every(explanation)[0]
-    count, time, depth = explanation.values.shape
-    size = f"{count:,} series of {counted(time, 'step')} × {counted(depth, 'channel')}"
-    if explanation.mask is not None and count:
-        size += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
+    count = len(explanation)
+    told = f"{count:,} series of {size(explanation)}"
+    if explanation.mask is not None and count and explanation.call.packing is None:
+        told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     parts = [
-        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {size}</p>',
+        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>',
         several,
         _note(f"Explained: {_explained(explanation)}."),
     ]
@@ -91,7 +91,7 @@ def _explained(explanation: Explanation) -> str:
     """Say in words which output the scores are about."""
     target, probable = explanation.target, explanation.output == "probability"
     if target is None:
-        return "a score that a function picks from the model's output"
+        return explanation.target_text or "a score that a function picks from the model's output"
     if target.ndim == 2:
         kind = "its probabilities" if probable else "its raw outputs"
         if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
@@ -100,17 +100,16 @@ def _explained(explanation: Explanation) -> str:
             "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
         )
         return f"one output per step, {kind}, {rest}"
-    called = "class" if tells_class(explanation) else "output"
+    called = "classes" if tells_class(explanation) else "outputs"
     kind = "as a probability" if probable else "as the model returns it"
     if explanation.n_outputs == 1:
         return f"the model's only output, {kind}"
     counts = Counter(target.tolist()).most_common()
-    own = explanation.classes
-    names = {each: f"{called} {each}" if own is None else class_name(each, own) for each, _ in counts}
+    names = {each: output_name(explanation, each, explanation.classes) for each, _ in counts}
     if len(counts) == 1:
         return f"{names[counts[0][0]]}, {kind}"
     if len(counts) > OUTPUTS:
-        return f"{len(counts)} different {'classes' if called == 'class' else 'outputs'}, {kind}"
+        return f"{len(counts)} different {called}, {kind}"
     told = ", ".join(f"{names[each]} for {many:,} series" for each, many in counts)
     return f"{told}, {kind}"
 

@@ -9,7 +9,7 @@ from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import Content
 from tempograd.views.comparison import Cell, ScoreTable
-from tempograd.views.labels import counted, settings
+from tempograd.views.labels import counted, settings, size
 
 MEANING = {
     "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
@@ -27,12 +27,11 @@ BASELINES = {"zero": "zero", "average": "average of each channel over time", "ow
 def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     """Say what the page holds."""
     first = next(iter(explanations.values()))
-    count, time, depth = first.values.shape
+    count = len(first)
     methods = ", ".join(label.replace("_", " ") for label in explanations)
     part = "" if shown == count else f"{shown:,} of "
     return escape(
-        f"{part}{counted(count, 'series', 'series')} of {counted(time, 'step')} and "
-        f"{counted(depth, 'channel')}, explained with {methods}."
+        f"{part}{counted(count, 'series', 'series')} of {size(first, ' and ')}, explained with {methods}."
     )
 
 
@@ -73,6 +72,8 @@ def _unit(first: Explanation) -> str:
 def _question(content: Content) -> str:
     first = content.first
     if first.target is None:
+        if first.target_text:
+            return f"What is explained is {escape(first.target_text)}."
         return "What is explained is the score that a function picked from the model&rsquo;s output."
     return _step_question(content) if content.steps is not None else _series_question(content)
 
@@ -92,6 +93,12 @@ def _step_question(content: Content) -> str:
 def _series_question(content: Content) -> str:
     if _single(content):
         return "What is explained is the only output of the model, as it is."
+    if content.first.task == "forecast":
+        which = _only(content) or "one number of the forecast per series"
+        return f"The model forecasts. What is explained is {which}, as it is."
+    if content.first.task == "multilabel":
+        which = _only(content) or "one label per series, by default the most probable"
+        return f"A series can have several labels. What is explained is the {_unit(content.first)} of {which}."
     if content.first.output == "raw":
         return "What is explained is one output of the model per series, as it is, by default the largest."
     if _followed(content) and len(content.first) > 1:
@@ -105,10 +112,13 @@ def _single(content: Content) -> bool:
 
 def _followed(content: Content) -> str:
     """Name the class that is explained of every series and step; nothing if they differ."""
+    return f"of {_only(content)}" if content.first.output == "probability" and _only(content) else ""
+
+
+def _only(content: Content) -> str:
+    """Name the output that is explained of every series and step; nothing if they differ."""
     kinds = set() if content.first.target is None else set(content.first.target.flatten().tolist())
-    if len(kinds) != 1 or content.first.output != "probability":
-        return ""
-    return f"of {escape(content.classes[kinds.pop()])}"
+    return escape(content.classes[kinds.pop()]) if len(kinds) == 1 else ""
 
 
 def score_section(table: ScoreTable | None) -> str:

@@ -68,6 +68,9 @@ def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") ->
     """Name some of the steps, as many as have room."""
     longest = max(len(labels.name(time)) for time in times)
     places = step_ticks(len(times), TICKS if longest <= 6 else min(4, _room(axes, min(longest, WIDEST))))
+    if len(times) > 1 and times[-1] == labels.STATIC:  # which is no step among others
+        apart = (places[1] if len(places) > 1 else 1) / 2
+        places = [*(t for t in places if len(times) - 1 - t > apart), len(times) - 1]
     axes.set_xticks(places, [labels.name(times[t], WIDEST) for t in places])
     axes.set_xlim(-0.5, len(times) - 0.5)
     if label is not None:

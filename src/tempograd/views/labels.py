@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
 
 
@@ -88,6 +90,18 @@ def method(label: str) -> str:
     return name(label.replace("_", " "))
 
 
+def size(explanation: Explanation, join: str = " × ") -> str:
+    """Say how large a series is; of several inputs, each of them."""
+    packing, (time, depth) = explanation.call.packing, explanation.values.shape[1:]
+    if packing is None:
+        return f"{counted(time, 'step')}{join}{counted(depth, 'channel')}"
+    parts = []
+    for part in packing.parts:
+        static = counted(part.depth, "static value")
+        parts.append(f"{name(part.name)} ({static if part.is_static else f'{part.time} × {part.depth}'})")
+    return f"{len(parts)} inputs, {', '.join(parts)}" if len(parts) > 1 else parts[0]
+
+
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
     """Return the channels' names, or their numbers."""
     return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
@@ -124,14 +138,27 @@ def class_name(index: int, classes: Sequence[str] | None) -> str:
     return f"“{name(str(classes[index]))}”"
 
 
-def output_name(explanation: Explanation, column: int) -> str:
-    """Call an output of a model that has no classes: a label, or a place in a forecast by its address."""
-    if explanation.task == "multilabel" and not explanation.output_shape:
-        return f"label {column}"
-    if explanation.output_shape:
-        address = tuple(int(part) for part in np.unravel_index(column, explanation.output_shape))
-        return f"output {address}"
-    return f"output {column}"
+def output_name(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
+    """Call an output by its name, or as its task does: a class, a label, a step of a forecast, an address."""
+    shape, task = explanation.output_shape, explanation.task
+    if classes is not None and column < len(classes):
+        return class_name(column, classes)
+    if explanation.n_outputs == 1:
+        return "the model's output"
+    if task == "forecast":
+        address = [int(part) for part in np.unravel_index(column, shape or (column + 1,))]
+        wide = [part for part, size in zip(address[1:], shape[1:], strict=True) if size > 1]
+        what = "" if not wide else f"output {wide[0] if len(wide) == 1 else tuple(wide)} at "
+        return f"{what}step {address[0]} of the forecast"
+    kind = "label" if task == "multilabel" else "class" if tells_class(explanation) else "output"
+    return f"{kind} {tuple(int(part) for part in np.unravel_index(column, shape)) if shape else column}"
+
+
+def target_name(explanation: Explanation, i: int, classes: Sequence[str] | None = None) -> str:
+    """Say what was explained of series ``i``, of a model with one output per series."""
+    if explanation.target is None:
+        return explanation.target_text or "a score of your own"
+    return output_name(explanation, int(explanation.target[i]), classes)
 
 
 def known_classes(explanation: Explanation, classes: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -145,6 +172,6 @@ def tells_class(explanation: Explanation) -> bool:
     In an explanation that does not know how many outputs the model has, 0 may be the first class or a single
     probability, which is that of class 1.
     """
-    if explanation.output != "probability" or explanation.target is None:
+    if explanation.output != "probability" or explanation.target is None or explanation.task == "multilabel":
         return False
     return explanation.n_outputs is not None or bool((explanation.target > 0).any())

@@ -26,7 +26,7 @@ from tempograd.metrics.removal import (
     with_axis,
 )
 from tempograd.typing import Model
-from tempograd.views.labels import class_name, known_classes, output_name, tells_class
+from tempograd.views.labels import class_name, known_classes, output_name, target_name
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
@@ -194,7 +194,7 @@ def prediction_text(
         steps = None if said is None else step_outputs(said, one, label, class_name(POSITIVE, classes))
         return PredictionText(_steps_text(one, classes), steps=None if steps is None else _first(steps))
     output = None if answer is None or x is None else _score(one, answer, x[i : i + 1])
-    text = f"explained: {_what(one, classes)}"
+    text = f"explained: {target_name(one, 0, classes)}"
     if output is not None:
         probable = one.output == "probability" and one.target is not None
         text += f", {f'probability {probability(output, 2)}' if probable else short_number(output)}"
@@ -228,23 +228,9 @@ def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Seq
     return short_number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
 
 
-def _what(one: Explanation, classes: Sequence[str] | None) -> str:
-    if one.target is None:
-        return one.target_text or "a score of your own"
-    return _explained(one, int(one.target), classes)
-
-
 def _first(steps: StepOutputs) -> StepOutputs:
     parts = {name: part[0] for name, part in vars(steps).items() if isinstance(part, np.ndarray)}
     return replace(steps, **parts)
-
-
-def _explained(explanation: Explanation, target: int, classes: Sequence[str] | None) -> str:
-    if explanation.task in SCORED and classes is None and explanation.n_outputs != 1:
-        return output_name(explanation, target)
-    if tells_class(explanation) or (explanation.output == "raw" and classes is not None):
-        return class_name(target, classes)
-    return "the model's output" if explanation.n_outputs == 1 else f"output {target}"  # need not be a class
 
 
 def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
@@ -252,7 +238,7 @@ def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
     shape = one.values.shape[:2]
     chosen = steps.cpu() if isinstance(steps, Tensor) else torch.ones(shape, dtype=torch.bool)
     kinds = set() if target is None else set(target.cpu()[chosen].tolist())
-    kind = _explained(one, kinds.pop(), classes) if len(kinds) == 1 else None
+    kind = output_name(one, kinds.pop(), classes) if len(kinds) == 1 else None
     if isinstance(steps, str):
         return f"explained: each cell's effect on {'' if kind is None else f'{kind} at '}its own step"
     total, count = chosen.numel(), int(chosen.sum())

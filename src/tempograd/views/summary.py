@@ -16,7 +16,7 @@ from tempograd.explanation.messages import sentence
 from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
-from tempograd.views.labels import class_name
+from tempograd.views.labels import class_name, output_name
 from tempograd.views.prediction import model_outputs
 from tempograd.views.series import Floats, to_numpy
 
@@ -94,6 +94,7 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
         "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": said.shape[-1],
         "predicted": _counts(said.argmax(-1)) if classes else None,
+        "task": explanation.task,
         "output": explanation.output,
         "what": explained_output(explanation),
         "explained": {} if target is None else _counts(target),
@@ -114,17 +115,24 @@ def _counts(classes: Tensor) -> dict[str, int]:
 
 
 def explained_output(explanation: Explanation) -> str:
-    """Say what was explained: what was made of the model's outputs, and how to have it otherwise."""
+    """Say what was explained: which of the model's outputs, and what was made of them."""
     outputs, one = explanation.columns, explanation.columns == 1
-    target = explanation.target
-    if explanation.output == "raw":
-        return "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is"
-    if one:
-        which = 0 if target is not None and not bool(target.any()) else 1
-        named = class_name(which, explanation.classes)
-        return f"the probability of {named} by a sigmoid of the one output (--output raw for a regression)"
-    whose = "a score of your own from the probabilities" if target is None else "the probability of a class"
-    return f"{whose} by softmax over {outputs} outputs (--output raw for a forecast)"
+    target, link = explanation.target, explanation.link
+    kinds = {
+        "raw": "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is",
+        "sigmoid": f"a sigmoid of {'the one output' if one else f'each of {outputs} outputs'}",
+        "probability": "a sigmoid of the one output" if one else f"softmax over {outputs} outputs",
+    }
+    if target is None:
+        score = explanation.target_text or "a score of your own"
+        return f"{score}, from {'outputs as they are' if link == 'raw' else f'probabilities by {kinds[link]}'}"
+    same = target.numel() > 0 and bool((target == target.flatten()[0]).all())
+    if link == "raw":
+        which = f"{output_name(explanation, int(target.flatten()[0]))}, " if same and not one else ""
+        return f"{which}{kinds[link]}"
+    if one and link == "probability":
+        return f"the probability of {class_name(int(bool(target.any())), explanation.classes)} by {kinds[link]}"
+    return f"the probability of a {'label' if link == 'sigmoid' else 'class'} by {kinds[link]}"
 
 
 def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:

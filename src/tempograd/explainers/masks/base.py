@@ -60,9 +60,13 @@ class LearntMask(Explainer):
         r"""Return the distance of raw outputs (series, points, …, class) from the clean ones (series, …, class).
 
         Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the
-        cross-entropy and which is 0 for equal outputs; raw outputs by the mean squared difference. Steps are
-        averaged.
+        cross-entropy and which is 0 for equal outputs, and which of several labels is the sum of that of each; raw
+        outputs by the mean squared difference. Steps are averaged.
         """
+        if output == "sigmoid":  # a label is there or not: two classes of its own
+            labels = self._distance(clean.flatten(1)[..., None], "probability", None)
+            count = clean[0].numel()
+            return lambda raw: count * labels(raw.flatten(2)[..., None])
         clean = both_logits(clean[:, None], output)
         log_clean = clean.log_softmax(-1)
         chance = log_clean.exp()

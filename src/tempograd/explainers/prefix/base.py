@@ -78,7 +78,12 @@ class PrefixExplainer(Explainer):
             )
 
     def _require_probabilities(self, prefixes: Prefixes) -> None:
-        """Refuse raw outputs that are no probabilities."""
+        """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
+        if prefixes.request.output == "sigmoid":
+            raise InputError(
+                f"{self.name} compares probabilities of classes, one of which holds, and several labels can hold "
+                "at once: use winit with distance='pd', or occlusion."
+            )
         if prefixes.request.output == "raw" and not is_probability(distributions(prefixes.outputs)):
             raise InputError(
                 f"{self.name} compares probabilities, but with output='raw' the model's rows are none: leave "

@@ -218,7 +218,7 @@ class WinIT(PrefixExplainer):
 
     def _changes(self, prefixes: Prefixes, draw: _Sampler) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
-        block, raw = prefixes.block, prefixes.request.output == "raw" and self.distance == "pd"
+        block, raw = prefixes.block, prefixes.request.output != "probability" and self.distance == "pd"
         (series, time, channels), samples = block.x.shape, self.n_samples
         compared = (lambda outputs: outputs) if raw else distributions
         clean = windows_of(compared(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)

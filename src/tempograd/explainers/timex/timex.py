@@ -150,6 +150,11 @@ def _check(request: Request, method: str) -> None:
         raise InputError(
             f"{method} explains all steps together, got steps={brief(request.requested_steps)}: leave steps out."
         )
+    if request.output == "sigmoid":
+        raise InputError(
+            f"{method} is for classifiers, and task='multilabel' has no classes: use occlusion or "
+            "integrated_gradients."
+        )
     if request.output == "raw":
         with torch.no_grad():
             raw = request.outputs(request.block(slice(0, 2)).x[:, None])

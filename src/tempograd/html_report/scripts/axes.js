@@ -34,7 +34,11 @@ const timeAxis = (picture, scale, y, named = true, common = false) => {
     nameOf = common ? commonTime : timeName,
     parts = Math.max(1, Math.floor((scale.right - scale.left) / room));
   const every = Math.max(1, niceStep(scale.to - scale.from + 1, parts));
-  for (let t = Math.ceil(scale.from / every) * every; t <= scale.to; t += every) {
+  let steps = [];
+  for (let t = Math.ceil(scale.from / every) * every; t <= scale.to; t += every) steps.push(t);
+  if (data.times !== null && nameOf(scale.to) === "static")
+    steps = [...steps.filter((t) => scale.to - t > every / 2), scale.to];
+  for (const t of steps) {
     picture.add("line", {
       x1: rounded(scale.centre(t)),
       x2: rounded(scale.centre(t)),

@@ -1,0 +1,291 @@
+"""What an output is can be said: every task is right by plain forwards, and guesses that may be wrong warn."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+from tempograd.errors import InputError, ModelError
+from tests.helpers.models import Recurrent, first_seed, linear, series
+
+X = series(6, 9, 2)
+ZERO = torch.zeros_like(X)
+
+
+def steep(outputs, seed=0, shape=None):
+    """A smooth model with many outputs, of any shape."""
+    body, head = linear(9, 2, 16, seed), linear(1, 16, outputs, seed + 1)
+    return lambda z: 3 * head(body(z).tanh()[:, None]).reshape(len(z), *(shape or (outputs,)))
+
+
+def integrated(model, x=X, **options):
+    return tg.explain(model, x, "integrated_gradients", **options)
+
+
+def assert_sums_to(found, score, model):
+    """The scores of integrated gradients sum to what the plain forwards say."""
+    with torch.no_grad():
+        expected = score(model(X)) - score(model(ZERO))
+    assert float(expected.abs().mean()) > 0.02  # or anything would be close
+    torch.testing.assert_close(found.values.sum((1, 2)), expected, atol=1e-4, rtol=1e-3)
+
+
+def silent(model, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return integrated(model, **options)
+
+
+# Each wrong guess warns without a task, and is right with it
+
+
+def test_a_horizon_is_no_set_of_classes():
+    walk = linear(9, 2, 6)
+    model = lambda z: 20 + walk(z).cumsum(1)  # noqa: E731
+    with pytest.warns(tg.TempogradWarning, match="6 outputs lie on one side of 0 together.*pass task='forecast'"):
+        guessed = integrated(model)
+    assert guessed.task == "classification"
+    found = silent(model, task="forecast", target=4)
+    assert (found.task, found.output, found.output_shape) == ("forecast", "raw", ())
+    assert_sums_to(found, lambda y: y[:, 4], model)
+
+
+def test_a_regression_is_no_logit():
+    model = steep(1)
+    with pytest.warns(tg.TempogradWarning, match="one output was taken for a logit.*pass task='regression'"):
+        guessed = integrated(model)
+    assert_sums_to(guessed, lambda y: y[:, 0].sigmoid(), model)
+    found = silent(model, task="regression")
+    assert (found.task, found.output) == ("regression", "raw")
+    assert_sums_to(found, lambda y: y[:, 0], model)
+    assert_sums_to(silent(model, task="classification"), lambda y: y[:, 0].sigmoid(), model)
+    assert_sums_to(silent(lambda z: model(z)[:, 0], task="regression"), lambda y: y[:, 0], model)
+
+
+def test_labels_are_no_classes():
+    sure = linear(9, 2, 3)
+    model = lambda z: 12 * sure(z).tanh() + 2 * sure(z).sum(1, keepdim=True)  # noqa: E731
+    x = series(200, 9, 2, seed=first_seed(lambda seed: seed == 0))
+    with pytest.warns(
+        tg.TempogradWarning, match="as those of several labels are.*pass task='forecast' or 'multil"
+    ):
+        tg.explain(model, x, "random")
+    model = steep(3)
+    found = silent(model, task="multilabel", target=1)
+    assert (found.task, found.output, found.link) == ("multilabel", "probability", "sigmoid")
+    assert_sums_to(found, lambda y: y[:, 1].sigmoid(), model)
+    assert torch.equal(silent(model, task="multilabel").target, model(X).argmax(1))
+    assert_sums_to(silent(model, task="multilabel", target=1, output="raw"), lambda y: y[:, 1], model)
+
+
+def test_a_horizon_as_long_as_the_series_is_no_class_per_step():
+    model = steep(9 * 3, shape=(9, 3))
+    with pytest.warns(tg.TempogradWarning, match="3 per step.*pass task='per_step' if it is that, or task='forec"):
+        guessed = integrated(model)
+    assert guessed.task == "per_step"
+    found = silent(model, task="forecast", target=(4, 2))
+    assert found.output_shape == (9, 3)
+    assert found.target.tolist() == [14] * 6
+    assert_sums_to(found, lambda y: y[:, 4, 2], model)
+    told = silent(model, task="per_step")
+    assert torch.equal(told.values, guessed.values)
+    silent(model, steps=3)  # only outputs per step have steps
+    silent(model, output="probability")
+
+
+def test_one_label_is_not_two_classes():
+    model = steep(1)
+    found = silent(model, task="multilabel")
+    assert found.n_outputs == 1
+    assert found.target.tolist() == [0] * 6
+    assert_sums_to(found, lambda y: y[:, 0].sigmoid(), model)
+    with pytest.raises(InputError, match="target 1 is out of range"):
+        integrated(model, task="multilabel", target=1)
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2), (9, 2, 2)])
+def test_an_address_is_one_output(shape):
+    model = steep(torch.Size(shape).numel(), shape=shape)
+    address = tuple(size - 1 for size in shape)
+    for options in ({}, {"task": "forecast"}, {"task": "regression"}):
+        found = silent(model, target=address, **options)
+        assert (found.output, found.output_shape) == ("raw", shape)
+        assert_sums_to(found, lambda y: y[(slice(None), *address)], model)
+
+
+def test_several_series_have_addresses_of_their_own_as_flat_columns():
+    model, columns = steep(12, shape=(4, 3)), torch.tensor([0, 5, 11, 3, 7, 2])
+    found = silent(model, target=columns)
+    assert_sums_to(found, lambda y: y.flatten(1).gather(1, columns[:, None])[:, 0], model)
+
+
+def test_one_number_is_the_step_where_there_is_one_variable():
+    model = steep(5, shape=(5, 1))
+    assert_sums_to(silent(model, target=3), lambda y: y[:, 3, 0], model)
+    assert_sums_to(silent(steep(5), target=(3,), task="forecast"), lambda y: y[:, 3], steep(5))
+
+
+def test_a_tuple_for_all_series_stays_one_target_each():
+    model = steep(3)
+    assert silent(model, target=(0, 1, 2, 0, 1, 2)).target.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_one_number_per_step_needs_no_axis():
+    flat, wide = steep(9), steep(9, shape=(9, 1))
+    for options in ({}, {"steps": 3}, {"target": 0, "output": "raw"}, {"steps": "own"}):
+        found = silent(flat, task="per_step", **options)
+        assert found.target.shape == (6, 9)
+        torch.testing.assert_close(found.values, silent(wide, task="per_step", **options).values)
+    for method in ("occlusion", "winit", "timing"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            parts = [tg.explain(Steps(axis), X, method, background=X, task="per_step") for axis in (True, False)]
+        torch.testing.assert_close(parts[0].values, parts[1].values)
+
+
+class Steps(nn.Module):
+    """One number per step from the steps up to it, with or without an axis."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, x):
+        found = 2 * x.cumsum(1).sin().sum(-1)
+        return found[..., None] if self.axis else found
+
+
+# Without a target
+
+
+def test_the_mean_of_a_forecast_is_explained_and_said():
+    for model in (steep(6), steep(6, shape=(2, 3))):
+        with pytest.warns(
+            tg.TempogradWarning, match="No target was given, so the mean of the forecast's 6 outputs"
+        ):
+            found = integrated(model, task="forecast")
+        assert found.target is None
+        assert found.target_text == "the mean over the whole forecast"
+        assert_sums_to(found, lambda y: y.flatten(1).mean(1), model)
+    with pytest.warns(tg.TempogradWarning, match=r"of shape \(2, 3\).*pass target=\(1, 2\) for one of them"):
+        guessed = integrated(model)
+    assert torch.equal(guessed.values, found.values)
+    assert torch.equal(silent(model, target=tg.targets.mean()).values, found.values)
+    single = silent(steep(1), task="forecast")
+    assert single.target.tolist() == [0] * 6
+
+
+def test_a_forecaster_that_draws_has_no_predicted_class():
+    model = lambda z: steep(6)(z) + 0.1 * torch.randn(len(z), 6)  # noqa: E731
+    with pytest.warns(tg.TempogradWarning, match="the mean of the forecast's 6 outputs"):
+        found = integrated(model, task="forecast", draws=4)
+    assert found.target is None
+    assert_sums_to(found, lambda y: y.mean(1), steep(6))
+
+
+# Who may say it
+
+
+def test_a_model_can_declare_its_task():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(18, 1))
+    model.tempograd_task = "regression"
+    assert silent(model).task == "regression"
+    assert silent(model, task="classification").task == "classification"  # who calls knows better
+    model.tempograd_task = "regress"
+    with pytest.raises(InputError, match="tempograd_task of the model must be"):
+        integrated(model)
+    assert silent(Recurrent(2, 1)).task == "classification"
+
+
+def test_models_of_the_library_declare_their_task():
+    for per_step in (False, True):
+        found = silent(tg.models.build("gru", 2, 1, per_step=per_step, hidden=4))
+        assert found.task == ("per_step" if per_step else "classification")
+
+
+def test_names_are_targets():
+    model, names = steep(3), ["stable", "worse", "died"]
+    assert torch.equal(silent(model, target="died", classes=names).values, silent(model, target=2).values)
+    difference = tg.targets.difference("died", "stable")
+    found = silent(model, target=difference, classes=names, output="probability")
+    assert found.target_text == "output 2 minus output 0"
+    assert_sums_to(found, lambda y: y.softmax(1)[:, 2] - y.softmax(1)[:, 0], model)
+    one = silent(steep(1), target="died", classes=["stable", "died"], task="classification")
+    assert one.target.tolist() == [1] * 6
+
+
+def test_a_sigmoid_is_not_applied_twice_in_silence():
+    model = lambda z: steep(3)(z).sigmoid()  # noqa: E731
+    with pytest.warns(tg.TempogradWarning, match="The model ends with a sigmoid"):
+        integrated(model, task="multilabel")
+    assert_sums_to(silent(model, task="multilabel", output="raw", target=2), lambda y: y[:, 2], model)
+
+
+def test_a_function_of_an_output_with_axes_is_told_about_softmax():
+    model = steep(12, shape=(4, 3))
+    with pytest.warns(tg.TempogradWarning, match="softmax over 3 classes, its last axis, was applied before"):
+        integrated(model, target=lambda y: y[:, 3, 1])
+    found = silent(model, target=lambda y: y[:, 3, 1], task="forecast")
+    assert_sums_to(found, lambda y: y[:, 3, 1], model)
+
+
+REFUSED = {
+    "several numbers": (InputError, steep(3), {"task": "regression"}),
+    "several axes": (InputError, steep(12, shape=(4, 3)), {"task": "regression"}),
+    "probability of a regression": (InputError, steep(1), {"task": "regression", "output": "probability"}),
+    "probability of a forecast": (InputError, steep(6), {"task": "forecast", "output": "probability"}),
+    "steps of a forecast": (InputError, steep(6), {"task": "forecast", "steps": 3}),
+    "no such task": (InputError, steep(6), {"task": "forecasting"}),
+    "a forecast as classes": (ModelError, steep(12, shape=(4, 3)), {"task": "classification"}),
+    "a forecast as steps": (ModelError, steep(12, shape=(4, 3)), {"task": "per_step"}),
+    "another number of steps": (ModelError, steep(6), {"task": "per_step"}),
+    "probabilities of no axis": (ModelError, steep(12, shape=(4, 3)), {"output": "probability"}),
+    "out of range": (InputError, steep(12, shape=(4, 3)), {"target": (3, 3)}),
+    "counted from the end": (InputError, steep(12, shape=(4, 3)), {"target": (-1, 0)}),
+    "too few indices": (InputError, steep(12, shape=(4, 3)), {"target": (3,)}),
+    "one number": (InputError, steep(12, shape=(4, 3)), {"target": 3}),
+    "too many indices": (InputError, steep(6), {"target": (3, 1), "task": "forecast"}),
+    "no integers": (InputError, steep(12, shape=(4, 3)), {"target": (1.0, 2)}),
+    "a name": (InputError, steep(3), {"target": "died"}),
+    "no such name": (tg.TempogradError, steep(3), {"target": "dead", "classes": ["a", "died", "b"]}),
+    "a name twice": (InputError, steep(3), {"target": "a", "classes": ["a", "died", "a"]}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_contradiction_is_refused_in_one_sentence(case, said):
+    kind, model, options = REFUSED[case]
+    said.refused(kind, integrated, model, **options)
+
+
+@pytest.mark.parametrize("method", ["dynamask", "extremal_mask", "contralsp"])
+def test_learnt_masks_keep_every_label(method):
+    """With one label per series that matters, the mask of labels is that of the logit of one."""
+    one = steep(1)
+    settings = {"epochs": 30} if method != "dynamask" else {"epochs": 30, "areas": (0.3,)}
+    alone = tg.explain(one, X, method, task="classification", **settings)
+    label = tg.explain(one, X, method, task="multilabel", **settings)
+    torch.testing.assert_close(alone.values, label.values, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("method", "settings"), [("fit", {}), ("winit", {"distance": "kl"}), ("timex", {})])
+def test_methods_for_classes_refuse_labels(method, settings, said):
+    few = {"epochs": 1} if method != "winit" else {"epochs": 1, "n_samples": 1}
+    model = Recurrent(2, 3)
+    said.refused(InputError, tg.explain, model, X, method, background=X, task="multilabel", **few, **settings)
+
+
+def test_winit_adds_up_the_labels():
+    """Two labels that are the same count twice."""
+    one = Steps(axis=True)
+    both = lambda z: one(z).expand(-1, -1, 2)  # noqa: E731
+    scores = [
+        tg.explain(lambda z, m=model: m(z)[:, -1], X, "winit", background=X, task="multilabel", sampler="marginal")
+        for model in (one, both)
+    ]
+    torch.testing.assert_close(scores[1].values, 2 * scores[0].values)
