@@ -51,12 +51,18 @@ exp.plot(5)
 # before the forecast hour. Past demand counts a
 # little, at many hours.
 #
-# Each step of the horizon has its own map. The strongest temperature moves along
-# with it:
+# Each step of the horizon has its own map. All six come from one call, which runs
+# the model as often as one of them would. The temperature that counts moves along
+# with the step:
+
+every = tg.explain(model, x[400:], targets="all", **options)
+tg.plots.horizon(every, 5, model=model, channel="temperature")
+
+# %%
+# The same in numbers, over all windows:
 
 for step in range(6):
-    found = tg.explain(model, x[400:], target=step, **options)
-    strongest = found.importance[..., 1].mean(0).argmax().item()
+    strongest = every.for_target(step).importance[..., 1].mean(0).argmax().item()
     print(f"{step + 1} hours ahead: the temperature of hour {times[strongest]}")
 
 # %%

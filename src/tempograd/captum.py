@@ -25,11 +25,13 @@ from tempograd.engine import (
     Batching,
     ControlVariateMean,
     WeightedMean,
+    as_model,
     differentiate_each,
     frozen,
     mutable_if_needed,
     predict,
     require_graph,
+    require_torch,
     slices,
 )
 from tempograd.errors import InputError, MissingExtraError, ModelError, brief
@@ -107,6 +109,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         seed: int = 0,
     ) -> None:
         validation.check_model(forward_func, "forward_func")
+        require_torch(as_model(forward_func))
         super().__init__(forward_func)
         self.method = explainers.Timing(
             segments=segments, min_length=min_length, max_length=max_length, anchored=anchored

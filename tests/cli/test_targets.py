@@ -91,6 +91,24 @@ def test_addresses(capsys):
     torch.testing.assert_close(found.for_target((3, 1)).values[:, 1], -4 * series(6, 5, 2)[:, 1])
 
 
+@pytest.mark.usefixtures("folder")
+def test_the_mean_and_names_among_several(capsys):
+    argv = ["explain", "--model", "ahead_net:Ahead", "--data", "series.npz", "--method", "integrated_gradients"]
+    classes = "--classes=one,two,three,four"
+    code, told = run(
+        capsys, *argv, classes, "--task", "forecast", "--targets", "mean,three", "--out", "M.safetensors"
+    )
+    assert code == 0, told.err
+    found = tg.Explanation.load("M.safetensors")
+    assert found.targets == ["the mean over the whole forecast", "three"]
+    scores = ("evaluate", "M.safetensors", "--model", "ahead_net:Ahead", "--json", "--target")
+    for name in ("mean", "three"):
+        code, told = run(capsys, *scores, name)
+        assert code == 0, told.err
+    code, told = run(capsys, *scores, "two")
+    assert "There is no target 'two': the explanation is of the mean over the whole forecast, three" in told.err
+
+
 @pytest.mark.parametrize("text", ["", ";", "3,x;4,1"])
 def test_targets_that_nobody_can_read(text, capsys):
     with pytest.raises(SystemExit):

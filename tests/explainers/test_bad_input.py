@@ -264,7 +264,7 @@ def test_logits_that_happen_to_sum_to_one_are_no_probabilities():
         return x.flatten(1)[:, :1] * 0 + 1
 
     for model in (signed, one_row, one_column):
-        tg.explain(model, X, "random")
+        tg.explain(model, X, "random", task="classification")
 
 
 def test_a_recurrent_layer_hidden_in_a_function_is_named_as_the_problem():

@@ -101,7 +101,14 @@ def test_the_scores_of_a_linear_forecaster_are_its_weights_times_the_series(x):
 
 
 def test_all_are_the_classes_also_of_a_single_logit(x):
-    found = tg.explain(lambda z: z.sum((1, 2))[:, None] / 9, x, "integrated_gradients", targets="all")
+<<<<<<< HEAD
+    found = tg.explain(
+        lambda z: z.sum((1, 2))[:, None] / 9, x, "integrated_gradients", targets="all", task="classification"
+    )
+=======
+    options = {"targets": "all", "task": "classification"}
+    found = tg.explain(lambda z: z.sum((1, 2))[:, None] / 9, x, "integrated_gradients", **options)
+>>>>>>> task
     assert found.targets == [0, 1]
     torch.testing.assert_close(found.for_target(0).values, -found.for_target(1).values)
 

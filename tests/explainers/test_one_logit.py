@@ -21,7 +21,7 @@ class Twin(nn.Module):
 
     def __init__(self, inner):
         super().__init__()
-        self.inner = inner
+        self.inner, self.tempograd_task = inner, inner.tempograd_task
 
     def forward(self, x):
         answer = self.inner(x)
@@ -31,6 +31,8 @@ class Twin(nn.Module):
 
 class Bare(nn.Module):
     """Answers (batch,)."""
+
+    tempograd_task = "classification"
 
     def __init__(self, inner):
         super().__init__()

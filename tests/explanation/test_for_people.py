@@ -48,7 +48,8 @@ def test_without_them_the_table_has_the_values_that_the_model_reads():
 def test_classes_of_steps_are_those_of_each_step():
     model = lambda z: torch.stack([-z[..., 0], z[..., 0]], -1)  # noqa: E731
     x = torch.tensor([[[1.0], [-1.0], [1.0]]])
-    table = tg.explain(model, x, "integrated_gradients", task="per_step", classes=["calm", "alarm"]).to_dataframe()
+    options = {"classes": ["calm", "alarm"], "task": "per_step"}
+    table = tg.explain(model, x, "integrated_gradients", **options).to_dataframe()
     assert table["class"].tolist() == ["alarm", "calm", "alarm"]
 
 
@@ -100,11 +101,10 @@ def test_whole_numbers_are_values_too():
 def test_a_single_probability_has_two_classes():
     x = torch.ones(2, 3, 1)
     model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731
-    options = {"method": "integrated_gradients", "task": "classification"}
-    named = tg.explain(model, x, classes=["survived", "died"], **options)
+    named = tg.explain(model, x, "integrated_gradients", classes=["survived", "died"])
     assert named.to_dataframe()["class"].tolist() == ["died"] * 6
     with pytest.raises(InputError, match="one name per output of the model, 2, got 1"):
-        tg.explain(model, x, classes=["died"], **options)
+        tg.explain(model, x, "integrated_gradients", classes=["died"])
 
 
 def gaps(options):

@@ -98,6 +98,7 @@ class Filled(nn.Module):
     def __init__(self, model, time: int) -> None:
         super().__init__()
         self.model, self.time = model, time
+        self.tempograd_task = getattr(model, "tempograd_task", None)
 
     def forward(self, x):
         return self.model(filled(x, self.time))
@@ -120,6 +121,7 @@ class Function(nn.Module):
     def __init__(self, function) -> None:
         super().__init__()
         self.function = function
+        self.tempograd_task = getattr(function, "tempograd_task", None)
 
     def forward(self, x):
         return self.function(x)

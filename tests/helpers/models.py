@@ -16,17 +16,24 @@ def first_seed(suits) -> int:
     return next(seed for seed in range(100) if suits(seed))
 
 
+def classifier(*layers: nn.Module) -> nn.Module:
+    """Make a network, and say what it is where it has a single logit, which nothing else tells."""
+    model = nn.Sequential(*layers)
+    model.tempograd_task = "classification" if layers[-1].out_features == 1 else None
+    return model
+
+
 def linear(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Flatten(), nn.Linear(time * channels, classes))
+        return classifier(nn.Flatten(), nn.Linear(time * channels, classes))
 
 
 def smooth(time: int, channels: int, classes: int = 3, seed: int = 0) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = (nn.Linear(time * channels, 24), nn.Tanh(), nn.Linear(24, classes))
-        return nn.Sequential(nn.Flatten(), *layers).double()
+        return classifier(nn.Flatten(), *layers).double()
 
 
 class Recurrent(nn.Module):

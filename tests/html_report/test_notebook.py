@@ -171,6 +171,9 @@ def binary(z):
     return z.sum((1, 2))[:, None] * 9
 
 
+binary.tempograd_task = "classification"
+
+
 EXPLAINED = {
     "classes": (
         {"target": torch.tensor([2, 0, 2])},
@@ -182,7 +185,7 @@ EXPLAINED = {
     "raw": ({"target": 1, "output": "raw"}, "output 1, as the model returns it"),
     "a function": (
         {"target": lambda answer: answer.sum(1)},
-        "a score that a function picks from the model's output",
+        "a score of your own",
     ),
 }
 

@@ -230,10 +230,16 @@ def test_one_label_is_one_output():
 @pytest.mark.parametrize("inside", [False, True], ids=["logits", "probabilities"])
 def test_a_label_keeps_its_answer_or_not(inside):
     """The label was predicted, or was not: what counts is the probability of that answer."""
-    model, x, values, _ = multilabel()
+    x = torch.arange(SERIES * TIME * DEPTH).mul(1.7).sin().double().view(SERIES, TIME, DEPTH)
+    values = torch.arange(SERIES * TIME * DEPTH).mul(2.9).cos().double().view(SERIES, TIME, DEPTH)
+
+    def model(z):
+        total = (z * torch.tensor([4.0, 1.0])).sum((1, 2))
+        return torch.stack([total + 0.3, 0.2 - total, total + 1], 1)
+
     asked, output = model, "probability"
     if inside:
-        asked, output = torch.nn.Sequential(model, torch.nn.Sigmoid()), "raw"
+        asked, output = lambda z: model(z).sigmoid(), "raw"
     half = METRICS["accuracy"](threshold=0.5, name="half")
     strict = METRICS["accuracy"](threshold=0.9, name="strict")
     kinds = set()
@@ -468,3 +474,13 @@ def test_parts_of_an_answer_and_other_orders_of_axes():
     names = SCORED + OF_A_CLASS
     found, expected = evaluate(swapped, one, metrics=names, k=K), evaluate(model, other, metrics=names, k=K)
     assert_scores(found, expected, names)
+
+
+def test_each_of_several_targets_is_measured_as_if_alone():
+    model, (x, _, _) = Forecaster().double(), problem()
+    addresses = [(0, 0), (3, 1)]
+    every = tg.explain(model, x, "integrated_gradients", task="forecast", targets=addresses, n_steps=4)
+    for step, variable in addresses:
+        one = every.for_target((step, variable))
+        ours = evaluate(model, one, metrics=SCORED, k=K)
+        assert_scores(ours, literal(lambda z, h=step, v=variable: model(z)[:, h, v], x, one.values))

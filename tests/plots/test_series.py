@@ -97,7 +97,9 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
         tg.explain(total, x, output="raw", n_samples=20), model=total, y=torch.tensor([2.5])
     )
     assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
-    chance = plots.series_record(tg.explain(total, x, n_samples=20), model=total, y=[1]).said.text
+    chance = plots.series_record(
+        tg.explain(total, x, n_samples=20, task="classification"), model=total, y=[1]
+    ).said.text
     assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
 
 

@@ -14,9 +14,9 @@ from tempograd.views.summary import explanation_summary
 from tests.helpers.literal_metrics import by_hand, randn
 
 SERIES, TIME, DEPTH, HORIZON, VARIABLES = 3, 5, 2, 4, 2
-X = randn(SERIES, TIME, DEPTH, seed=1, dtype=torch.float32)
+X = (1.2 + torch.arange(SERIES * TIME * DEPTH).mul(1.7).sin()).view(SERIES, TIME, DEPTH)
 VALUES = randn(SERIES, TIME, DEPTH, seed=2, dtype=torch.float32)
-Y = randn(SERIES, HORIZON, VARIABLES, seed=3, dtype=torch.float32) + 200
+Y = torch.arange(SERIES * HORIZON * VARIABLES).view(SERIES, HORIZON, VARIABLES) + 200.0
 
 
 def forecast(z):

@@ -174,7 +174,6 @@ def run_explain(args: argparse.Namespace) -> None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
     shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
     options: dict[str, Any] = {
-        "targets": args.targets,
         "task": args.task,
         "baseline": args.baseline,
         "steps": args.steps,
@@ -204,11 +203,17 @@ def run_explain(args: argparse.Namespace) -> None:
 
 
 def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
-    """Return what is explained, and the names of the classes where it is one of them."""
+    """Return what is explained, one target or several, and the names of the classes where one of them is told."""
     classes = args.classes or series.classes or None
-    if args.target == "mean" and "mean" not in (classes or ()):
-        return {"target": mean()}
-    return {"target": args.target, **({"classes": classes} if isinstance(args.target, str) else {})}
+    words = [args.target, *(args.targets if isinstance(args.targets, list) else [])]
+    known = {"mean": mean()} if "mean" not in (classes or ()) else {}
+    target, *targets = [known.get(word, word) if isinstance(word, str) else word for word in words]
+    named = any(isinstance(word, str) and word not in known for word in words)
+    return {
+        "target": target,
+        "targets": targets if isinstance(args.targets, list) else args.targets,
+        **({"classes": classes} if named else {}),
+    }
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:

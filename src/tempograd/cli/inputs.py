@@ -17,6 +17,7 @@ from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
 from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
+from tempograd.targets import mean
 from tempograd.views.labels import as_mapping
 
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
@@ -80,7 +81,8 @@ def load_explanations(paths: Sequence[Path], target: Any = None) -> dict[str, Ex
 
 def _of_target(explanation: Explanation, target: Any, path: Path) -> Explanation:
     if target is not None:
-        return explanation.for_target(target)
+        word = target == "mean" and "mean" not in explanation.targets
+        return explanation.for_target(mean() if word else target)
     if explanation.siblings:
         named = target_list(explanation)
         raise InputError(

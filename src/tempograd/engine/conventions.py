@@ -449,15 +449,19 @@ class Estimator:
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Return the names of its classes, if they are not 0, 1 and so on."""
+        """Return the names of its columns, if they are not 0, 1 and so on.
+
+        The score of a decision between two classes is that of the second; columns of more may be pairs of classes.
+        """
         known = getattr(self.estimator, "classes_", None)
-        if self.method == "predict" or not isinstance(known, np.ndarray) or known.ndim != 1:
+        if not isinstance(known, np.ndarray) or known.ndim != 1 or known.dtype.kind == "b":
             return None
         if known.dtype.kind in "iuf" and np.array_equal(known, np.arange(len(known))):
             return None
-        if known.dtype.kind == "b":
-            return None
-        return tuple(map(str, known.tolist()))
+        names = tuple(map(str, known.tolist()))
+        if self.method == "predict_proba":
+            return names
+        return names[1:] if self.method == "decision_function" and len(names) == 2 else None
 
 
 def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:

@@ -80,12 +80,9 @@ def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) ->
     outputs = request.first_outputs()
     if outputs is not None and request.guessed and request.output == "probability":
         message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
-        message = message or assumption(
-            outputs.shape[1:],
-            request.time,
-            picked=callable(request.requested_target),
-            chosen=request.requested_steps is not None,
-        )
+        if message is None and (request.classes is None or request.columns != 1):  # two names for one column tell
+            picked, chosen = callable(request.requested_target), request.requested_steps is not None
+            message = assumption(outputs.shape[1:], request.time, picked=picked, chosen=chosen)
         if message is not None:
             warn(message)
     if request.by_task and request.output != "raw" and look is not None and look.sigmoid:
@@ -429,8 +426,8 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         targets : list of targets or "all", optional
-            Several targets in one call, which share the passes of the model; read one with
-            ``Explanation.for_target``.
+            Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
+            share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
         task : {"classification", "multilabel", "regression", "forecast", "per_step"}, optional
             What the model's output is; by default found from the output, with a warning where that may be wrong.
         fixed : mapping or sequence, optional
@@ -489,9 +486,9 @@ class Explainer(ABC):
             linked = request.output
             requests = [request] if wanted is None else requests_of(request, wanted, classes)
             requests = [self._request(each) for each in requests]
-            for each in requests:
-                if each.output != linked:  # a variant that counts outputs otherwise
-                    each.classes = None
+            variant = requests[0].output != linked  # of the method, that counts outputs otherwise
+            for each in requests if variant else []:
+                each.classes = None
             with computing(precision, request.device):
                 results, requests, draws = self._over_draws(requests, draws)
                 request = requests[0]
@@ -508,7 +505,12 @@ class Explainer(ABC):
             warn(NOISE)
         known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
         pairs = zip(results, requests, strict=True)
-        return together([self._explanation(result, each, _asked(output, each), known) for result, each in pairs])
+        return together(
+            [
+                self._explanation(result, each, str(output) if variant else _asked(output, each), known)
+                for result, each in pairs
+            ]
+        )
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]

@@ -127,8 +127,8 @@ def explain(
     gradient_check : bool
         Whether the gradient is compared with differences of the score.
     targets : list of targets or "all", optional
-        Several targets in one call, which share the passes of the model; read one with
-        ``Explanation.for_target``.
+        Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
+        share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
     task : {"classification", "multilabel", "regression", "forecast", "per_step"}, optional
         What the model's output is; by default found from the output, with a warning where that may be wrong.
     fixed : mapping or sequence, optional

@@ -36,7 +36,6 @@ def check_targets(target: Any, targets: Any) -> list[Any] | None:
         raise InputError("targets= is empty: list the targets, or pass 'all'.")
     if any(each is None for each in targets):
         raise InputError("targets= holds None: leave targets= out to explain the predicted class.")
-    _refuse_twice(targets)
     return list(targets)
 
 
