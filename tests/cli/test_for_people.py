@@ -64,6 +64,15 @@ def test_options_tell_units_and_values(place, capsys):
     assert "measured.npz lacks the series 2" in capsys.readouterr().err
 
 
+def test_a_single_probability_is_called_by_its_class(place, capsys):
+    one = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 1))
+    shapes = ({0: torch.export.Dim.AUTO},)
+    torch.export.save(torch.export.export(one, (torch.zeros(2, 6, 2),), dynamic_shapes=shapes), "m.pt2")
+    arrays()
+    assert main([*EXPLAIN, "--output", "probability", "--classes", "survived,died"]) == 0
+    assert "explained: the probability of “died” by a sigmoid" in capsys.readouterr().out
+
+
 def test_labels_that_do_not_fit_name_no_outputs(place, capsys):
     _, x, _ = ward()
     np.savez("d.npz", x=x.numpy(), y=np.array(["a", "b", "c"]))

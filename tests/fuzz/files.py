@@ -232,7 +232,9 @@ def _series(rng: random.Random, folder: Path) -> Case:
         if not bool(found.x.isfinite().all()) or min(found.x.shape) == 0:
             return "series that are empty or not finite"
         count, steps, channels = found.x.shape
-        sizes = ((found.names, count), (found.channels, channels), (found.times, steps))
+        own = found.times is not None and not isinstance(found.times[0], str)
+        stamps = [(times, steps) for times in (found.times if own else [found.times])]
+        sizes = ((found.names, count), (found.channels, channels), (found.times if own else None, count), *stamps)
         if (
             any(names is not None and len(names) != size for names, size in sizes)
             or len(set(found.ids.tolist())) != count

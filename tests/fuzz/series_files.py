@@ -352,7 +352,10 @@ def read(path: Path, **options: Any) -> "tg.Series | str":
     assert found.y.shape in {(count,), (count, steps)}
     assert bool(found.y.isfinite().all())
     assert len(set(found.ids.tolist())) == count
-    for names, size in ((found.names, count), (found.channels, channels), (found.times, steps)):
+    own = found.times is not None and not isinstance(found.times[0], str)
+    assert not own or len(found.times) == count
+    stamps = [(times, steps) for times in (found.times if own else [found.times])]
+    for names, size in ((found.names, count), (found.channels, channels), (found.units, channels), *stamps):
         assert names is None or len(names) == size
         assert all(isinstance(name, str) and name.encode() is not None for name in names or ())
     if found.classes is not None:

@@ -107,5 +107,5 @@ def test_a_notebook_shows_them(found):
 def test_a_notebook_names_the_class_of_every_step():
     x = torch.ones(1, 3, 1)
     model = lambda z: torch.cat([-z, z], -1)  # noqa: E731
-    named = tg.explain(model, x, "integrated_gradients", classes=["calm", "alarm"])
+    named = tg.explain(model, x, "integrated_gradients", task="per_step", classes=["calm", "alarm"])
     assert "the probability of “alarm”" in Reader(named._repr_html_()).text

@@ -109,8 +109,7 @@ def _moment(label: Any) -> str | None:
         return str(label)
     if not isinstance(label, date) or getattr(label, "tzinfo", None) is not None:
         return None
-    exact = getattr(label, "to_datetime64", None)  # pandas counts nanoseconds
-    return str(exact()) if callable(exact) else label.isoformat()
+    return label.isoformat()
 
 
 def _written(moments: Sequence[str]) -> list[str]:

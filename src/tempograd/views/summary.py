@@ -16,7 +16,7 @@ from tempograd.explanation.messages import sentence
 from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
-from tempograd.views.labels import output_name
+from tempograd.views.labels import class_name, output_name
 from tempograd.views.prediction import model_outputs
 from tempograd.views.series import Floats, to_numpy
 
@@ -131,7 +131,7 @@ def explained_output(explanation: Explanation) -> str:
         which = f"{output_name(explanation, int(target.flatten()[0]))}, " if same and not one else ""
         return f"{which}{kinds[link]}"
     if one and link == "probability":
-        return f"the probability of class {1 if bool(target.any()) else 0} by {kinds[link]}"
+        return f"the probability of {class_name(int(bool(target.any())), explanation.classes)} by {kinds[link]}"
     return f"the probability of a {'label' if link == 'sigmoid' else 'class'} by {kinds[link]}"
 
 
