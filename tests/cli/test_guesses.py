@@ -91,5 +91,41 @@ def test_swapped_axes_are_told_in_the_words_of_the_command_line(net, capsys):
     command = net("net_of_swapped_axes", 1, "nn.functional.linear(x, x.new_ones(2, 3))[:, -1]")
     assert main(command) == 1
     error = capsys.readouterr().err
-    assert "layout" not in error
+    assert "layout=" not in error
     assert "write the file as (series, time, channel)" in error
+
+
+def test_a_forecast_has_addresses_and_no_classes(net, capsys, said):
+    command = net("net_with_axes", 12, "y.view(-1, 4, 3)")
+    assert main([*command, "--task", "forecast", "--target", "3,1"]) == 0
+    shown = capsys.readouterr()
+    assert "--task" not in shown.err
+    assert "class" not in shown.out
+    said(told(shown))
+    assert main([*command, "--target", "mean"]) == 0
+    shown = capsys.readouterr()
+    assert "--task" not in shown.err
+    said(told(shown))
+    assert main(command) == 0
+    said(capsys.readouterr().err)
+    assert main([*command, "--target", "3,4"]) == 1
+    said(capsys.readouterr().err)
+
+
+def test_a_class_is_called_by_its_name(net, capsys, said):
+    command = [*net("net_with_names", 3), "--classes", "stable,worse,died", "--json"]
+    assert main([*command, "--target", "died"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["explained"] == {"2": 8}
+    assert found["task"] == "classification"
+    assert main([*command, "--target", "dead"]) == 1
+    said(capsys.readouterr().err)
+
+
+def test_labels_are_told_as_labels(net, capsys, said):
+    assert main([*net("net_of_labels", 3), "--task", "multilabel"]) == 0
+    shown = capsys.readouterr()
+    assert "--task" not in shown.err
+    assert "most probable labels: " in shown.out
+    assert "class" not in shown.out
+    said(told(shown))
