@@ -229,6 +229,8 @@ def test_the_command_line_has_the_same_words():
         "missing": words.Missing,
         "model_layout": words.ModelLayout,
         "output": words.Output,
+        "of": words.Measured,
+        "task": words.Task,
     }
     assert choices == {(name, typing.get_args(hint)) for name, hint in there.items()}
 

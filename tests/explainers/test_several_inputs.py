@@ -321,3 +321,67 @@ def test_sizes_that_do_not_fit():
         tg.explain(Picky(), {"past": torch.ones(2, 4, 2), "age": torch.ones(2)})
     with pytest.raises(tg.TempogradError, match=r"The model cannot take \(batch, 4, 2\), age \(batch\): "):
         tg.explain(Picky(), torch.ones(2, 4, 2), fixed={"age": torch.ones(2)})
+
+
+def test_what_is_shaped_like_a_series_follows_the_layout_of_the_model():
+    """A mask like the series is turned round with it; what has another shape is passed as it is."""
+    x, mask = torch.randn(3, 5, 2), (torch.arange(30).view(3, 5, 2) % 3 > 0).float()
+    between = torch.arange(75.0).view(3, 5, 5)
+
+    def model(z, mask, between):
+        assert mask.shape == z.shape == (len(z), 2, 5)
+        return ((z * mask).sum((1, 2)) + between[:, 0, 1])[:, None]
+
+    found = tg.explain(
+        model,
+        x,
+        "occlusion",
+        fixed={"mask": mask, "between": between},
+        model_layout="BDT",
+        task="regression",
+    )
+    torch.testing.assert_close(found.values, x * mask, atol=1e-5, rtol=0)
+
+
+def test_series_of_one_channel_without_an_axis_beside_others():
+    def model(past_values, past_time_features, static):
+        return (past_values * past_time_features[..., 0]).sum(1) + static[:, 0]
+
+    x = {"past_values": torch.ones(2, 6, 1), "past_time_features": torch.full((2, 6, 3), 2.0)}
+    found = tg.explain(model, x | {"static": torch.ones(2, 1)}, "occlusion", model_layout="BT", task="regression")
+    assert found["past_values"].values.flatten().tolist() == [2.0] * 12
+    assert found["static"].values.tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    {
+        "future": 4,
+        "future_covariates": 4,
+        "decoder_cont": 4,
+        "historic_future": 0,
+        "past_future": 0,
+        "x": 0,
+    }.items(),
+)
+def test_names_tell_where_an_input_lies(name, start):
+    found = tg.explain(
+        lambda past, **rest: past.sum((1, 2)) + rest[name].sum((1, 2)),
+        {"past": torch.ones(1, 4, 1), name: torch.ones(1, 3, 1)},
+        "integrated_gradients",
+        task="regression",
+    )
+    observed = torch.zeros(1, 4 + (3 if start else 0), 2, dtype=torch.bool)
+    observed[:, :4, 0] = observed[:, start : start + 3, 1] = True
+    assert torch.equal(found.mask, observed)
+    assert torch.equal(found.values, observed.float())
+
+
+def test_a_series_without_an_axis_for_its_channel_is_warned_of():
+    with pytest.warns(tg.TempogradWarning, match="price is taken for 4 static values, and past has as many steps"):
+        tg.explain(
+            lambda past, price: past.sum((1, 2)) + price.sum(1),
+            {"past": torch.ones(1, 4, 1), "price": torch.ones(1, 4)},
+            "occlusion",
+            task="regression",
+        )

@@ -5,7 +5,7 @@ the model: on a path, in a perturbation, in another order. So each series carrie
 behind all its steps that are never observed, and the call looks the companions up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -192,30 +192,33 @@ class Call:
         return self._convention.read(partial(self._answer, model), z)
 
     def _answer(self, model: Model, z: Tensor) -> Any:
-        with_rows = None if self.fixed is None else self.fixed.arguments(*self._numbered(z))
         series = z[:, : z.shape[1] - self._more(z.shape[2])]
         inputs = {"": series} if self.packing is None else self.packing.unpack(series)
+        shapes = {part.shape[1:] for part in inputs.values()}
+        laid = {name: self._laid_out(part, shapes) for name, part in inputs.items()}
         named = self.packing is not None and self.packing.by_name
-        arguments, keywords = ([], dict(inputs)) if named else (list(inputs.values()), {})
-        if self.fixed is not None and with_rows is not None:
+        arguments, keywords = ([], laid) if named else (list(laid.values()), {})
+        if self.fixed is not None:
+            found = self.fixed.arguments(*self._numbered(z))
+            companions = {name: self._laid_out(value, shapes) for name, value in found.items()}
             if self.fixed.by_name:
-                keywords |= with_rows
+                keywords |= companions
             else:
-                arguments += self.fixed.ordered(with_rows)
-        laid = {name: self._laid_out(value) for name, value in keywords.items()}
-        placed = [self._laid_out(value) for value in arguments]
+                arguments += self.fixed.ordered(companions)
         try:
-            return ask(model, *placed, **laid)
+            return ask(model, *arguments, **keywords)
         except (RuntimeError, ValueError, AssertionError, IndexError, TypeError) as error:
-            message = several_misfit(error, _told(placed, laid))
+            message = several_misfit(error, _told(arguments, keywords))
             if message is None:
                 raise
             raise ModelError(message) from error
 
-    def _laid_out(self, value: Any) -> Any:
-        """Bring what has time and channels into the order of axes that the model takes."""
-        series = isinstance(value, Tensor) and value.ndim == 3
-        return in_model_layout(value, self.model_layout) if series else value
+    def _laid_out(self, value: Any, shapes: Collection[torch.Size]) -> Any:
+        """Bring a series, or what has the shape of one, into the order of axes that the model takes."""
+        if not isinstance(value, Tensor) or value.ndim != 3 or value.shape[1:] not in shapes:
+            return value
+        several = len(shapes) > 1 and self.model_layout == "BT" and value.shape[2] > 1
+        return value if several else in_model_layout(value, self.model_layout)
 
     # The numbers of the rows: digits in the last steps, which nobody observes
 

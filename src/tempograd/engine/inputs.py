@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
-from tempograd.errors import InputError, brief
+from tempograd.errors import InputError, brief, warn
 
-FUTURE = "future"  # an input whose name speaks of it begins where the first series ends
+FUTURE, PAST = ("future", "decoder"), ("past", "histor", "encoder")  # what names of inputs say of their place
 STATIC = "static"  # what the step of the static values is called
 
 
@@ -172,9 +172,10 @@ class Packing:
 
 
 def _ahead(name: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Tell whether an input lies behind the first series: its name speaks of the future."""
+    """Tell whether an input lies behind the first series: its name speaks of the future, and not of the past."""
     first = next(each for each, shape in shapes.items() if len(shape) == 2)
-    return name != first and FUTURE in name.lower()
+    said = name.lower()
+    return name != first and any(word in said for word in FUTURE) and not any(word in said for word in PAST)
 
 
 class Region(NamedTuple):
@@ -244,6 +245,7 @@ def pack_inputs(
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InputError(f"All inputs must have one row per series, got {told} rows.")
+    _warn_of_series_without_channels(packing)
     masks = _of_each(mask, packing, "mask", whole=False)
     absent = _of_each(baseline, packing, "baseline", whole=True)
     observed: list[Tensor | None] = []
@@ -269,6 +271,18 @@ def pack_inputs(
     )
 
 
+def _warn_of_series_without_channels(packing: Packing) -> None:
+    """Warn of an input (batch, value) with as many values as a series has steps."""
+    lengths = {part.time: part.name for part in packing.parts if not part.is_static and part.time > 1}
+    for part in packing.parts:
+        if len(part.shape) == 1 and part.depth in lengths:
+            warn(
+                f"{part.name} is taken for {part.depth} static values, and {lengths[part.depth]} has as many "
+                f"steps: if {part.name} is a series of one channel, write [..., None] behind it, and "
+                "model_layout='BT' if the model takes it without that axis."
+            )
+
+
 def _by_name(x: Any, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(x, Mapping):
         fallback = [f"x{place}" for place in range(len(x))]
@@ -292,6 +306,11 @@ def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
         raise InputError(
             f"{name} holds NaN: pass missing='mask' to leave such cells out, or put a number there and pass "
             f"mask={{{name!r}: …}} with 0 for them."
+        )
+    if not tensor.is_floating_point():
+        raise InputError(
+            f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: write {name}.float(), "
+            f"or pass it as fixed={{{name!r}: …}} if it holds categories, lengths or the like."
         )
     if tensor.ndim == 3:
         return validation.check_series(tensor, layout, name, gaps=gaps)

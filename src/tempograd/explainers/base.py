@@ -483,34 +483,52 @@ class Explainer(ABC):
             )
             named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
-            linked = request.output
-            requests = [request] if wanted is None else requests_of(request, wanted, classes)
-            requests = [self._request(each) for each in requests]
-            variant = requests[0].output != linked  # of the method, that counts outputs otherwise
-            for each in requests if variant else []:
-                each.classes = None
+            requests, variant = self._requests(request, wanted, classes)
             with computing(precision, request.device):
-                results, requests, draws = self._over_draws(requests, draws)
-                request = requests[0]
-                few = _few(request)
-                look = None if trusted(adapted, few) else look_again(adapted, few)
-                restore_buffers()  # where a forward keeps state
-                mark = fingerprint(model)  # while the device is busy
-                for each, result in zip(requests, results, strict=True):
-                    each.verify(result.values)
-                varies = draws > 1 or varied(request, look)
-                warn_of_doubts(adapted, request, look)
+                ran = self._run(model, adapted, requests, draws, restore_buffers)
             restore_buffers()
-        if varies and draws == 1:
+        if ran.varies and ran.draws == 1:
             warn(NOISE)
-        known = {"fingerprint": mark(), "draws": draws, "varies": varies, **named}
-        pairs = zip(results, requests, strict=True)
+        known = {"fingerprint": ran.fingerprint(), "draws": ran.draws, "varies": ran.varies, **named}
         return together(
             [
                 self._explanation(result, each, str(output) if variant else _asked(output, each), known)
-                for result, each in pairs
+                for result, each in zip(ran.results, ran.requests, strict=True)
             ]
         )
+
+    def _requests(
+        self, request: Request, wanted: Any, classes: Sequence[str] | None
+    ) -> tuple[list[Request], bool]:
+        """Return a request for each target, and whether the method is a variant that counts outputs otherwise."""
+        linked = request.output
+        requests = [request] if wanted is None else requests_of(request, wanted, classes)
+        requests = [self._request(each) for each in requests]
+        variant = requests[0].output != linked
+        for each in requests if variant else []:
+            each.classes = None
+        return requests, variant
+
+    def _run(
+        self,
+        model: Model,
+        adapted: Model,
+        requests: list[Request],
+        draws: int,
+        restore_buffers: Callable[[], None],
+    ) -> "_Ran":
+        """Explain, look at the model once more, and refuse or warn of what is wrong."""
+        results, requests, draws = self._over_draws(requests, draws)
+        request = requests[0]
+        few = _few(request)
+        look = None if trusted(adapted, few) else look_again(adapted, few)
+        restore_buffers()  # where a forward keeps state
+        mark = fingerprint(model)  # while the device is busy
+        for each, result in zip(requests, results, strict=True):
+            each.verify(result.values)
+        varies = draws > 1 or varied(request, look)
+        warn_of_doubts(adapted, request, look)
+        return _Ran(results, requests, draws, varies, mark)
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
@@ -659,6 +677,16 @@ def _asked(output: str, request: Request) -> str:
     if isinstance(output, Guess) and request.task in AS_THEY_ARE:
         return "raw"
     return str(output)
+
+
+class _Ran(NamedTuple):
+    """What a run gave, for each target, and what it told about the model."""
+
+    results: list[Attribution]
+    requests: list[Request]
+    draws: int
+    varies: bool
+    fingerprint: Callable[[], str]
 
 
 class GivenSeries(NamedTuple):
