@@ -87,7 +87,7 @@ def test_scores_lie_between_minus_one_and_one_and_are_zero_for_a_constant_predic
 def test_one_channel_leaves_nothing_to_draw_and_one_column_has_a_complement():
     x = series(3, 6, 1, dtype=DOUBLE)
     explainer = tg.Fit().fit(nn.Identity(), series(9, 4, 1))
-    found = explainer(lambda z: z.sum(1), x).values
+    found = explainer(lambda z: z.sum(1), x, task="classification").values
     p = x.cumsum(1).sigmoid()
     p = torch.cat([p, 1 - p], -1)
     for n in range(3):

@@ -93,7 +93,9 @@ def network(time: int, channels: int, outputs: int, seed: int = 1) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = (nn.Linear(time * channels, 16), nn.Tanh(), nn.Linear(16, outputs))
-        return nn.Sequential(nn.Flatten(), *layers).eval()
+        model = nn.Sequential(nn.Flatten(), *layers).eval()
+    model.tempograd_task = "classification" if outputs == 1 else None
+    return model
 
 
 def series(count: int, time: int, channels: int, seed: int = 1) -> Tensor:

@@ -139,7 +139,9 @@ def test_steps_follow_class_one_and_the_labels():
 def test_steps_of_more_than_two_classes_follow_the_explained_one():
     x = random_series(2)
     answer = torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0))
-    explanation = explain(lambda z: answer[: len(z)] + z.sum(-1, keepdim=True), x, "random", target=2)
+    explanation = explain(
+        lambda z: answer[: len(z)] + z.sum(-1, keepdim=True), x, "random", target=2, output="probability"
+    )
     labels = torch.arange(40).view(2, 20) % 4
     found = prediction.step_outputs(answer, explanation, labels)
     np.testing.assert_array_equal(found.values, answer[..., 2].numpy())
@@ -149,7 +151,9 @@ def test_steps_of_more_than_two_classes_follow_the_explained_one():
 
 def test_steps_agree_where_the_explained_class_is_what_the_model_says():
     answer = torch.tensor([[[0.7, 0.3], [0.4, 0.6], [0.6, 0.4]]])
-    explanation = explain(lambda z: z[:, :, :2] * 0 + answer.log(), random_series(1, 3), "random", target=1)
+    explanation = explain(
+        lambda z: z[:, :, :2] * 0 + answer.log(), random_series(1, 3), "random", target=1, task="per_step"
+    )
     found = prediction.step_outputs(answer, explanation, torch.tensor([[0, 1, 1]]))
     assert found.alarm
     assert found.agrees.tolist() == [[False, True, False]]

@@ -26,18 +26,24 @@ CODE = """
 from torch import nn
 
 class Risk(nn.Module):
+    tempograd_task = "classification"
+
     def forward(self, x):
         return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
 """
 
 
 class Risk(nn.Module):
+    tempograd_task = "classification"
+
     def forward(self, x):
         return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
 
 
 class Running(nn.Module):
     """One logit per step."""
+
+    tempograd_task = "per_step"
 
     def forward(self, x):
         return 2 * x[..., :1] - x[..., 1:2]
@@ -46,7 +52,7 @@ class Running(nn.Module):
 class Twin(nn.Module):
     def __init__(self, inner):
         super().__init__()
-        self.inner = inner
+        self.inner, self.tempograd_task = inner, inner.tempograd_task
 
     def forward(self, x):
         answer = self.inner(x)

@@ -30,7 +30,7 @@ def test_released_settings_keep_the_last_step_of_every_prefix(per_step, dataset)
     found = preset(model, x).values
     targets = set()
     for i in range(2):
-        ids = {"ids": [i]}
+        ids = {"ids": [i], "task": model.tempograd_task}
         _, seen = seen_by(replace(preset, quirks=frozenset()), model, x[i : i + 1], **ids)
         masks = seen[1:] == x[i]
         assert len(masks) == 25

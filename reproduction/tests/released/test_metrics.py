@@ -42,7 +42,7 @@ def test_the_released_scale_is_the_mean_over_classes(name, per_step):
 
 def test_two_classes_of_a_single_logit_move_alike():
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(18, 1)), series(4, 6, 3)
-    explanation = Random()(model, x)
+    explanation = Random()(model, x, task="classification")
     found, whole = (
         evaluate(model, explanation, metrics=[make(name) for name in ("cpd", "cpp")], k=4)
         for make in (released_metric, lambda name: METRICS[name]())

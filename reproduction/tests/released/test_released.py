@@ -127,7 +127,7 @@ def test_the_class_at_the_end_of_a_prefix_is_class_one_too(explainer, target):
             return 2 * x[:, -1, :1] - 1
 
     x = series(4, 5, 1)
-    found = explainer(Last(), x, target=target).values[..., 0]
+    found = explainer(Last(), x, target=target, task="classification").values[..., 0]
     p = (2 * x[..., 0] - 1).sigmoid()
     fall = (p - torch.tensor(-1.0).sigmoid()) * (-1 if target == 0 else 1)
     if isinstance(explainer, ReleasedOcclusion):

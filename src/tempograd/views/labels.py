@@ -141,7 +141,8 @@ def class_name(index: int, classes: Sequence[str] | None) -> str:
 def output_name(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
     """Call an output by its name, or as its task does: a class, a label, a step of a forecast, an address."""
     shape, task = explanation.output_shape, explanation.task
-    if classes is not None and column < len(classes):
+    known = explanation.output == "raw" or task == "multilabel" or tells_class(explanation)
+    if classes is not None and column < len(classes) and known:
         return class_name(column, classes)
     if explanation.n_outputs == 1:
         return "the model's output"
