@@ -385,3 +385,12 @@ def test_a_series_without_an_axis_for_its_channel_is_warned_of():
             "occlusion",
             task="regression",
         )
+
+
+def test_time_stamps_of_each_series_of_one_input(ward, inputs):
+    stamps = [[f"{10 * i + t} h" for t in range(PAST)] for i in range(SERIES)]
+    times = {"past": stamps, "future": ["a", "b", "c", "d"]}
+    found = explained(ward, inputs, times=times)
+    assert found.times_of(3) == (*stamps[3], "a", "b", "c", "d", "static")
+    table = found[2].to_dataframe()
+    assert table[table["input"] == "past"]["time"].tolist() == [each for each in stamps[2] for _ in range(2)]

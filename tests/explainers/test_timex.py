@@ -210,7 +210,7 @@ def test_one_vector_per_step_where_there_is_one_output_per_step():
         states = model.gru(X)[0]
         normed = states if isinstance(model, Joined) else model.norm(states.transpose(1, 2)).transpose(1, 2)
         torch.testing.assert_close(embedding, normed)
-        scores = quick(tg.TimeX).fit(model, TRAIN)(model, X).values
+        scores = quick(tg.TimeX).fit(model, TRAIN)(model, X, task="per_step").values
         assert ((scores > 0) & (scores < 1)).all()
 
 

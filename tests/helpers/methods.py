@@ -77,8 +77,8 @@ def run(explainer: Explainer, model, x, train: int = 16, **call):
     """Explain, after a fit where the method needs one, with answers that it can use."""
     layout = call.get("layout", "BTD")
     model = usable(model, explainer, x.shape[2 if layout == "BDT" else 1])
-    if explainer.needs_probabilities:
-        call.pop("output", None)
+    if explainer.needs_probabilities and call.get("output") == "raw":
+        call["output"] = "probability"
     return explained(fitted(explainer, model, x, train, layout), model, x, **call)
 
 

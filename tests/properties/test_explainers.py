@@ -181,11 +181,11 @@ def test_appended_padding_changes_nothing(name, batch, more, seed, per_step):
     junk = torch.randn(count, more, channels, generator=torch.Generator().manual_seed(1)).to(batch.x)
     padded = torch.cat([batch.x, junk], 1)
     mask = torch.cat([batch.mask, torch.zeros(count, more, channels, dtype=torch.bool)], 1)
-    other, other_mask = batch.x, batch.mask
+    other, other_mask, task = batch.x, batch.mask, "per_step" if per_step else "classification"
     if explainer.amortised:  # bound to one length: padding cannot go away, but what it holds can change
         other, other_mask = torch.cat([batch.x, torch.zeros_like(junk)], 1), mask
     long, short = (
-        explained(fitted(explainer, model, z), model, z, mask=seen, ids=batch.ids, seed=seed).values
+        explained(fitted(explainer, model, z), model, z, mask=seen, ids=batch.ids, seed=seed, task=task).values
         for z, seen in ((padded, mask), (other, other_mask))
     )
     short = short[:, :time]

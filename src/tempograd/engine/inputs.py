@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
+from tempograd._utils.stamps import check_times, is_nested
 from tempograd.errors import InputError, brief, warn
+from tempograd.typing import Times
 
 FUTURE, PAST = ("future", "decoder"), ("past", "histor", "encoder")  # what names of inputs say of their place
 STATIC = "static"  # what the step of the static values is called
@@ -410,9 +412,7 @@ def labels_of_each(
     each = {} if given is None else given
     if not isinstance(each, Mapping):
         each = {packing.first.name: given}
-    unknown = [name for name in each if name not in packing.names]
-    if unknown:
-        raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")
+    _require_known(each, packing, what)
     return {
         part.name: validation.check_names(each.get(part.name), size(part), f"{what} of {part.name}")
         for part in packing.parts
@@ -441,13 +441,33 @@ def unit_labels(given: Any, packing: Packing) -> tuple[str, ...] | None:
     return tuple(unit for part in packing.parts for unit in labels[part.name] or ("",) * part.depth)
 
 
-def time_labels(given: Any, packing: Packing) -> tuple[str, ...]:
-    """Name every step of the common axis: as people do, by its number, and that of static values by what it is."""
+def time_labels(given: Any, packing: Packing, count: int) -> Times:
+    """Name every step of the common axis, for all ``count`` series or, where people do, for each of them.
+
+    A step has the name that people give it, else its number, and that of static values says what it is.
+    """
+    each = {} if given is None else given if isinstance(given, Mapping) else {packing.first.name: given}
+    _require_known(each, packing, "times")
     found = [str(step) for step in range(packing.time)]
     if any(part.is_static for part in packing.parts):
         found[-1] = STATIC
-    labels = labels_of_each(given, packing, "times", lambda part: part.time)
+    stamps: list[tuple[InputPart, tuple[tuple[str, ...], ...]]] = []
     for part in packing.parts:
-        if labels[part.name] is not None and not part.is_static:
-            found[part.steps] = labels[part.name] or ()
-    return tuple(found)
+        labels = None if part.is_static else check_times(each.get(part.name), count, part.time)
+        if is_nested(labels):
+            stamps.append((part, labels))
+        elif labels is not None:
+            found[part.steps] = [str(label) for label in labels]
+    if not stamps:
+        return tuple(found)
+    rows = [list(found) for _ in range(count)]
+    for part, labels in stamps:
+        for row, own in zip(rows, labels, strict=True):
+            row[part.steps] = own
+    return tuple(map(tuple, rows))
+
+
+def _require_known(each: Mapping[str, Any], packing: Packing, what: str) -> None:
+    unknown = [name for name in each if name not in packing.names]
+    if unknown:
+        raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")

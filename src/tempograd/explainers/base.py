@@ -660,7 +660,7 @@ def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, un
     mask = None if request.mask is None else request.call.cut(request.mask)
     series, time, depth = x.shape
     if packing is not None:
-        channels, times = channel_labels(channels, packing), time_labels(times, packing)
+        channels, times = channel_labels(channels, packing), time_labels(times, packing, series)
         units = unit_labels(units, packing)
     return {
         "channels": validation.check_names(channels, depth, "channels"),

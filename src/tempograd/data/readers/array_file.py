@@ -69,7 +69,7 @@ def _inputs(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Seri
         series,
         mask=packed.mask,
         channels=channel_labels(None, packed.packing),
-        times=time_labels(None, packed.packing),
+        times=time_labels(None, packed.packing, len(packed.x)),
         inputs=inputs,
     )
 
