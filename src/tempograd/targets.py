@@ -221,7 +221,7 @@ def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None 
 
 
 def total(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> TargetScore:
-    """Return the sum of a forecast as a target; the arguments are those of :func:`mean`.
+    """Return the sum of a forecast as a target; the arguments are those of :func:`~tempograd.targets.mean`.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | No
     low, high : int
         Places on the last axis.
     steps : slice, sequence of int or int, optional
-        As in :func:`mean`.
+        As in :func:`~tempograd.targets.mean`.
 
     Examples
     --------
