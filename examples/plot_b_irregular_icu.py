@@ -97,7 +97,7 @@ exp.plot(1)
 print(exp["age"].values.shape, exp["values"].values.shape)
 
 # %%
-# Who is old and ill? The age pushes some up and others down.
+# What their age did for the five oldest, with its error:
 
 oldest = exp["age"].x[:, 0].argsort(descending=True)[:5].tolist()
 for stay in oldest:

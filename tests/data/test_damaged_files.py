@@ -375,7 +375,9 @@ def test_arrays_by_other_names_are_told_and_never_unpacked(tmp_path):
     with pytest.raises(tg.TempogradWarning):  # as pytest is told to treat warnings here
         tg.read_series(tmp_path / "a.npz")
     (tmp_path / "a.npz").write_bytes(zip_bytes({"X.npy": npy_bytes(X)}))
-    assert refusal(tmp_path / "a.npz").endswith("must hold an array x (series, time, channel); it has X.")
+    assert refusal(tmp_path / "a.npz").endswith(
+        "must hold an array x (series, time, channel); it has X: name those that a model takes with inputs=."
+    )
     (tmp_path / "a.npz").write_bytes(zip_bytes({"x.npy": npy_bytes(X), "x": npy_bytes(X)}))
     assert refusal(tmp_path / "a.npz").endswith(" holds the array x twice: leave one of the two.")
 

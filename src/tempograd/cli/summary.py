@@ -13,7 +13,7 @@ from torch import nn
 from tempograd._utils.formatting import percent
 from tempograd._utils.validation import filled_with
 from tempograd.cli.arguments import command
-from tempograd.cli.inputs import COLUMNS
+from tempograd.cli.inputs import ARRAYS, COLUMNS
 from tempograd.data import Series
 from tempograd.errors import warn
 from tempograd.explainers import EXPLAINERS
@@ -201,7 +201,7 @@ def _percent(share: float) -> str:
 
 def _report_command(args: argparse.Namespace, *, fits: bool, faulty: bool) -> str:
     """Return the command that shows what was explained, without what would make it fail."""
-    source = () if faulty else ("data", "split", "root", "variant", *COLUMNS)
+    source = () if faulty else ("data", "split", "root", "variant", *COLUMNS, *ARRAYS)
     options = {name: getattr(args, name) for name in ("model", "weights", "trust", *source)}
     if not faulty:
         options["split"] = None if args.split == "test" else args.split

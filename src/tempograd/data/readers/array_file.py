@@ -141,7 +141,8 @@ def _members(path: Path, archive: zipfile.ZipFile, needed: Sequence[str]) -> dic
     for name in needed:
         if name not in members:
             what = "an array x (series, time, channel)" if name == "x" else f"an array {one_line(name)}"
-            raise DataError(f"{short_path(path)} must hold {what}; it has {listed(members) or 'nothing'}.")
+            more = ": name those that a model takes with inputs=" if name == "x" and members else ""
+            raise DataError(f"{short_path(path)} must hold {what}; it has {listed(members) or 'nothing'}{more}.")
     others = [name for name in members if name not in (*NAMES, *needed)]
     if others:
         warn(
