@@ -394,3 +394,47 @@ def test_time_stamps_of_each_series_of_one_input(ward, inputs):
     assert found.times_of(3) == (*stamps[3], "a", "b", "c", "d", "static")
     table = found[2].to_dataframe()
     assert table[table["input"] == "past"]["time"].tolist() == [each for each in stamps[2] for _ in range(2)]
+
+
+def test_a_name_is_an_input_or_fixed(ward, inputs, said):
+    said.refused(tg.TempogradError, explained, ward, inputs, fixed={"past": inputs["past"]})
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "occlusion"])
+def test_companions_keep_the_precision_that_they_need(method):
+    """Time stamps in seconds since 1970 lose minutes in single precision, and positions beyond 256 in bfloat16."""
+    x = torch.ones(3, 4, 1)
+    stamps = 1.7e9 + torch.tensor([[0.0, 7, 11, 20], [0, 1, 2, 3], [0, 5, 5, 9]], dtype=torch.float64)
+    net = nn.Linear(4, 1, bias=False)
+
+    def lasted(z, stamps):
+        return net(z[..., 0]) * (stamps[:, -1:] - stamps[:, :1]).to(z)
+
+    found = tg.explain(lasted, x, method, fixed={"stamps": stamps}, task="regression")
+    expected = net.weight.detach()[0] * torch.tensor([[20.0], [3.0], [9.0]])
+    torch.testing.assert_close(found.values[..., 0], expected, atol=1e-5, rtol=1e-4)
+
+    places = torch.tensor([[257.0], [301.0], [599.0]])
+
+    def placed(z, places):
+        return z.sum((1, 2))[:, None] * (places.long() % 2 * 2 - 1).to(z)
+
+    half = tg.explain(placed, x.bfloat16(), method, fixed={"places": places}, task="regression")
+    assert half.values.sum((1, 2)).tolist() == [4.0, 4.0, 4.0]
+
+
+def test_square_series_with_channels_first_mean_what_they_say():
+    x, base, seen = (torch.from_numpy(np.random.default_rng(i).normal(size=(3, 4, 4))) for i in range(3))
+    weight = torch.arange(16.0).double().view(4, 4)
+    options = {"layout": "BDT", "model_layout": "BDT", "task": "regression", "baseline": base}
+    found = tg.explain(
+        lambda z, seen: ((z * weight + z * z * seen).sum((1, 2)))[:, None],
+        x,
+        "integrated_gradients",
+        fixed={"seen": seen},
+        **options,
+    )
+    change = ((x - base) * weight + (x * x - base * base) * seen).sum((1, 2))
+    torch.testing.assert_close(found.values.double().sum((1, 2)), change, atol=1e-4, rtol=1e-5)
+    alone = tg.explain(lambda z: (z * weight).sum((1, 2))[:, None], x, "integrated_gradients", **options)
+    torch.testing.assert_close(alone.values.double(), ((x - base) * weight).mT, atol=1e-5, rtol=1e-5)

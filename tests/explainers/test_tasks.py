@@ -130,9 +130,12 @@ def test_one_number_is_the_step_where_there_is_one_variable():
     assert_sums_to(silent(steep(5), target=(3,), task="forecast"), lambda y: y[:, 3], steep(5))
 
 
-def test_a_tuple_for_all_series_stays_one_target_each():
+def test_a_tuple_is_an_address_and_a_list_one_target_each():
+    """Also where there are as many series as the address has parts."""
     model = steep(3)
-    assert silent(model, target=(0, 1, 2, 0, 1, 2)).target.tolist() == [0, 1, 2, 0, 1, 2]
+    assert silent(model, target=[0, 1, 2, 0, 1, 2]).target.tolist() == [0, 1, 2, 0, 1, 2]
+    with pytest.raises(tg.TempogradError, match=r"one axis.* or a list for one target"):
+        silent(model, target=(0, 1, 2, 0, 1, 2))
 
 
 def test_one_number_per_step_needs_no_axis():

@@ -165,7 +165,8 @@ def one_column(path: Path) -> Case:
     model, x = network(12, 2, 1), series(8, 12, 2)
     y = wrong_now_and_then((model(x)[:, 0] > 0).long())
     names = (*"7654321", HOSTILE[0])  # most of them are the number of another series
-    found = [tg.explain(model, x, method).with_names(names=names) for method in ("timing", "random")]
+    said = {"task": "classification", "names": names}
+    found = [tg.explain(model, x, method, **said) for method in ("timing", "random")]
     found[1] = replace(found[1], values=found[1].values * torch.tensor([-9.0, 1.0]), method="fit")
     return write(path, model, found, tg.Split(x, y), classes=("alive", "died"))
 
@@ -176,7 +177,7 @@ def per_step(path: Path) -> Case:
     truth = torch.zeros_like(x, dtype=torch.bool)
     truth[..., 1] = True
     split = tg.Split(x, (x[..., 1] > 0).long(), truth=truth)
-    found = [tg.explain(model, x, m, target=1) for m in ("timing", "integrated_gradients")]
+    found = [tg.explain(model, x, m, target=1, task="per_step") for m in ("timing", "integrated_gradients")]
     return write(path, model, found, split)
 
 
@@ -184,7 +185,7 @@ def alarms(path: Path) -> Case:
     """One prediction per step, and at each the predicted class is explained."""
     model, x = Running().eval(), series(5, 30, 2, seed=3)
     split = tg.Split(x, (x[..., 1] > 0.3).long())
-    return write(path, model, [tg.explain(model, x, "timing")], split)
+    return write(path, model, [tg.explain(model, x, "timing", task="per_step")], split)
 
 
 def regression(path: Path) -> Case:

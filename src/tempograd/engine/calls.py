@@ -44,6 +44,7 @@ class FixedInputs:
     rows: Mapping[str, Tensor | list[Any]]
     constants: Mapping[str, Any] = field(default_factory=dict)
     by_name: bool = True
+    _placed: dict[tuple[str, torch.device, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, given: Any, count: int) -> Self:
@@ -77,24 +78,54 @@ class FixedInputs:
             raise InputError(f"its fixed inputs must have {count} rows.")
         return cls(rows, constants, by_name)
 
+    def beside(self, packing: Packing, *, turned: bool, named: bool) -> Self:
+        """Refuse names that inputs have too; turn what is shaped like an input where inputs were ``turned``."""
+        for name in packing.names if named else ():
+            if self.by_name and name in {**self.rows, **self.constants}:
+                raise InputError(f"{name} is among the inputs and among the fixed ones: leave it in one of them.")
+        shapes = {part.shape[::-1] for part in packing.parts if not part.is_static} if turned else set()
+        rows = dict(self.rows)
+        for name, value in self.rows.items():
+            if isinstance(value, Tensor) and tuple(value.shape[1:]) in shapes:
+                rows[name] = value.transpose(1, 2)
+        return replace(self, rows=rows, _placed={})
+
     def take(self, places: Tensor) -> Self:
         """Return those of some rows."""
-        return replace(self, rows={name: _taken(value, places) for name, value in self.rows.items()})
+        rows = {name: _taken(value, places) for name, value in self.rows.items()}
+        return replace(self, rows=rows, _placed={})
 
     def arguments(self, row: Tensor, z: Tensor) -> dict[str, Any]:
-        """Look up what goes with the rows of ``z``, on its device and, for floats, in its precision."""
+        """Look up what goes with the rows of ``z``: on its device, and where nothing is lost in its precision."""
         found: dict[str, Any] = {}
         for name, value in self.rows.items():
             if isinstance(value, list):
                 found[name] = _taken(value, row)
                 continue
-            here = value.to(z.device, z.dtype if value.is_floating_point() else value.dtype)
-            found[name] = here.index_select(0, row)
+            key = name, z.device, z.dtype
+            if key not in self._placed:
+                self._placed[key] = _in_precision(value, z.dtype).to(z.device)
+            found[name] = self._placed[key].index_select(0, row)
         return found | dict(self.constants)
 
     def ordered(self, found: Mapping[str, Any]) -> list[Any]:
         """Return looked up values in the order of their positions."""
         return [found[name] for name in sorted(found, key=int)]
+
+
+def _in_precision(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return floats in the precision of the series, unless that would lose something: time stamps, large indices.
+
+    Numbers lose their digits by rounding, which is no loss where they are spread as wide as they are large.
+    """
+    if not value.is_floating_point() or value.dtype == dtype or value.numel() == 0:
+        return value
+    rounded, whole = value.to(dtype), value.double()
+    gap = (rounded.double() - whole).abs().max()
+    if bool((whole == whole.round()).all()):
+        return rounded if gap == 0 else value
+    spread = (whole - whole.mean()).abs().max()
+    return rounded if bool(gap <= 4 * torch.finfo(dtype).eps * spread) else value
 
 
 def _rows_of(value: Any, name: str, count: int) -> Tensor | list[Any] | None:

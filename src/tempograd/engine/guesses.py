@@ -26,6 +26,7 @@ ALIKE = 0.2  # squared error of a reconstruction, as a share of the variance
 SURE = 3.0  # logits beyond which a label is there, or is not
 MOST = 0.9  # share of the rows that must agree
 ENOUGH = 8  # rows that tell a pattern
+LONG_ENOUGH = 8  # steps: few models have as many classes
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
 
 
@@ -135,6 +136,12 @@ def assumption(shape: Sequence[int], time: int, *, picked: bool, chosen: bool) -
     """
     if tuple(shape) == (1,):
         return f"The model's one output was taken for a logit of class 1, and its sigmoid was explained: {_ONE}."
+    if len(shape) == 1 and shape[0] == time >= LONG_ENOUGH:
+        return (
+            f"The model's {time} outputs are as many as the steps of the series, and softmax over them was "
+            "explained: pass task='forecast', or 'per_step' if each is that of a step, or task='classification' "
+            "if they are logits of classes."
+        )
     if len(shape) == 1 or chosen:
         return None
     made = "a sigmoid" if shape[-1] == 1 else f"softmax over {shape[-1]} classes"
@@ -247,10 +254,18 @@ def _several(rows: Tensor) -> bool:
     return len(rows) >= ENOUGH and bool(sure.any()) and bool(none.any())
 
 
+def _shifted(rows: Tensor) -> bool:
+    """Tell whether all outputs move by the same amount from series to series, which softmax does not see."""
+    moved = rows - rows[:1]
+    size = float(moved.abs().max())
+    return len(rows) > 1 and size > 0 and float((moved.amax(-1) - moved.amin(-1)).max()) <= 1e-5 * size
+
+
 _EVIDENCE: tuple[tuple[Callable[[Tensor], bool], str], ...] = (
     (_far, "are far from 0, on the scale of data and not of logits"),
     (_saturated, "lie so far apart that one has all the probability, on the scale of data and not of logits"),
     (_level, "lie on one side of 0 together, as those of a forecast or of several labels do"),
+    (_shifted, "rise and fall by the same amount, as those of quantiles do"),
     (_together, "rise and fall together, as those of a forecast or of several labels do"),
     (_several, "are large together in some series and all small in others, as those of several labels are"),
     (_smooth, "change little from one to the next, as the steps of a forecast do"),

@@ -393,13 +393,11 @@ def resolve_target(
 
 
 def _is_address(target: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Tell an address from targets of several series, which may be a tuple where an output has one axis."""
+    """Tell an address, which is a tuple of integers, from targets of several series, which are a list."""
     if axes:
         return isinstance(target, (tuple, int, np.integer))
-    several = len(shape) == 2 or (isinstance(target, tuple) and len(target) == shape[0])
-    return (
-        isinstance(target, tuple) and not several and all(isinstance(part, (int, np.integer)) for part in target)
-    )
+    whole = isinstance(target, tuple) and all(isinstance(part, (int, np.integer)) for part in target)
+    return whole and len(shape) == 1
 
 
 def flat_column(address: Any, axes: tuple[int, ...]) -> int:
@@ -420,9 +418,10 @@ def flat_column(address: Any, axes: tuple[int, ...]) -> int:
     example = tuple(min(size - 1, 3 - place) if place < 3 else 0 for place, size in enumerate(axes))
     if not isinstance(address, tuple) or len(address) != len(axes):
         count = f"{len(axes)} axes, {axes}" if len(axes) > 1 else f"one axis, {axes}"
+        listed = "" if len(axes) > 1 else ", or a list for one target of each series"
         raise InputError(
             f"target {brief(address)} is no address of an output with {count}: pass one index for each, such as "
-            f"{example}."
+            f"{example}{listed}."
         )
     found = 0
     for place, (part, size) in enumerate(zip(address, axes, strict=True)):

@@ -130,6 +130,9 @@ class Request:
         if layout == "BDT" and mask is not None:
             mask = validation.as_tensor(mask, "mask")
             mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
+        if layout == "BDT" and baseline is not None and not isinstance(baseline, str):
+            baseline = validation.check_numbers(baseline, "baseline")
+            baseline = baseline.transpose(-1, -2) if baseline.ndim in {2, 3} else baseline
         observed = validation.check_mask(mask, x)
         if missing == "mask":
             x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline")

@@ -432,7 +432,8 @@ class Explainer(ABC):
             What the model's output is; by default found from the output, with a warning where that may be wrong.
         fixed : mapping or sequence, optional
             What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
-            one row per series goes along with its series, anything else is passed as it is. Never attributed.
+            one row per series goes along with its series; text, numbers and None are the same for all. What else
+            is the same for all series belongs into a function around the model. Never attributed.
         pick : str or int, optional
             Which part of a dict, a tuple or an object the output is, by name, place or path (``"states.0"``). By
             default the only floating-point tensor with one row per series.
@@ -727,6 +728,8 @@ class GivenSeries(NamedTuple):
             inputs, baseline=absent, mask=observed, raw=shown, layout=layout, missing=missing, names=names
         )
         companions = None if fixed is None else FixedInputs.of(fixed, len(packed.x))
+        if companions is not None:
+            companions = companions.beside(packed.packing, turned=layout == "BDT", named=isinstance(x, Mapping))
         call = replace(call, packing=packed.packing if is_several(x) else None, fixed=companions)
         seen = packed.mask
         if seen is None and companions is not None:

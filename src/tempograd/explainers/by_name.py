@@ -133,7 +133,8 @@ def explain(
         What the model's output is; by default found from the output, with a warning where that may be wrong.
     fixed : mapping or sequence, optional
         What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
-        one row per series goes along with its series, anything else is passed as it is. Never attributed.
+        one row per series goes along with its series; text, numbers and None are the same for all. What else is
+        the same for all series belongs into a function around the model. Never attributed.
     pick : str or int, optional
         Which part of a dict, a tuple or an object the output is: ``"logits"``, ``1``, ``"states.0"``.
     model_layout : {"BTD", "BDT", "TBD", "BT"}

@@ -10,7 +10,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.engine import Call, FixedInputs, GradientCheck
 from tempograd.errors import InputError, brief
-from tempograd.explanation.core import CELLS, ROWS, Explanation, require
+from tempograd.explanation.core import CELLS, ROWS, Explanation, require, same_output
 from tempograd.typing import ArrayLike, Times
 
 ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]
@@ -69,6 +69,8 @@ def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
                 f"Part {number} differs from part 0 in {_difference(name, other, mine)}: join explanations that "
                 "were made alike."
             )
+    if not same_output(first, part):
+        raise InputError(f"Part {number} explains another output than part 0: join explanations of the same one.")
     shapes = tuple(first.values.shape[1:]), tuple(part.values.shape[1:])
     if shapes[0] != shapes[1]:
         raise InputError(

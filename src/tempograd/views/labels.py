@@ -10,7 +10,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
-from tempograd.explanation.core import Explanation, require
+from tempograd.explanation.core import Explanation, require, same_output
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
@@ -31,6 +31,11 @@ def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
         raise InputError("There is nothing to show: pass at least one explanation.")
     first = next(iter(named.values()))
     for label, other in named.items():
+        if not same_output(first, other):
+            raise InputError(
+                f"{brief(label)} explains another output than {brief(next(iter(named)))}: compare explanations of "
+                "the same one."
+            )
         if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
             raise InputError(
                 f"All explanations must be of the same series, but {brief(label)} has shape "
