@@ -98,7 +98,8 @@ def test_target():
 
     nothing = [odd for odd in of_nothing() if odd.name != "function"]  # a function picks a score
     nothing = [odd for odd in nothing if odd.name not in {"class", "wrong to_numpy"}]
-    check([*of_integers(chosen), *nothing], lambda value: explain("integrated_gradients", target=value), right)
+    several = [odd for odd in of_integers(chosen) if odd.name != "tuple"]  # which is an address
+    check([*several, *nothing], lambda value: explain("integrated_gradients", target=value), right)
 
 
 def test_ids():
