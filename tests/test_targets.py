@@ -170,3 +170,42 @@ def test_targets_that_cannot_be_are_refused(case, said):
 def test_a_file_cannot_hold_any_target(spec):
     with pytest.raises(DataError, match=r"No target of tempograd\.targets is written as"):
         targets.from_spec(spec)
+
+
+@pytest.mark.parametrize("layout", ["BDT", "BT"])
+def test_a_reconstruction_is_compared_in_the_order_of_the_series(layout):
+    """Also where there are as many channels as steps, so that no shape tells them apart."""
+    x = series(3, 4, 4 if layout == "BDT" else 1)
+    weight = torch.arange(16.0).view(4, 4) / 10
+
+    def autoencoder(z):  # (batch, channel, time), or (batch, time)
+        return z @ weight
+
+    def error(z):
+        turned = z.transpose(1, 2) if layout == "BDT" else z[..., 0]
+        return (autoencoder(turned) - turned).square().flatten(1).mean(1)
+
+    found = integrated(autoencoder, targets.reconstruction(), x, model_layout=layout, n_steps=5)
+    torch.testing.assert_close(
+        found.values.sum((1, 2)), error(x) - error(torch.zeros_like(x)), atol=1e-5, rtol=1e-4
+    )
+    scores = tg.evaluate(autoencoder, found, metrics=["comprehensiveness"], k=x[0].numel())["comprehensiveness"]
+    torch.testing.assert_close(scores, error(x) - error(torch.zeros_like(x)), atol=1e-5, rtol=1e-4)
+
+
+def test_explanations_of_different_outputs_are_not_put_together(tmp_path):
+    model = linear(6, 2, 4)
+    found = [
+        integrated(model, target, task="forecast", ids=range(4 * target, 4 * target + 4)) for target in (0, 1)
+    ]
+    with pytest.raises(InputError, match="explains another output"):
+        tg.concat(found)
+    same = [integrated(model, target, task="forecast") for target in (0, 1)]
+    with pytest.raises(InputError, match="explains another output"):
+        tg.report(tmp_path / "r.html", model, same)
+    with pytest.raises(InputError, match="explains another output"):
+        tg.plots.compare(same, 0)
+    classes = [
+        tg.explain(model, X, method) for method in ("integrated_gradients", "occlusion")
+    ]  # the predicted ones
+    assert len(tg.concat([classes[0][:2], classes[0][2:]])) == 4

@@ -404,7 +404,7 @@ def test_a_name_is_an_input_or_fixed(ward, inputs, said):
 def test_companions_keep_the_precision_that_they_need(method):
     """Time stamps in seconds since 1970 lose minutes in single precision, and positions beyond 256 in bfloat16."""
     x = torch.ones(3, 4, 1)
-    stamps = 1.7e9 + torch.tensor([[0.0, 7, 11, 20], [0, 1, 2, 3], [0, 5, 5, 9]], dtype=torch.float64)
+    stamps = 1.7e9 + 0.25 + torch.tensor([[0.0, 7, 11, 20], [0, 1, 2, 3], [0, 5, 5, 9]], dtype=torch.float64)
     net = nn.Linear(4, 1, bias=False)
 
     def lasted(z, stamps):

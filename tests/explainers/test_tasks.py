@@ -292,3 +292,26 @@ def test_winit_adds_up_the_labels():
         for model in (one, both)
     ]
     torch.testing.assert_close(scores[1].values, 2 * scores[0].values)
+
+
+def test_outputs_that_move_by_the_same_amount_are_no_classes():
+    """Softmax does not see such a move: every score would be 0, and look converged."""
+    spread = torch.tensor([-1.0, 0.0, 1.0])
+
+    def quantiles(z):
+        return z.mean((1, 2))[:, None] + spread
+
+    with pytest.warns(tg.TempogradWarning, match="rise and fall by the same amount"):
+        assert not integrated(quantiles).values.any()
+    found = silent(quantiles, task="forecast", target=2)
+    torch.testing.assert_close(found.values, X.float() / X[0].numel(), atol=1e-6, rtol=1e-5)
+
+
+def test_as_many_outputs_as_steps_are_asked_about():
+    model = steep(9)
+    with pytest.warns(tg.TempogradWarning, match="9 outputs are as many as the steps of the series"):
+        integrated(model)
+    change = (model(X) - model(torch.zeros_like(X)))[:, 4]
+    found = silent(model, task="forecast", target=4)
+    torch.testing.assert_close(found.values.sum((1, 2)).to(change), change, atol=1e-3, rtol=1e-3)
+    assert silent(model, task="classification").task == "classification"

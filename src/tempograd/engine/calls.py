@@ -290,6 +290,15 @@ class Call:
         """Return the first input that has time, as it was given, from cells (batch, time, channel) of all."""
         return self.cut(cells) if self.packing is None else self.packing.first.of(self.cut(cells))
 
+    def turned_back(self, outputs: Tensor) -> Tensor:
+        """Return outputs that are series again in the order (batch, time, channel), not in that of the model.
+
+        A model that takes time first has its outputs turned wherever they are read.
+        """
+        if self.model_layout == "BDT" and outputs.ndim == 3:
+            return outputs.transpose(1, 2)
+        return outputs[..., None] if self.model_layout == "BT" and outputs.ndim == 2 else outputs
+
     def prepared(self, model: Model, x: Tensor) -> tuple[Model, Tensor]:
         """Return the model as a function of series, and the series as it takes them."""
         return self.adapt(model), self.with_rows(x)

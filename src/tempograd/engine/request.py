@@ -338,6 +338,7 @@ class Request:
         observed = None
         if z is not None and getattr(block.target, "takes_input", False):
             z, observed = self.call.series_of(z), self.call.series_of(_repeat(block.observed, points))
+            outputs = self.call.turned_back(outputs)
         score = select_target(outputs, _repeat(block.target, points), z, observed)
         if isinstance(block.steps, Tensor):
             score = (score * _repeat(block.steps, points)).sum(-1)

@@ -328,7 +328,7 @@ def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tenso
     seen = torch.ones_like(z, dtype=torch.bool)
     if mask is not None:
         seen = call.extended(mask[rows.to(mask.device)].to(z.device), 0)
-    return select_target(linked, picker, call.series_of(z), call.series_of(seen))
+    return select_target(call.turned_back(linked), picker, call.series_of(z), call.series_of(seen))
 
 
 def explained_function(explanation: Explanation, target: Any) -> Picker | None:
