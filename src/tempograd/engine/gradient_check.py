@@ -1,5 +1,6 @@
 """Whether the gradient is that of the score that the model computes: evidence of the passes, and its judgement."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
@@ -20,6 +21,8 @@ from tempograd.errors import InputError, brief
 
 STEP, SHORTER = 0.1, 0.25  # share of the displacement to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the path from the baseline within which nothing but a jump can happen
+FAR_ENDS, MOST_ENDS = 0.08, 4  # share of the points of a stage whose far ends are read, and their number
+CANDIDATES, SKIPPED = 2, (0.06, 3)  # points of which one is chosen, next to the baseline but for the first
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
 UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
@@ -45,7 +48,7 @@ class Evidence:
     r"""Collects what the passes of a block of series tell about its gradient.
 
     Autograd differentiates what was written, not what is computed: statistics that are detached, rounding,
-    thresholds, quantised layers, categories and tokens have a gradient that is another function's, or none. Five
+    thresholds, quantised layers, categories and tokens have a gradient that is another function's, or none. Six
     things tell.
 
     *Between neighbours.* Two path points have their scores and their gradients :math:`g, g'`. On the straight line
@@ -73,6 +76,10 @@ class Evidence:
     *At the baseline.* A threshold at 0 is crossed at once where the baseline is 0, and no path point lies there:
     :math:`F(x' + \epsilon (x - x')) - F(x')` tells.
 
+    *At the far ends.* Where paths differ, each begins elsewhere, and what happens next to its beginning is met by no
+    point either, and by no control. For a few points near the baseline that place is read: :attr:`unmet` is how
+    much of the change before them their slopes do not tell.
+
     *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
     """
 
@@ -80,7 +87,9 @@ class Evidence:
         self._request, self._middle = request, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes = False, False  # which rows wait for their scores
+        self._ends: Tensor | None = None  # and whose far ends, (series, ends)
         self.delta: Tensor | None = None
+        self.unmet: Tensor | None = None  # :func:`_before`, of the newest stage, (series,)
 
     def extra_points(
         self, block: Block, z: Tensor, batch: slice, start: Tensor | None, *, straight: bool
@@ -99,6 +108,19 @@ class Evidence:
             rows += [torch.add(here, v, alpha=STEP), torch.add(here, v, alpha=-STEP * SHORTER)]
         return rows
 
+    def far_ends(self, block: Block, active: Tensor | None, batch: slice, points: int) -> Tensor | None:
+        """Return where some paths of a stage of ``points`` begin, (series, ends, time, channel), to be read last.
+
+        ``active``, (series, points, time, channel), has the cells that move from the baseline to each point of
+        ``batch``; None where all do, and then nothing is read.
+        """
+        self._ends = None
+        if active is None or batch.start > 0:
+            return None
+        self._ends = _various(active, points)
+        moved = active.gather(1, self._ends[..., None, None].expand(-1, -1, *active.shape[2:]))
+        return torch.where(moved > 0, block.baseline[:, None], block.x[:, None])
+
     def _displacement(self, block: Block, z: Tensor) -> Tensor:
         """Return the displacement of active cells, twice what is left in the middle, with random signs."""
         return (block.x - z) * _signs(self._request.seed, z[0].numel(), z.device, z.dtype).view(z.shape[1:])
@@ -115,7 +137,8 @@ class Evidence:
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
-        ``beside`` holds, each (series,), the scores of the start and of the :meth:`extra_points`, in their order.
+        ``beside`` holds, each (series,), the scores of the start, the :meth:`extra_points` and the
+        :meth:`far_ends`.
         """
         if block.clean_score is None:
             raise RuntimeError("The score of the series is not known yet: call Request.with_target first.")
@@ -128,24 +151,29 @@ class Evidence:
 
     def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
         """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
-        request, edge = self._request, self._edge and len(beside) > 1
+        request, edge, ends = self._request, self._edge and len(beside) > 1, self._ends if beside else None
         unit, placed = resolution(request.device, request.dtype), position is not None
-        inputs = (*first, *([] if position is None else [position]), *(beside[:2] if edge else []))
-
+        read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
+        given = (position, ends, torch.stack(read, 1).double() if read else None)
+        inputs = (*first, *(part for part in given if part is not None))
         rounded = request.device.type == "cuda" or torch.is_autocast_enabled(request.device.type)
 
         def work(*given: Tensor) -> Tensors:
             with exact(request.device) if rounded else nullcontext():
-                jump = (given[-1] - given[-2]).abs().double() if edge else None
-                return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
+                jump = (given[-1][:, 1] - given[-1][:, 0]).abs() if edge else None
+                far = None if ends is None else (given[-2], given[-1][:, 2 * edge :])
+                return (_along(*given[: 5 + placed], unit=unit, jump=jump, far=far),)
 
-        kind = ("evidence", placed, edge, unit)
+        kind = ("evidence", placed, edge, ends is not None, unit)
         captured = (
             run_captured(request.model, kind, work, inputs, uses_model=False)
             if first[2].numel() <= CELLS
             else None
         )
-        self._parts.append((captured or work(*inputs))[0])
+        found, unmet = (captured or work(*inputs))[0].tensor_split([len(NAMES)], 1)
+        self._parts.append(found)
+        if ends is not None:
+            self.unmet = unmet[:, 0]
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
@@ -163,6 +191,7 @@ class Evidence:
         """Go on with some of the series."""
         self._parts = [part[rows] for part in self._parts]
         self.delta = None if self.delta is None else self.delta[rows]
+        self.unmet = None if self.unmet is None else self.unmet[rows]
 
     def totals(self) -> Tensor:
         """Return all numbers, (series, :data:`NAMES`)."""
@@ -208,25 +237,73 @@ def _along(
     *,
     unit: float,
     jump: Tensor | None,
+    far: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits."""
+    """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits.
+
+    With some points and the scores at the ``far`` ends of their paths, (series, ends) each, there is one column
+    more: :func:`_before`.
+    """
     score = score.double()
     missed = clean[:, None] - score
     seen, level = torch.stack([missed, score]).abs().amax(2)
     level = level + seen
     nothing = torch.zeros_like(seen)
-    sums, slope = nothing[:, None].expand(-1, len(SUMS)), nothing
-    if position is not None:
-        sums, slope = _between(x, z, gradient, score, missed, position.double(), NOISE * unit * level)
-    largest = [slope, seen, level, nothing if jump is None else jump]
-    return torch.cat([sums, torch.stack(largest + [nothing] * (len(LARGEST) - len(largest)), 1)], 1)
+    sums, largest = nothing[:, None].expand(-1, len(SUMS)), nothing
+    noise, place, more = NOISE * unit * level, position, []
+    if place is not None:
+        place = place.double()
+        left = (x[:, None] - z).flatten(2)  # of the path to x
+        sums, slope = _between(left, gradient, score, missed, place, noise)
+        largest = slope.abs().amax(1)
+        if far is not None:
+            more = [_before(left, slope, score, place, *far, largest, noise)]
+    known = [largest, seen, level, nothing if jump is None else jump]
+    return torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1)
+
+
+def _before(
+    left: Tensor,
+    slope: Tensor,
+    score: Tensor,
+    place: Tensor,
+    ends: Tensor,
+    far: Tensor,
+    largest: Tensor,
+    noise: Tensor,
+) -> Tensor:
+    r"""Return what happened before some points and their slopes do not tell, per length of a path, (series,).
+
+    From the far end of its path to a point at :math:`\alpha` the score changes by :math:`F - F'`. The slope there
+    says :math:`\alpha d`, right up to curvature, :math:`\alpha^2` times the largest slope. The rest was met by no
+    point.
+    """
+    few = left.gather(1, ends[..., None].expand(-1, -1, left.shape[2])).abs().sum(2)
+    score, slope, place = (part.expand_as(score).gather(1, ends) for part in (score, slope, place))
+    off = (score - far - place * slope).abs() - place.square() * largest[:, None] - noise[:, None]
+    off = torch.where(off.isfinite(), off, 0)  # no number at the baseline is another matter
+    return (off.clamp(min=0) * (1 - place) / few.double().clamp(min=TINY)).mean(1)
+
+
+def _various(active: Tensor, points: int) -> Tensor:
+    """Choose points near the baseline, of a stage of so many, whose masks let different cells move.
+
+    The very first may lie before what they should tell of. Of ``active`` (series, points, time, channel); the
+    result is (series, ends).
+    """
+    count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
+    skipped = min(int(SKIPPED[0] * points), SKIPPED[1], max(active.shape[1] - count, 0))
+    candidates = active[:, skipped : skipped + CANDIDATES * count].flatten(2)
+    first = ((candidates > 0) & (candidates.cumsum(1) == 1)).any(2)  # where a cell moves that did not before
+    rank = torch.arange(candidates.shape[1], device=active.device)
+    best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
+    return best + skipped
 
 
 def _between(
-    x: Tensor, z: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor
+    left: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compare the change between neighbours with what both gradients say of it; return sums and largest slope."""
-    left = (x[:, None] - z).flatten(2)  # of the path to x
+    """Compare the change between neighbours with what both gradients say of it; return sums and slopes."""
     effects = torch.bmm(
         gradient.to(left.dtype).flatten(2), left.mT
     ).double()  # of every gradient on every displacement
@@ -235,12 +312,12 @@ def _between(
     gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
     size = torch.stack([first, second, delta]).abs().amax(0)
     chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()  # nothing from the host
-    parts = torch.stack([gap, size], 1) @ chosen.expand(len(x), -1, -1)
+    parts = torch.stack([gap, size], 1) @ chosen.expand(len(left), -1, -1)
     slope = own / (1 - place)
     off = place * slope - missed
     count = torch.full_like(noise, score.shape[1])
     sums = torch.stack([count, off.sum(1), off.square().sum(1)], 1)
-    return torch.cat([sums, parts.flatten(1)], 1), slope.abs().amax(1)
+    return torch.cat([sums, parts.flatten(1)], 1), slope
 
 
 def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
