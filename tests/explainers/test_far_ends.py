@@ -79,8 +79,8 @@ def test_the_term_by_hand():
     error = found.standard_error[:, 0]
     torch.testing.assert_close(error[:, 0], error[:, 1])  # either may have a part in it
     quarters = 4 * error[:, 0]
-    assert ((quarters.round() - quarters) / quarters.round() >= 0.07**2 - 1e-4).all()
-    assert ((quarters.round() - quarters) / quarters.round() <= 0.21**2 + 1e-4).all()
+    assert ((quarters.round() - quarters) / quarters.round() >= 0.9 * 0.07**2).all()
+    assert ((quarters.round() - quarters) / quarters.round() <= 1.1 * 0.21**2).all()
     assert 1.5 < float(quarters.mean()) < 2.5
     assert float(quarters.min()) > 0.9  # masks were chosen so that each cell moves in one
     twice = tg.explain(lambda z: gate(z / 2, 1e-3, 1e5), torch.full((50, 1, 2), 2.0), output="raw")
@@ -107,4 +107,4 @@ def test_batches_do_not_matter():
     whole = tg.explain(gate, x, output="raw").standard_error
     for batch_size in (30, 100, 1000):
         part = tg.explain(gate, x, output="raw", batch_size=batch_size).standard_error
-        torch.testing.assert_close(part, whole, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(part, whole, rtol=1e-2, atol=1e-4)

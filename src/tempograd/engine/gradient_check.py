@@ -287,7 +287,7 @@ def _before(
     few = left.gather(1, ends[..., None].expand(-1, -1, left.shape[2])).abs().sum(2)
     score, slope, place = (part.expand_as(score).gather(1, ends) for part in (score, slope, place))
     off = (score - far - place * slope).abs() - place.square() * largest[:, None] - noise[:, None]
-    off = torch.where(off.isfinite(), off, 0)  # no number at the baseline is another matter
+    off = off.nan_to_num(0, 0, 0)  # no number at the baseline is another matter
     return (off.clamp(min=0) * (1 - place) / few.double().clamp(min=TINY)).mean(1)
 
 
@@ -384,7 +384,7 @@ class GradientCheck:
         explains.
     nearby : Tensor of shape (series, 2)
         Slope of the score over a tenth of a displacement to one side of a path point, three thousandths to the
-        other side, minus the slope of the gradient, as a share of the slope. For a curved score they have different
+        other, minus the slope of the gradient, as a share of the slope. For a curved score they have different
         signs or shrink with the step; for a wrong gradient both are alike. NaN where paths differ, so that
         neighbours tell enough.
     missing : Tensor of shape (series,)
