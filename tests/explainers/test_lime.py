@@ -46,7 +46,7 @@ def objective(beta, z, y, weight, alpha):
 def test_regressions_agree_with_scikit_learn(samples, cells, questions, alpha):
     z, y, weight = problems(4, samples, cells, questions)
     for relative, penalty in ((True, alpha), (False, alpha * 0.5)):
-        found = lasso(z, y, weight, penalty, relative=relative)
+        found = lasso(z, y, weight, penalty, relative=relative).beta
         for i in range(4):
             for j in range(questions):
                 expected, _ = by_sklearn(z[i], y[i, :, j], weight[i], penalty, relative=relative)
@@ -58,7 +58,7 @@ def test_tied_cells_share_one_optimum(samples):
     """Equal, opposite and constant columns: several solutions, one objective and one fit."""
     z, y, weight = problems(20, samples, 40)
     z[..., 1], z[..., 3], z[..., 5] = z[..., 0], 1 - z[..., 2], 1
-    found = lasso(z, y, weight, 0.02, relative=True)[..., 0]
+    found = lasso(z, y, weight, 0.02, relative=True).beta[..., 0]
     assert (found[:, 5] == 0).all()
     for i in range(20):
         expected, alpha = by_sklearn(z[i], y[i, :, 0], weight[i], 0.02, relative=True)
@@ -90,7 +90,7 @@ def test_without_its_start_the_iteration_arrives_at_the_same_place(monkeypatch):
 def test_a_constant_score_has_no_coefficients():
     z, _, weight = problems(50, 30, 8)
     y = torch.rand(50, 1, 1, generator=torch.Generator().manual_seed(0)).double().expand(-1, 30, -1)
-    assert (lasso(z, y, weight, 0.01, relative=True) == 0).all()
+    assert (lasso(z, y, weight, 0.01, relative=True).beta == 0).all()
 
 
 def test_a_linear_model_is_recovered():
