@@ -100,27 +100,28 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
 
 # The error of a coefficient: how far it is from that of infinitely many masks
 #
-# A coefficient :math:`\beta_j` that is not 0 solves :math:`\sum_i p_i z_{ij} r_i = \lambda s_j`, with centred columns
-# :math:`z`, residuals :math:`r` and the sign :math:`s_j`; a relative penalty is such a sum itself,
-# :math:`\lambda = \sum_i \lambda_i`. With another draw of the masks the parts of both sums move, and the coefficients
-# with them: this is the sandwich of White (1980), which does not ask that the model is linear,
+# A coefficient :math:`\beta_j` that is not 0 solves :math:`\sum_i p_i z_{ij} r_i = \lambda s_j`, with centred
+# columns :math:`z`, residuals :math:`r` and the sign :math:`s_j`; a relative penalty is such a sum itself,
+# :math:`\lambda = \sum_i \lambda_i`. With another draw of the masks the parts of both sums move, and the
+# coefficients with them: the sandwich of White (1980), which does not ask that the prediction is linear,
 #
-# .. math:: s_\beta^2 = \sum_i \big( G^{-1} (p_i z_i r_i - s \lambda_i) \big)_j^2, \qquad G = \sum_i p_i z_i z_i^\top,
+# .. math:: e_j^2 = \sum_i \big( G^{-1} (p_i z_i r_i - s \lambda_i) \big)_j^2, \qquad G = \sum_i p_i z_i z_i^\top,
 #
-# over the :math:`a` active cells. Residuals are too small by the leverage of their sample, a factor
-# :math:`\sqrt{1 - h_i}` (HC2 of MacKinnon and White, 1985). Here the samples are not found but drawn, one cell
-# independent of the other, so :math:`G` need not be inverted: its expectation is diagonal, and with :math:`k = a + 1`
-# coefficients that are fitted to random samples
+# over the active cells. Residuals are too small by the leverage of their sample, a factor :math:`\sqrt{1 - h_i}`
+# (HC2 of MacKinnon and White, 1985). Here the samples are not found but drawn, one cell independent of the other,
+# so :math:`G` need not be inverted: its expectation is diagonal, and where :math:`k` coefficients, one of them the
+# intercept, are fitted to random samples,
 #
-# .. math:: h_i = \frac{p_i \tau}{1 + p_i \tau}, \quad \sum_i h_i = k, \qquad (G^{-1})_{jj} \approx \frac{c}{G_{jj}},
-#     \quad c = \tau / k,
+# .. math:: h_i = \frac{p_i \tau}{1 + p_i \tau}, \qquad \sum_i h_i = k, \qquad
+#     (G^{-1})_{jj} \approx \frac{c}{G_{jj}}, \qquad c = \frac{\tau}{k},
 #
-# which is :math:`h = k / n` and :math:`c = 1 / (1 - k / n)` for :math:`n` equal weights (El Karoui et al., 2013). This
-# costs no more than a few products with the masks, for any number of problems, and holds with fewer masks than cells.
-# What becomes of :math:`G^{-1} z_i` of each sample follows from :math:`\sum_i (G^{-1} z_i)_j^2 p_i = (G^{-1})_{jj}`.
+# which is :math:`h = k / n` and :math:`c = 1 / (1 - k / n)` for :math:`n` equal weights (El Karoui et al., 2013).
+# What becomes of the single :math:`G^{-1} z_i` follows from :math:`\sum_i p_i (G^{-1} z_i)_j^2 = (G^{-1})_{jj}`.
+# All this costs a few products with the masks for any number of problems, and needs no more masks than cells.
 
 LEVERAGE_STEPS = 30  # of Newton's method, which begins at the solution for equal weights
 LIKELY = 2  # standard errors that a cell may be off
+SPARE = 2  # samples beyond the coefficients, without which residuals tell nothing
 
 
 def _errors(fit: LassoProblem, beta: Tensor, p: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
@@ -143,10 +144,22 @@ def _errors(fit: LassoProblem, beta: Tensor, p: Tensor, penalty: Tensor) -> tupl
     )
     scale = inflation / fit.columns.square().sum(2)[..., None]
     error = scale * square.clamp(min=0).sqrt()
-    short = scale * (fit.alpha - slope.abs()).clamp(min=0)  # of the penalty, where nothing is 0 by chance
-    error = torch.where(active, error, (error - short / LIKELY).clamp(min=0))
-    freedom = (1 - fitted / count) / p.square().sum(1, keepdim=True)
-    return torch.where(error.isfinite(), error, torch.inf), freedom.expand_as(beta)
+    idle = scale * (fit.alpha - slope.abs()).clamp(min=0)  # of a move from 0, the penalty swallows as much
+    error = torch.where(active, error, (error - idle / LIKELY).clamp(min=0))
+    error = torch.where(error.isfinite() & (count - fitted >= SPARE), error, torch.inf)
+    return error, _freedom(residual, p, 1 - fitted / count).expand_as(beta)
+
+
+def _freedom(residual: Tensor, p: Tensor, share: Tensor) -> Tensor:
+    r"""Return the degrees of freedom, (series, 1, problems); fewer where few samples carry the residuals.
+
+    A sum of squares is known as well as the squares are alike, :math:`2 / (\sum r^4 / (\sum r^2)^2 - 1 / n)`,
+    which is :math:`n` for normal residuals. The fit takes its share.
+    """
+    equal = p.square().sum(1, keepdim=True)
+    total = residual.square().sum(1, keepdim=True)
+    uneven = residual.pow(4).sum(1, keepdim=True) / total.square() - equal
+    return share * torch.fmin(2 / uneven.clamp(min=0), 1 / equal)
 
 
 def _leverage(p: Tensor, fitted: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -335,10 +348,28 @@ class Lime(Explainer):
     The regressions are solved to the end (see ``lasso``); where cells are tied, as with far fewer masks than
     cells, the solution is one of several.
 
+    The standard error of a score says how far it is from that of infinitely many masks with the same penalty and
+    kernel. The penalty pulls scores towards 0, which no number of masks mends and the error does not contain.
+    The prediction is not linear, so it is a sandwich [2]_, with the leverage of samples that are drawn at random
+    [3]_ [4]_: with :math:`n` masks of equal weight, residuals :math:`r`, :math:`k` coefficients (the intercept and
+    those that are not 0), and the parts :math:`\lambda_i` that the masks have in :math:`\lambda`,
+
+    .. math:: s_j = \frac{1}{1 - k / n} \; \frac{\sqrt{\sum_i \big( (z_{ij} - \bar z_j) \, r_i / n
+        - \lambda_i \operatorname{sign} A_j \big)^2}}{\tfrac1n \sum_i (z_{ij} - \bar z_j)^2}.
+
+    A score of 0 has an error as far as the penalty does not hold it there. Errors are infinite where fewer than two
+    masks are left beyond the coefficients, and too small with four cells or fewer and a narrow kernel.
+
     References
     ----------
     .. [1] M. T. Ribeiro, S. Singh and C. Guestrin, "Why should I trust you? Explaining the predictions of any
        classifier", KDD 2016. https://arxiv.org/abs/1602.04938
+    .. [2] H. White, "A Heteroskedasticity-Consistent Covariance Matrix Estimator and a Direct Test for
+       Heteroskedasticity", Econometrica 48, 1980.
+    .. [3] J. G. MacKinnon and H. White, "Some Heteroskedasticity-Consistent Covariance Matrix Estimators with
+       Improved Finite Sample Properties", Journal of Econometrics 29, 1985.
+    .. [4] N. El Karoui, D. Bean, P. J. Bickel, C. Lim and B. Yu, "On robust regression with high-dimensional
+       predictors", PNAS 110, 2013.
 
     Examples
     --------
