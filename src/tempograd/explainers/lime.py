@@ -357,8 +357,8 @@ class Lime(Explainer):
     .. math:: s_j = \frac{1}{1 - k / n} \; \frac{\sqrt{\sum_i \big( (z_{ij} - \bar z_j) \, r_i / n
         - \lambda_i \operatorname{sign} A_j \big)^2}}{\tfrac1n \sum_i (z_{ij} - \bar z_j)^2}.
 
-    A score of 0 has an error as far as the penalty does not hold it there. Errors are infinite where fewer than two
-    masks are left beyond the coefficients, and too small with four cells or fewer and a narrow kernel.
+    A score of 0 has an error as far as the penalty does not hold it there. Errors are infinite where fewer than
+    two masks are left beyond the coefficients, and too small with four cells or fewer and a narrow kernel.
 
     References
     ----------
