@@ -93,8 +93,10 @@ class Facts:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             kinds = {"unit": str, "deterministic": bool | None, "borrowed": int}.get(name, bool)
-            if not isinstance(value, kinds) or (name == "borrowed" and (isinstance(value, bool) or value < 0)):
+            if not isinstance(value, kinds):
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
+        if isinstance(self.borrowed, bool) or self.borrowed < 0:
+            raise InputError(f"borrowed of a method cannot be {brief(self.borrowed)}.")
 
 
 CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
