@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd._utils import settings, validation
+from tempograd._utils.optimisers import Adam
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.data.base import Dataset, Split
 from tempograd.engine.model import find_device, place
@@ -320,7 +321,7 @@ def _fit(
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
     device, _ = place(network, train_part.x)
     train_part, watched = _near(train_part, device), None if watched is None else _near(watched, device)
-    optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimiser = Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
     for epoch in range(1, recipe.epochs + 1):
         steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
