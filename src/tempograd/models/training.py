@@ -14,7 +14,7 @@ from tempograd._utils import settings, validation
 from tempograd._utils.optimisers import Adam
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.data.base import Dataset, Split
-from tempograd.engine.model import find_device, place
+from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.outputs import numbers_of
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.models.networks import Classifier, build
@@ -232,7 +232,7 @@ def train(
     train_part, watched = _parts(data, recipe, generator)
     label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
     gpus = [target] if target.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus), progress_bar(recipe.epochs, label) as advance:
+    with torch.random.fork_rng(devices=gpus), no_denormals(), progress_bar(recipe.epochs, label) as advance:
         seed_generators(seed, target)
         outcome = _fit(network, train_part, watched, recipe, generator, advance)
     if isinstance(network, Classifier):
