@@ -203,6 +203,7 @@ def masks(shape: tuple[int, int], law: tuple[int, int, int], count: int, generat
 def converged(held: Held, law: tuple[int, int, int], count: int, seed: int = 0) -> tuple[Tensor, float]:
     """Return the converged map (time, channel) from ``count`` masks, and its own relative error, from halves."""
     device, target = held.x.device, target_of(held)
+    held.model.train()  # in which nothing here behaves otherwise, and cuDNN differentiates a recurrent layer
     generator = torch.Generator(device).manual_seed(seed)
     steps, channels = held.x.shape[1:]
     rows = max(1, min(AT_ONCE // ON_PATH, CELLS_AT_ONCE // (steps * channels * ON_PATH), count // 8))
@@ -219,6 +220,7 @@ def converged(held: Held, law: tuple[int, int, int], count: int, seed: int = 0) 
         mean = gradient.view(size, ON_PATH, steps, channels).mean(1)
         total[turn % 2] += (mean * free).sum(0, dtype=torch.float64)
         number[turn % 2] += free.sum(0)
+    held.model.eval()
     halves = held.x[0] * total / number.clamp(min=1)
     whole = held.x[0] * total.sum(0) / number.sum(0).clamp(min=1)
     noise = (halves[0] - halves[1]).abs().sum() / 2 / whole.abs().sum()
