@@ -340,7 +340,7 @@ class Explanation:
         if self.standard_error is None or self.ess is None:
             raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
         borrowed = self.facts.borrowed if self.draws == 1 else 0  # an average over draws has counted them
-        freedom = (self.ess - 1).clamp(min=0) + borrowed
+        freedom = torch.where(self.ess > 1, self.ess - 1 + borrowed, 0)
         half = torch.where(self.standard_error == 0, 0, stats.t_quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
