@@ -61,3 +61,17 @@ def test_few_points_and_a_steep_recurrent_model():
     for method, count in (("timing", {"n_samples": 10}), ("integrated_gradients", {"n_steps": 10})):
         found = tg.explain(model, series(*SHAPE, 0), method, target=0, **count)
         assert not (found.gradient_check.found == Found.WRONG).any()
+
+
+@pytest.mark.parametrize(("method", "most"), [("timing", 0.03), ("rand_ig", 0.03), ("integrated_gradients", 0.01)])
+def test_the_share_that_is_found_by_hand(method, most):
+    """Of a linear score a share is detached: that share of every change is missed, between any two points."""
+    x = series(*SHAPE, 0).abs() + 0.1
+
+    def linear(share):
+        return lambda z: ((1 - share) * z.sum((1, 2)) + share * z.sum((1, 2)).detach())[:, None]
+
+    for share, kind in ((0.8 * most, Found.AGREES), (1.3 * most, Found.WRONG)):
+        check = tg.explain(linear(share), x, method, output="raw").gradient_check
+        assert (check.found == kind).all()
+        torch.testing.assert_close(check.gap, torch.full((len(x),), share), rtol=0.05, atol=2e-4)

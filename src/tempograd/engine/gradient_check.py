@@ -29,9 +29,9 @@ CURVED = 0.5  # share of the difference of two slopes that counts as curvature, 
 TOGETHER = 100  # points that are compared with each other
 FROM = (0.5, 0.75)  # neighbours near x and nearest: from these positions on
 SLIGHT, STRAIGHT = 0.03, 0.01  # share of the change that a gap must have to count, and on one straight path
-SUMS = ("count", "off", "squares")
-# sums over neighbours near x and over the nearest: gaps, what changes between them, gaps that count, neighbours
-SUMS += tuple(f"{where}_{what}" for what in ("gap", "size", "often", "pairs") for where in ("near", "nearest"))
+# over neighbours near x and over the nearest: gaps, what changes between them, gaps that count, neighbours
+_OF_PAIRS = (f"{where}_{what}" for what in ("gap", "size", "often", "pairs") for where in ("near", "nearest"))
+SUMS = ("count", "off", "squares", *_OF_PAIRS)
 # the largest of all points; the last two have a sign
 LARGEST = ("slope", "seen", "level", "jump", "outside", "size", "noise", "ahead", "back")
 NAMES = (*SUMS, *LARGEST)
