@@ -75,3 +75,10 @@ def test_the_share_that_is_found_by_hand(method, most):
         check = tg.explain(linear(share), x, method, output="raw").gradient_check
         assert (check.found == kind).all()
         torch.testing.assert_close(check.gap, torch.full((len(x),), share), rtol=0.05, atol=2e-4)
+
+
+def test_four_points_still_tell_of_half_the_score():
+    """Hardly any neighbours lie next to x, so a large gap in the half next to it is enough."""
+    model = dict(dishonest(*SHAPE, 0))["half under no_grad"]
+    found = tg.explain(model, series(*SHAPE, 0), "integrated_gradients", target=0, output="raw", n_steps=4)
+    assert int((found.gradient_check.found == Found.WRONG).sum()) >= 6

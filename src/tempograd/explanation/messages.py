@@ -102,7 +102,7 @@ def _about_gradient(check: GradientCheck, bad: int) -> str:
     if 2 * int(off.sum()) < bad:
         return (
             f"the prediction jumps where its gradient sees nothing{where} ({CAUSES}, or a step too steep for "
-            f"these points): {INSTEAD}"
+            f"these points): try more points, or {INSTEAD}"
         )
     part = check[off] if bool(off.any()) else check
     share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
