@@ -214,10 +214,10 @@ def believed(run: Figures) -> str:
     smooth, steep, starved = (percent(fifty[kind]["bias"], 1) for kind in ("smooth", "steep", "steep, starved"))
     return (
         f"{table(rows)}\n\nWith 50 samples, all models pooled, {whole['wolf']} of {whole['good']:,} runs "
-        f"({percent(whole['wolf'] / whole['good'], 1)}) cry wolf and {whole['sleep']} of {whole['bad']:,} sleep. The "
-        f"width of a smooth model's interval differs between seeds by a factor of {width:.1f} (90 % over 25 % "
-        f"quantile, the middle cell). The mean of all seeds is off by {smooth} of the map for smooth models, {steep} "
-        f"for steep and {starved} for steep and starved ones, its own noise included."
+        f"({percent(whole['wolf'] / whole['good'], 1)}) cry wolf and {whole['sleep']} of {whole['bad']:,} sleep. "
+        f"The width of a smooth model's interval differs between seeds by a factor of {width:.1f} (90 % over 25 % "
+        f"quantile, the middle cell). The mean of all seeds is off by {smooth} of the map for smooth models, "
+        f"{steep} for steep and {starved} for steep and starved ones, its own noise included."
     )
 
 
