@@ -22,6 +22,7 @@ from tempograd.engine import (
     WeightedMean,
     compute_gradients,
     each_gradient,
+    even,
     judge_gradients,
     relative_error,
     resolution,
@@ -31,6 +32,7 @@ from tempograd.engine import (
 
 # The schedule: how many points, in which stages, and when they are enough
 
+LONGER = 4  # times as many points as there is room for: their masks take as much memory as one pass
 TOP = 0.1  # share of the observed cells whose ranking matters
 
 
@@ -56,9 +58,12 @@ class Schedule:
     def together(self) -> int:
         """Return for how many points per series room is planned.
 
-        Few series are left in the late stages of a run that stops.
+        A late stage that is longer than the first comes in several passes: what is kept of all its points at once
+        are masks, a byte for each cell. Few series are left in the late stages of a run that stops.
         """
-        return max(self.stages if self.tolerance is None else self.stages[:3])
+        if self.tolerance is None:
+            return max(self.stages[0], max(self.stages) // LONGER)
+        return max(self.stages[:3])
 
     def converged(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
         """Tell for each series whether to stop, given its error, its map and that of the last look.
@@ -166,7 +171,7 @@ def integrate_all(
     buffers = [ResultBuffer(request, schedule) for request in requests]
     request = requests[0]
     prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
-    batching, total, per_series = request.batching_of(len(requests)), len(request.x), schedule.together
+    batching, total, per_series = request.gradient_batching(len(requests)), len(request.x), schedule.together
 
     def prepare(rows: slice) -> tuple[Block, GradientPath]:
         block = request.block(rows)
@@ -369,8 +374,8 @@ class BlockRunner:
         self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int
     ) -> list[Block]:
         """Add the points of a stage, and return the blocks, their targets now known."""
-        blocks = list(blocks)
-        for batch in slices(self.schedule.stages[stage], max(1, self._room(blocks[0]))):
+        blocks, points = list(blocks), self.schedule.stages[stage]
+        for batch in slices(points, even(points, max(1, self._room(blocks[0])))):
             at = paths.at(batch)
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
