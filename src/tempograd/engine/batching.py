@@ -23,8 +23,8 @@ Work = Callable[[slice, int], None]
 class Batching:
     """How many sequences go through the model at once, by default what the device should hold of so many cells.
 
-    ``memory`` is what did fit when memory ran out before, by device and cells; it is kept up to date. ``on_cpu`` is
-    how many suit a CPU.
+    ``memory`` is what did fit when memory ran out before, by device and cells; it is kept up to date. ``on_cpu``
+    is how many suit a CPU.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Batching:
                 start = rows.stop
 
     def next_rows(self, start: int, series: int, per_series: int) -> slice:
-        """Return the series that come next, from ``start`` on: as many as later, so that no pass is a small one."""
+        """Return the series that come next, from ``start`` on: as many as later, so that no pass is small."""
         most = max(1, int(self.size // per_series * SLACK))
         return slice(start, start + even(series - start, most))
 
@@ -94,9 +94,9 @@ def _most(device: torch.device, on_cpu: int) -> int:
 
 # Passes with a gradient on a CPU. What a pass keeps for the way back is written and read once, so it should stay
 # near the processor, and calls of small operations should not outweigh their work. Measured with one thread and
-# two (forward and backward per sequence; GRUs of 8, 32, 64 and 200 units, the library's CNN and transformer, an MLP;
-# 24 to 192 steps of 8 to 128 channels; 64 to 4,096 sequences): the fastest sizes kept 20 to 60 MB whatever the
-# model, and within a factor of two of them time hardly changes. A matrix of weights keeps about one number per
+# two (forward and backward per sequence; GRUs of 8, 32, 64 and 200 units, the library's CNN and transformer, an
+# MLP; 24 to 192 steps of 8 to 128 channels; 32 to 4,096 sequences): the fastest sizes kept 20 to 60 MB whatever
+# the model, and within a factor of two of them time hardly changes. A matrix of weights keeps about one number per
 # step for each of its rows. Threads do not count: more cores should not change the last digits of a score.
 
 ROOM = 3 * 2**24  # bytes that a pass may keep

@@ -219,11 +219,12 @@ class Request:
         return self._batching(self.x[0].numel(), DEFAULT)
 
     def gradient_batching(self, targets: int) -> Batching:
-        """Return the same for passes with a gradient, for several targets: what is kept of points is kept of each."""
-        shared = max(1, targets // 2)  # a pass itself takes as much as two of them
+        """Return the same for passes with a gradient; what is kept of their points is kept of each target."""
+        cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two targets
+        if self.device.type != "cpu":
+            return self._batching(cells, DEFAULT)
         time, channels = self.x.shape[1:]
-        on_cpu = suits_cpu(modules_of(self.model), time, channels, self.dtype) if self.device.type == "cpu" else DEFAULT
-        return self._batching(self.x[0].numel() * shared, on_cpu)
+        return self._batching(cells, suits_cpu(modules_of(self.model), time, channels, self.dtype))
 
     def _batching(self, cells: int, on_cpu: int) -> Batching:
         module = owner(self.model)
