@@ -29,6 +29,7 @@ from tempograd.engine import (
     slices,
     with_targets,
 )
+from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
 
@@ -108,6 +109,7 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
 
 # Means over path points, stage by stage
 
+FEW = 16  # points added up by a product of matrices, one after the other; a sum of all loses fewer digits
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
 
 
@@ -264,13 +266,38 @@ class ResultBuffer:
         )
 
 
+class WeightedSum:
+    """A mean over path points that has no error: one product of matrices for each pass."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None
+        self._weight: Tensor | None = None
+
+    def add(self, y: Tensor, weight: Tensor | None = None) -> None:
+        """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points)."""
+        weight = torch.ones_like(y[:1, :, 0, 0]) if weight is None else weight.to(y.dtype)
+        weight, flat = weight.expand(len(y), -1)[:, None], y.flatten(2)
+        with exact(y.device):  # products are rounded on some devices, and where a model runs in half precision
+            parts = [torch.bmm(weight[..., run], flat[:, run]) for run in slices(y.shape[1], FEW)]
+        total = (parts[0] if len(parts) == 1 else torch.cat(parts, 1).sum(1)).view(y[:, 0].shape)
+        mass = weight.sum(2)
+        self._total = total if self._total is None else self._total + total
+        self._weight = mass if self._weight is None else self._weight + mass
+
+    def mean(self) -> Tensor:
+        """Return the mean, (series, time, channel)."""
+        if self._total is None or self._weight is None:
+            raise RuntimeError("There are no points yet.")
+        return self._total / self._weight[..., None]
+
+
 class TargetRun:
     """One target of a block of series: its mean over the points, and what they tell about its gradient."""
 
     def __init__(self, request: Request, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
         self.request, self._schedule, self._buffer = request, schedule, buffer
         self.evidence = Evidence(request, schedule.stages[0]) if request.checked else None
-        self._mean: ControlVariateMean | WeightedMean = WeightedMean(errors=schedule.random)
+        self._mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
         if paths.controlled:
             self._mean = ControlVariateMean(paths.scale.to(request.precision), request.model)
         self._before: Tensor | None = None
@@ -289,8 +316,12 @@ class TargetRun:
         precision = self.request.precision
         gradient = gradient.to(precision)
         active = None if at.active is None else at.active.to(precision)
-        if isinstance(self._mean, WeightedMean):
-            self._mean.add(gradient if at.step is None else gradient * at.step, at.weight, active)
+        if self._mean is None:
+            sums = active is None and not self._schedule.random
+            self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
+        if not isinstance(self._mean, ControlVariateMean):
+            y = gradient if at.step is None else gradient * at.step
+            self._mean.add(y, at.weight, *([] if active is None else [active]))
             return
         if active is None or at.position is None or block.clean_score is None:
             raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
@@ -303,6 +334,12 @@ class TargetRun:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
         self._before = self._parts[0] if self._parts else None
         observed = None if self.request.mask is None else block.observed
+        if isinstance(self._mean, WeightedSum):
+            values = paths.scale * self._mean.mean()
+            self._parts = (values if observed is None else values.where(observed, 0),)
+            return None
+        if self._mean is None:
+            raise RuntimeError("There are no points yet.")
         parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
         self._parts = parts
         if not self._schedule.random:

@@ -299,7 +299,7 @@ class Timing(Explainer):
         def at(batch: slice) -> Points:
             active = drawn.masks[:, batch].to(block.x.dtype)
             back = active * (alpha[batch, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
-            z = torch.addcmul(block.x[:, None], back, difference[:, None])
+            z = torch.addcmul(block.x[:, None], back, difference[:, None], out=back)  # in memory that is there
             weight = None if drawn.weights is None else drawn.weights[:, batch]
             return Points(z, weight, active, position=alpha[batch])
 
