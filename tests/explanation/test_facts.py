@@ -93,6 +93,7 @@ def test_facts_stay_with_the_explanation(tmp_path):
             "needs_gradient": True,
             "adaptive": False,
             "unit": "n_steps",
+            "borrowed": 0,
         }
 
 
@@ -103,12 +104,15 @@ def test_facts_are_those_of_the_class(name):
     for each in ("complete", "deterministic", "needs_gradient"):
         assert getattr(told, each) == getattr(kind, each)
     assert told.adaptive == (name == "timing")
+    assert (told.borrowed > 0) == (name == "timing")
     counts = {name for name, value in kind().parameters.items() if type(value) is int}
     assert told.unit == "".join({"n_samples", "n_steps"} & counts)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"complete": 1}, {"deterministic": "no"}, {"adaptive": None}, {"needs_gradient": 0}, {"unit": None}]
+    "wrong",
+    [{"complete": 1}, {"deterministic": "no"}, {"adaptive": None}, {"needs_gradient": 0}, {"unit": None}]
+    + [{"borrowed": value} for value in (True, -1, 0.5)],
 )
 def test_facts_are_true_or_false(wrong):
     with pytest.raises(tg.TempogradError, match=next(iter(wrong))):

@@ -7,7 +7,7 @@ from tempograd.engine.batching import Batching, even, slices
 from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
-from tempograd.engine.estimators import ControlVariateMean, Estimate, WeightedMean, relative_error
+from tempograd.engine.estimators import BORROWED, ControlVariateMean, Estimate, WeightedMean, relative_error
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
     Gradients,
@@ -49,6 +49,7 @@ from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
+    "BORROWED",
     "Batching",
     "Block",
     "Call",

@@ -12,8 +12,12 @@ from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, exact
 
 RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
-NOISE = 0.85  # standard errors that the mean of a control may be from 0
+TAILS = 8.0  # times the fourth power of a control may be its square's square before it counts as carried by few
+BORROWED, IN_TAILS = 2, 4  # draws' worth of variance that a cell has from others, always and where there are tails
+FIRM = 4.0  # how much sooner than an error itself what it borrows grows with the tails
+NOISE = 2.5  # standard errors that the mean of a control may be from 0
 WIDER = 3.0  # standard errors per missing part
+UNSEEN = 3.0  # what n points have not met has a probability below 3 / n
 MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
 TINY = 1e-30
 
@@ -112,13 +116,27 @@ class ControlVariateMean:
         \widehat{\mathrm{var}} = \frac{n}{n - 1 - k}\,\frac{\sum v_i^2 r_i^2}{(\sum v_i)^2}\,(1 + \ell), \qquad
         n = \frac{(\sum v_i)^2}{\sum v_i^2},
 
-    with residuals :math:`r`, :math:`k` slopes in use and the leverage :math:`\ell` of :math:`e = 0`. Two things
-    widen the error where a model is steep. A few points that hit the steep places pull the fit towards themselves:
-    errors are divided by :math:`1 - h`, with :math:`h` the mean leverage of a point, weighted by :math:`e^2`. And
-    a run that missed these places sees small residuals, but its :math:`e_2` and :math:`e_3` do not have mean 0.
-    How far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha` is 1/2, that of
-    :math:`\alpha^2` 1/3), is about the slope that is missing, and it counts by a cell's share in the
-    displacement of all active ones.
+    with residuals :math:`r`, :math:`k` slopes in use and the leverage :math:`\ell` of :math:`e = 0`. Four things
+    make this hold where points are few or a model is steep.
+
+    *Tails.* Where few points carry a control (:math:`h`, its fourth powers as a share of its squares squared,
+    beyond what smooth models have), slopes are known from these few, and so much of what the regression explains
+    counts as noise: :math:`\sum v^2 r^2` becomes :math:`(1 - h) \sum v^2 r^2 + h \sum v^2 (y - \bar y)^2`.
+
+    *Cells with few draws* know little of their variance. They borrow it from all cells of the series, at the same
+    share of their mean squared effect, and where there are tails also at the same gradient, since a cell that
+    met no steep place has seen no effect at all.
+
+    *A missing slope.* A run that missed steep places sees small residuals, but its :math:`e_2` and :math:`e_3` do
+    not have mean 0. How far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha`
+    is 1/2, that of :math:`\alpha^2` 1/3), is about the slope that is missing. With a gradient of no
+    known direction it counts by a cell's part in the displacement of all active ones, by squares.
+
+    *An unseen change.* If the score changes by :math:`c` on the whole way and the points saw no more than
+    :math:`s` of it, what they did not meet has a probability below :math:`3 / n`. It counts in the same way, as
+    :math:`\tfrac3n (|c| - s)^4 / |c|^3`: nearly nothing where a good part was seen.
+
+    The estimate is unbiased up to :math:`O(1 / n)`: slopes and means come from the same points.
     """
 
     def __init__(self, displacement: Tensor, model: Model | None = None) -> None:
@@ -129,6 +147,8 @@ class ControlVariateMean:
         self._displacement, self._model = displacement, model
         self._sums: list[Tensor] = []
         self._unit: Tensor | None = None  # size of a series' effects
+        self._seen: Tensor | None = None  # largest change of the score that a point saw, (series, 1)
+        self.change: Tensor | None = None  # of the score on the whole way, (series,), where it is known
         self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
         self._controls = 0
 
@@ -152,28 +172,38 @@ class ControlVariateMean:
         """Go on with some of the series."""
         self._flush()
         self._displacement, self._sums = self._displacement[rows], [part[rows] for part in self._sums]
-        self._unit = None if self._unit is None else self._unit[rows]
+        self._unit, self._seen, self.change = (
+            None if part is None else part[rows] for part in (self._unit, self._seen, self.change)
+        )
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
-        k = self._controls
+        k, change = self._controls, self.change
+        if change is None:
+            change = torch.zeros_like(self._displacement[:, 0, 0])
         if self._waiting is not None and self._model is not None:
             names, parts = self._waiting
 
-            def work(displacement: Tensor, *inputs: Tensor) -> Tensors:
+            def work(displacement: Tensor, change: Tensor, *inputs: Tensor) -> Tensors:
                 with exact(displacement.device):
-                    *sums, unit = _sums(displacement, *inputs[:3], **dict(zip(names, inputs[3:], strict=True)))
-                    return _estimate(k, displacement, unit, sums)
+                    *sums, unit, seen = _sums(
+                        displacement, *inputs[:3], **dict(zip(names, inputs[3:], strict=True))
+                    )
+                    return _estimate(k, displacement, unit, seen, change, sums)
 
             found = run_captured(
-                self._model, ("controlled", names), work, (self._displacement, *parts), uses_model=False
+                self._model,
+                ("controlled", names),
+                work,
+                (self._displacement, change, *parts),
+                uses_model=False,
             )
             if found is not None:
                 return Estimate(*found)
         self._flush()
-        if self._unit is None:
+        if self._unit is None or self._seen is None:
             raise RuntimeError("There are no points yet.")
-        return Estimate(*_estimate(k, self._displacement, self._unit, self._sums))
+        return Estimate(*_estimate(k, self._displacement, self._unit, self._seen, change, self._sums))
 
     def _flush(self) -> None:
         """Take the points that waited for the result, where all of it could have been captured as one."""
@@ -183,14 +213,14 @@ class ControlVariateMean:
         self._waiting = None
         given = dict(zip(names, parts[3:], strict=True))
         with exact(self._displacement.device):
-            *new, unit = _sums(self._displacement, *parts[:3], **given)
-        if self._unit is None:
-            self._sums, self._unit = new, unit
+            *new, unit, seen = _sums(self._displacement, *parts[:3], **given)
+        if self._unit is None or self._seen is None:
+            self._sums, self._unit, self._seen = new, unit, seen
             return
         largest = torch.maximum(self._unit, unit)
         old = _in_units(self._sums, self._unit / largest)
         self._sums = [a + b for a, b in zip(old, _in_units(new, unit / largest), strict=True)]
-        self._unit = largest
+        self._unit, self._seen = largest, torch.maximum(self._seen, seen)
 
 
 def _sums(
@@ -201,16 +231,19 @@ def _sums(
     weight: Tensor | None = None,
     gap: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Sum over points what the regression needs, and return the unit of the completeness controls as well.
+    """Sum over points what the regression needs, and return two more, (series, 1).
 
-    Without it their powers would leave the range of numbers.
+    They are the unit of the completeness controls, without which their powers would leave the range of numbers,
+    and the largest change of the score that a point saw.
     """
     # whatever the layout of the gradient, which for recurrent layers is not that of the series
     moved = torch.mul(gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device))
     moved, active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)[..., None]
-    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, displacement.abs())[..., 0]
-    largest = slope.abs() if gap is None else torch.maximum(slope.abs(), gap.abs())
-    unit = largest.amax(1, keepdim=True).clamp(min=TINY)
+    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, displacement.square())[..., 0].sqrt()
+    unit, seen = slope.abs().amax(1, keepdim=True), torch.zeros_like(slope[:, :1])
+    if gap is not None:
+        seen = gap.abs().amax(1, keepdim=True)
+    unit = torch.maximum(unit, seen).clamp(min=TINY)
     one = torch.ones_like(slope)
     w = one if weight is None else weight.to(slope)
     u, place = w.square(), position.to(slope).expand_as(slope)
@@ -219,7 +252,7 @@ def _sums(
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
     products = [a * b for a, b in combinations_with_replacement(e, 2)]
-    share = w / length.clamp(min=TINY)  # of a cell's displacement in that of all active ones
+    share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
     factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
     on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
     plain = weight is None and moved.is_cuda
@@ -229,36 +262,77 @@ def _sums(
         torch.bmm(on_effects, moved),
         squares,
         factors.sum(2),
-        torch.stack([(w * a).square().square().sum(1) for a in e], 1),
+        torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),
         unit,
+        seen,
     )
 
 
 def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
     """Turn sums into another unit; ``ratio`` (series, 1) is the old one divided by the new one."""
-    on_active, on_effects, squares, whole, fourth = sums
-    if fourth.shape[1] == 1:  # the position has no unit
+    on_active, on_effects, squares, whole, powers = sums
+    if powers.shape[1] == 2:  # the position has no unit
         return list(sums)
     one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
     control = [same, one, one]  # position and two completeness checks
     products = [same, one, one, two, two, two]
     factors = torch.cat([same, same, *control, *control, *products, same, same], 1)
     effects = torch.cat([same, same, *control], 1)
-    powers = torch.cat([same, two.square(), two.square()], 1)
+    of_powers = torch.cat([same, two, two, same, two.square(), two.square()], 1)
     return [
         on_active * factors[..., None],
         on_effects * effects[..., None],
         squares,
         whole * factors,
-        fourth * powers,
+        powers * of_powers,
     ]
 
 
-def _estimate(k: int, displacement: Tensor, unit: Tensor, sums: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _estimate(
+    k: int, displacement: Tensor, unit: Tensor, seen: Tensor, change: Tensor, sums: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
     """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
-    on_active, (wy, uy, *uey), (squares,), whole, fourth = (part.unbind(1) for part in sums)
+    on_active, (wy, uy, *_), (squares,), whole, powers = (part.unbind(1) for part in sums)
     total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
-    firm = [RIDGE[a] * whole[_square(a, k)] / whole[1].clamp(min=TINY) for a in range(k)]  # by a control's size
+    points = whole[-1].clamp(min=1)
+    grid, ridge = _equations(k, [RIDGE[a] * powers[a] / points for a in range(k)], sums)
+    slopes = _eliminate(grid, k)
+    nothing = torch.zeros_like(total)
+    rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
+    mean = wy / total + grid[k, k + 1]
+    lever = 1 - mass * grid[k + 1, k + 1]
+
+    tails = _tails(powers, points, k)[:, None]
+    spread = torch.addcmul(squares, uy, uy / mass, value=-1)
+    rest = torch.lerp(rest, spread, tails).clamp(min=0) * (number / mass)  # of draws with weight 1
+    used = sum((number / (number + each) for each in RIDGE[:k]), nothing)
+    effective = total * (total / mass)
+    freedom = (effective - 1 - used).clamp(min=0)
+    shape, displacement = displacement.shape, displacement.flatten(1)
+    variance = _borrowed(rest, freedom, squares / mass, displacement, (FIRM * tails).clamp(max=1))
+    error = (variance * lever * mass).sqrt() * (displacement.abs() / total)
+    if k > 1:
+        off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
+        part = on_active[-2] * displacement.abs() / total
+        error = torch.hypot(error, WIDER * off[:, None] * unit * part)
+        length = torch.linalg.vector_norm(displacement, dim=1, keepdim=True).clamp(min=TINY)
+        error = torch.hypot(error, _unseen(change[:, None], seen, points[:, None]) * displacement / length)
+    values = (mean * displacement).where(number > 0, 0)
+    return tuple(
+        part.view(shape) for part in (values, error.masked_fill(number < 2, torch.inf), number, effective)
+    )
+
+
+def _equations(
+    k: int, firm: Sequence[Tensor], sums: Sequence[Tensor]
+) -> tuple[dict[tuple[int, int], Tensor], list[Tensor]]:
+    """Return the normal equations of every cell, above their diagonal, and the ridge on it.
+
+    Behind the controls come the effects and the mean of the controls. The ridge goes by the size of a control in
+    all points: weighted by those of a series, points in which nothing moves would make it vanish.
+    """
+    on_active, (_, uy, *uey), (squares,), *_ = (part.unbind(1) for part in sums)
+    total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
     weight = mass / number.clamp(min=1)  # of one point
     ridge = [each[:, None] * weight + TINY for each in firm]
     ue = on_active[2 + k : 2 + 2 * k]
@@ -272,35 +346,43 @@ def _estimate(k: int, displacement: Tensor, unit: Tensor, sums: Sequence[Tensor]
         grid[a, k + 1] = on_active[2 + a] / total
     nothing = torch.zeros_like(total)
     grid |= {(k, k): torch.addcmul(squares, uy, uy / mass, value=-1), (k, k + 1): nothing, (k + 1, k + 1): nothing}
-    slopes = _eliminate(grid, k)
-    rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
+    return grid, ridge
 
-    mean = wy / total + grid[k, k + 1]
-    lever = 1 - mass * grid[k + 1, k + 1]
-    effective = total * (total / mass)
-    used = sum((number / (number + points) for points in RIDGE[:k]), nothing)
-    freedom = (effective - 1 - used).clamp(min=0.5)
-    error = (rest.clamp(min=0) * lever * effective / freedom).sqrt() / total
-    shape, displacement = displacement.shape, displacement.flatten(1)
-    values, error = (mean * displacement).where(number > 0, 0), error * displacement.abs()
-    if k > 1:
-        own = torch.stack([_leverage(whole[_square(a, k)], fourth[a], whole[-1]) for a in range(1, k)]).amax(0)
-        off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
-        part = on_active[-2] * displacement.abs() / total
-        error = torch.hypot(error / (1 - own)[:, None], WIDER * off[:, None] * unit * part)
-    parts = values, error.masked_fill(number < 2, torch.inf), number, effective
-    return tuple(part.view(shape) for part in parts)
+
+def _tails(powers: Sequence[Tensor], points: Tensor, k: int) -> Tensor:
+    """Return how far few points carry the completeness controls, from 0, as in smooth models, to 1, (series,)."""
+    if k == 1:
+        return torch.zeros_like(points)
+    few = torch.stack([powers[k + a] / powers[a].square().clamp(min=TINY) for a in range(1, k)]).amax(0)
+    usual = TAILS / points
+    return ((few - usual) / (1 - usual).clamp(min=0.05)).clamp(0, 1)
+
+
+def _borrowed(rest: Tensor, freedom: Tensor, size: Tensor, displacement: Tensor, tails: Tensor) -> Tensor:
+    """Return the variance of one draw of each cell, with what cells lend each other.
+
+    ``rest`` are sums of squared residuals, ``size`` mean squared gradients; cells lend by the square of their
+    displacement.
+    """
+    way = displacement.square()
+    known = torch.where(freedom > 0, rest, 0)
+    lent = freedom * way
+    left = (known * way).sum(1, keepdim=True)
+    alike = left / (lent * size).sum(1, keepdim=True).clamp(min=TINY) * size
+    spread = left / lent.sum(1, keepdim=True).clamp(min=TINY)
+    return (known + BORROWED * alike + IN_TAILS * tails * spread) / (freedom + BORROWED + IN_TAILS * tails)
+
+
+def _unseen(change: Tensor, seen: Tensor, points: Tensor) -> Tensor:
+    """Return what a change that no point has met may add to all cells together, (series, 1)."""
+    change = torch.nan_to_num(change, posinf=0, neginf=0).abs()
+    rest = (change - seen).clamp(min=0)
+    return UNSEEN / points * rest * (rest / change.clamp(min=TINY)).pow(3)
 
 
 def _square(a: int, k: int) -> int:
     """Place of the square of control ``a`` among the factors."""
     return 2 + 2 * k + a * k - a * (a - 1) // 2
-
-
-def _leverage(squares: Tensor, fourth: Tensor, number: Tensor) -> Tensor:
-    """Mean share of a point in its own fitted value, weighted by the squares of a control, (series,)."""
-    squares = squares.clamp(min=TINY)
-    return (fourth / squares / (squares * (1 + RIDGE[1] / number))).clamp(max=0.9)
 
 
 def _off(whole: tuple[Tensor, ...], a: int, k: int) -> Tensor:
@@ -331,7 +413,9 @@ def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:
     return solved
 
 
-def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None) -> Tensor:
+def relative_error(
+    values: Tensor, error: Tensor, observed: Tensor | None = None, ess: Tensor | None = None
+) -> Tensor:
     r"""Estimate how far each Monte-Carlo map is from the converged one, as one number per series.
 
     .. math::
@@ -340,8 +424,9 @@ def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None
         \approx \sqrt{\tfrac{2}{\pi}} \; \frac{\sum_{t,d} s_{t,d}}{\sum_{t,d} |\hat A_{t,d}|},
 
     since a normal error with standard deviation :math:`s` has the mean size :math:`s \sqrt{2/\pi}`. A cell with
-    fewer than two draws has no :math:`s`: it counts with the size of its value plus the largest finite :math:`s`
-    of its series.
+    fewer than two draws has no :math:`s`. It counts with the mean :math:`s` of its series plus a share of the
+    size of its value: that by which single draws of the other cells vary, told from their effective sample
+    sizes ``ess``, at most all of it; without ``ess`` all of it, and the largest :math:`s`.
 
     Scores and their standard errors, infinite below two draws, are (series, time, channel); ``observed`` is True
     for the cells that count. The result, (series,), is 0 where all scores are exactly 0 without error, infinite
@@ -358,7 +443,15 @@ def relative_error(values: Tensor, error: Tensor, observed: Tensor | None = None
         size, error = size.where(observed, 0), error.where(observed, 0)
     unknown = error.isinf()
     known = error.masked_fill(unknown, 0)
-    missed = torch.where(unknown, size + known.amax((1, 2), keepdim=True), known).sum((1, 2))
+    if ess is None:
+        other = size + known.amax((1, 2), keepdim=True)
+    else:
+        seen = torch.ones_like(unknown) if observed is None else observed
+        count = (seen & ~unknown).sum((1, 2), keepdim=True).clamp(min=1)
+        moved = (known.square() * ess).sum((1, 2), keepdim=True)
+        share = (moved / size.masked_fill(unknown, 0).square().sum((1, 2), keepdim=True).clamp(min=TINY)).sqrt()
+        other = size * share.clamp(max=1) + known.sum((1, 2), keepdim=True) / count
+    missed = torch.where(unknown, other, known).sum((1, 2))
     total = size.sum((1, 2))
     nothing = torch.where((missed > 0) | unknown.any(2).any(1), torch.inf, torch.zeros_like(total))
     return torch.where(total > 0, MEAN_SIZE * missed / total, nothing)

@@ -309,6 +309,8 @@ class TargetRun:
         if starts and block.clean_score is not None and scores[0].ndim == 1:
             delta = block.clean_score - scores[0]
             self._buffer.delta(block.rows, delta)
+            if isinstance(self._mean, ControlVariateMean):
+                self._mean.change = delta.to(self.request.precision)
             if self.evidence is not None:
                 self.evidence.delta = delta
         if self.evidence is not None:
@@ -344,7 +346,7 @@ class TargetRun:
         self._parts = parts
         if not self._schedule.random:
             return None
-        error = relative_error(parts[0], parts[1], observed)
+        error = relative_error(parts[0], parts[1], observed, parts[3] if paths.controlled else None)
         self._buffer.look(rows, stage, error)
         done = self._schedule.converged(error, parts[0], self._before, block.observed)
         if done is not None and self.evidence is not None and self._schedule.tolerance is not None:
