@@ -179,6 +179,30 @@ def test_scores_do_not_depend_on_the_size_of_passes_and_a_rerun_gives_the_same_b
     torch.testing.assert_close(few.values, expected.values[:2], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("method", [IntegratedGradients(20), Timing(20)])
+def test_on_a_cpu_only_path_points_of_many_series_go_back(method, monkeypatch):
+    """Clean series, baselines and what the check reads have a pass without a gradient, and say the same in it."""
+    asked, x = [], series(40, 12, 2, dtype=torch.float64)
+
+    class Asked(Watched):
+        def forward(self, z):
+            asked.append((len(z), z.requires_grad))
+            return super().forward(z)
+
+    model = Asked().double()
+    found = method(model, x, output="raw")
+    beside = 5 if isinstance(method, IntegratedGradients) else 3
+    assert asked[:2] == [(40 * beside, False), (40 * 20, True)]
+    few = method(model, x[:3], output="raw")
+    assert (3 * (20 + beside), True) in asked  # they ride along
+    monkeypatch.setattr("tempograd.engine.gradients.APART", 10**9)
+    together = method(model, x, output="raw")
+    for other, rows in ((together, slice(0, 40)), (few, slice(0, 3))):
+        torch.testing.assert_close(found.values[rows], other.values, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(found.delta[rows], other.delta, rtol=1e-5, atol=1e-7)
+        assert torch.equal(found.gradient_check.found[rows], other.gradient_check.found)
+
+
 def test_long_series_come_in_small_batches():
     assert Batching(torch.device("cuda"), cells=2**20).size == 64
 

@@ -205,6 +205,8 @@ def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, ancho
     drawn = Drawn(length, channel, scale(place, time - length + 1))
     if anchor is not None:
         drawn = _missing(anchor, stream, sampler, drawn)
+    if len(sampler.lengths) == 1:  # all series have as many
+        return drawn
     index = torch.arange(sampler.most, device=stream.device)
     return drawn._replace(length=torch.where(index < sampler.count[:, None, None], drawn.length, 0))
 
@@ -231,7 +233,7 @@ def _running_sum(edges: Tensor) -> Tensor:
         return edges.cumsum(1, dtype=edges.dtype)
     steps = edges.unbind(1)
     for before, here in pairwise(steps):
-        here += before
+        here.add_(before)
     return edges
 
 
