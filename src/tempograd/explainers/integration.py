@@ -22,6 +22,7 @@ from tempograd.engine import (
     WeightedMean,
     compute_gradients,
     each_gradient,
+    even,
     judge_gradients,
     relative_error,
     resolution,
@@ -29,9 +30,11 @@ from tempograd.engine import (
     with_targets,
 )
 from tempograd.engine.cuda import CELLS
+from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
 
+LONGER = 4  # times as many points as there is room for: their masks take as much memory as one pass
 TOP = 0.1  # share of the observed cells whose ranking matters
 
 
@@ -57,9 +60,12 @@ class Schedule:
     def together(self) -> int:
         """Return for how many points per series room is planned.
 
-        Few series are left in the late stages of a run that stops.
+        A late stage that is longer than the first comes in several passes: what is kept of all its points at once
+        are masks, a byte for each cell. Few series are left in the late stages of a run that stops.
         """
-        return max(self.stages if self.tolerance is None else self.stages[:3])
+        if self.tolerance is None:
+            return max(self.stages[0], max(self.stages) // LONGER)
+        return max(self.stages[:3])
 
     def converged(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
         """Tell for each series whether to stop, given its error, its map and that of the last look.
@@ -104,6 +110,7 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
 
 # Means over path points, stage by stage
 
+FEW = 16  # points added up by a product of matrices, one after the other; a sum of all loses fewer digits
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
 APART = 16  # rows without a gradient that are worth a pass of their own
 
@@ -168,7 +175,7 @@ def integrate_all(
     buffers = [ResultBuffer(request, schedule) for request in requests]
     request = requests[0]
     prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
-    batching, total, per_series = request.batching_of(len(requests)), len(request.x), schedule.together
+    batching, total, per_series = request.gradient_batching(len(requests)), len(request.x), schedule.together
 
     def prepare(rows: slice) -> tuple[Block, GradientPath]:
         block = request.block(rows)
@@ -261,13 +268,38 @@ class ResultBuffer:
         )
 
 
+class WeightedSum:
+    """A mean over path points that has no error: one product of matrices for each pass."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None
+        self._weight: Tensor | None = None
+
+    def add(self, y: Tensor, weight: Tensor | None = None) -> None:
+        """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points)."""
+        weight = torch.ones_like(y[:1, :, 0, 0]) if weight is None else weight.to(y.dtype)
+        weight, flat = weight.expand(len(y), -1)[:, None], y.flatten(2)
+        with exact(y.device):  # products are rounded on some devices, and where a model runs in half precision
+            parts = [torch.bmm(weight[..., run], flat[:, run]) for run in slices(y.shape[1], FEW)]
+        total = (parts[0] if len(parts) == 1 else torch.cat(parts, 1).sum(1)).view(y[:, 0].shape)
+        mass = weight.sum(2)
+        self._total = total if self._total is None else self._total + total
+        self._weight = mass if self._weight is None else self._weight + mass
+
+    def mean(self) -> Tensor:
+        """Return the mean, (series, time, channel)."""
+        if self._total is None or self._weight is None:
+            raise RuntimeError("There are no points yet.")
+        return self._total / self._weight[..., None]
+
+
 class TargetRun:
     """One target of a block of series: its mean over the points, and what they tell about its gradient."""
 
     def __init__(self, request: Request, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
         self.request, self._schedule, self._buffer = request, schedule, buffer
         self.evidence = Evidence(request, schedule.stages[0]) if request.checked else None
-        self._mean: ControlVariateMean | WeightedMean = WeightedMean(errors=schedule.random)
+        self._mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
         if paths.controlled:
             self._mean = ControlVariateMean(paths.scale.to(request.precision), request.model)
         self._before: Tensor | None = None
@@ -288,8 +320,12 @@ class TargetRun:
         precision = self.request.precision
         gradient = gradient.to(precision)
         active = None if at.active is None else at.active.to(precision)
-        if isinstance(self._mean, WeightedMean):
-            self._mean.add(gradient if at.step is None else gradient * at.step, at.weight, active)
+        if self._mean is None:
+            sums = active is None and not self._schedule.random
+            self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
+        if not isinstance(self._mean, ControlVariateMean):
+            y = gradient if at.step is None else gradient * at.step
+            self._mean.add(y, at.weight, *([] if active is None else [active]))
             return
         if active is None or at.position is None or block.clean_score is None:
             raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
@@ -302,6 +338,12 @@ class TargetRun:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
         self._before = self._parts[0] if self._parts else None
         observed = None if self.request.mask is None else block.observed
+        if isinstance(self._mean, WeightedSum):
+            values = paths.scale * self._mean.mean()
+            self._parts = (values if observed is None else values.where(observed, 0),)
+            return None
+        if self._mean is None:
+            raise RuntimeError("There are no points yet.")
         parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
         if self.evidence is not None and self.evidence.unmet is not None:  # each cell may have its share in it
             more = self.evidence.unmet[:, None, None].to(parts[1]) * paths.scale.abs()
@@ -376,8 +418,8 @@ class BlockRunner:
         self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int
     ) -> list[Block]:
         """Add the points of a stage, and return the blocks, their targets now known."""
-        blocks = list(blocks)
-        for batch in slices(self.schedule.stages[stage], max(1, self._room(blocks[0]))):
+        blocks, points = list(blocks), self.schedule.stages[stage]
+        for batch in slices(points, even(points, max(1, self._room(blocks[0])))):
             at = paths.at(batch)
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]

@@ -153,12 +153,17 @@ def errors(explanation: "Explanation") -> Errors:
         unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top = goal(explanation), _by_top(explanation)
-    relative, check = relative.cpu(), explanation.gradient_check
+    relative, check, delta = relative.cpu(), explanation.gradient_check, explanation.delta
     if check is not None:  # what slopes miss of the change where steep places were met
         relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
     good = [value <= SLACK * aim for value in relative.tolist()]
-    # where the error is too large anyway, more points come first
-    missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
+    # where the error is too large for other reasons, more points come first
+    blind = (
+        [False] * len(good)
+        if check is None or delta is None
+        else (2 * check.seen.to(delta) < delta.abs()).tolist()
+    )
+    missed = [value > SLACK * aim and (fine or most) for value, fine, most in zip(unmet, good, blind, strict=True)]
     if top and points:  # a run that was not stopped by its top had all the points there were
         good = [count < (explanation.parameters.get("max_samples") or 0) for count in points]
     against_them = torch.stack(against(explanation)).any(0).tolist()
