@@ -116,6 +116,13 @@ clean:
 	$(PIP) --editable '.[all]' --editable reproduction
 	touch $@
 
+CI_GROUPS := test lint docs release
+.venv/ci: pyproject.toml reproduction/pyproject.toml constraints.txt  # all that .ci/run needs but a browser, at once
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --upgrade pip
+	$(PIP) --editable '.[all]' --editable reproduction $(CI_GROUPS:%=--group %)
+	touch .venv/core $(CI_GROUPS:%=.venv/%) $@
+
 .venv/test: .venv/core
 	$(PIP) --group test
 	touch $@

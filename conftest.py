@@ -1,5 +1,6 @@
 """What all tests run with: one thread, other draws where they are asked for, and a few fixtures."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -52,6 +53,17 @@ if sys.platform == "win32":  # no signals between processes, no pseudo terminals
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if other_draws.OFFSET:
         other_draws.leave_out_exact_draws(config, items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Spare what lives as long as the process: half a million objects would be looked at in every collection."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import tempograd as tg
 from sampling_intervals import models
 
 WAYS: dict[str, dict[str, Any]] = {
-    "plain 50": {"controls": False},
+    "plain 50": {"control_variates": False},
     "50": {},
     "200": {"n_samples": 200},
     "anchored .8": {"anchored": 0.8},
@@ -61,11 +61,12 @@ def smooth(steps: int, channels: int) -> nn.Module:
     return model
 
 
-def cases() -> dict[str, Case]:
-    found = {name: Case(*parts) for name, parts in models("cpu").items()}
+def cases(device: str) -> dict[str, Case]:
+    found = {name: Case(*parts) for name, parts in models(device).items()}
     for setting, shape in SMOOTH.items():
         x = torch.randn(1, *shape, generator=torch.Generator().manual_seed(2))
-        found[f"smooth {setting}"] = Case(smooth(*shape), x, torch.zeros(1).long(), "probability", setting)
+        parts = (part.to(device) for part in (smooth(*shape), x, torch.zeros(1).long()))
+        found[f"smooth {setting}"] = Case(*parts, "probability", setting)
     return found
 
 
@@ -90,11 +91,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--converged", type=int, default=60_000)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", nargs="*", default=[], help="models, by default all")
     options = parser.parse_args()
     warnings.simplefilter("ignore", tg.TempogradWarning)
     with options.out.open("w") as file:
-        for name, case in cases().items():
+        for name, case in cases(options.device).items():
             if not options.only or name in options.only:
                 file.write(f"{name:18} | {line(case, options.seeds, options.converged)}\n")
                 file.flush()

@@ -125,7 +125,9 @@ def converged(
     def run(count: int, seed: int) -> Explanation:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)
-            return tg.Timing(count, *setting, anchored=0.5)(model, test.x, mask=test.mask, seed=seed, chunk=chunk)
+            return tg.Timing(count, *setting, anchored=0.5)(
+                model, test.x, mask=test.mask, seed=seed, batch_size=chunk
+            )
 
     if not file.exists():
         first, second = (run(points, 900 + seed).values.double() for seed in range(2))
@@ -151,7 +153,7 @@ def measured(model: nn.Module, truth: Explanation, values: Tensor, repeats: int,
     table = {
         "error": (right - found).abs().sum(1) / size.clamp(min=1e-30),
         "overlap": (best[0] & best[1]).sum(1) / k,
-        "cpd": tg.evaluate(model, replace(wide, values=values), metrics=["cpd"], k=0.1, chunk=chunk)["cpd"],
+        "cpd": tg.evaluate(model, replace(wide, values=values), metrics=["cpd"], k=0.1, batch_size=chunk)["cpd"],
     }
     return {name: scores.view(repeats, -1).double().cpu() for name, scores in table.items()}
 
@@ -202,8 +204,8 @@ def maps(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)
             explainer = tg.Timing(passes, *setting, control_variates=controls)
-            runs = [explainer(model, test.x, mask=test.mask, seed=seed, chunk=limit) for seed in range(seeds)]
-        unseen = float((seen & (runs[0].free_points == 0)).sum() / seen.sum())
+            runs = [explainer(model, test.x, mask=test.mask, seed=seed, batch_size=limit) for seed in range(seeds)]
+        unseen = float((seen & (runs[0].n_draws == 0)).sum() / seen.sum())
         name = ("the library", "controls" if controls else "ratio")
         yield name, torch.cat([run.values for run in runs]), unseen, time.time() - start
 

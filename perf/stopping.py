@@ -23,10 +23,10 @@ from samplers import arguments, converged, measured, over_cases, summary
 from tempograd.data import Split
 from tempograd.explanation import Explanation
 
-RELEASED = {"anchored": 0.0, "controls": False}
+RELEASED = {"anchored": 0.0, "control_variates": False}
 WAYS: dict[str, dict[str, Any]] = {  # the first is what the others are compared with
     "released": RELEASED,
-    "plain mean": {"controls": False},
+    "plain mean": {"control_variates": False},
     "default": {},
     "200 points": {"n_samples": 200},
     "tolerance 0.2": {"tolerance": 0.2},

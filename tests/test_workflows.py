@@ -29,10 +29,22 @@ def commands(workflow: str) -> list[str]:
     return [line for step in steps(workflow) if "run" in step for line in step["run"].splitlines()]
 
 
-def ci_run() -> list[str]:
+def ci_lines() -> list[str]:
     """Return the lines of ``.ci/run`` that do something: make targets and scripts."""
     lines = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
     return [line.partition(" #")[0].strip() for line in lines if line.startswith(("make ", ".ci/"))]
+
+
+def targets(line: str) -> list[str]:
+    """Return what a line asks make for."""
+    return [word for word in shlex.split(line)[1:] if "=" not in word]
+
+
+def ci_run() -> set[str]:
+    """Return what ``.ci/run`` runs, one target at a time, after everything is installed."""
+    made = {target for line in ci_lines() if line.startswith("make ") for target in targets(line)}
+    scripts = {line for line in ci_lines() if line.startswith(".ci/")}
+    return {f"make {target}" for target in made - {".venv/ci"}} | scripts
 
 
 def recipe(target: str) -> list[str]:
@@ -41,16 +53,15 @@ def recipe(target: str) -> list[str]:
     return [line.strip() for line in found[1].splitlines()]
 
 
-ALL = sorted({line for workflow in WORKFLOWS for line in commands(workflow)} | set(ci_run()))
+ALL = sorted({line for workflow in WORKFLOWS for line in commands(workflow)} | set(ci_lines()))
 
 
 @pytest.mark.parametrize("line", ALL)
 def test_a_job_runs_a_make_target_or_a_script_of_the_repository(line):
-    program, *arguments = shlex.split(line)
+    program = shlex.split(line)[0]
     if program == "make":
-        targets = [argument for argument in arguments if "=" not in argument]
-        assert targets
-        for target in targets:
+        assert targets(line)
+        for target in targets(line):
             assert recipe(target)
     else:
         assert program.startswith(".ci/")
@@ -59,12 +70,26 @@ def test_a_job_runs_a_make_target_or_a_script_of_the_repository(line):
 
 
 def test_every_change_is_checked_by_what_runs_here():
-    assert {line.removesuffix(" README=--short") for line in ci_run()} <= set(commands("check"))
+    assert ci_run() <= set(commands("check"))
 
 
 def test_nothing_but_the_lowest_versions_is_checked_there_alone():
-    here = {line.removesuffix(" README=--short") for line in ci_run()}
-    assert set(commands("check")) - here == {"make test-lowest"}
+    assert set(commands("check")) - ci_run() == {"make test-lowest"}
+
+
+def test_targets_that_run_at_once_find_all_installed():
+    """Two installations into one environment at the same time would spoil it."""
+    first, *rest = ci_lines()
+    assert first == "make .venv/ci"
+    (line,) = (line for line in rest if "--jobs" in line)
+    (groups,) = re.findall(r"^CI_GROUPS := (.*)$", MAKEFILE, re.MULTILINE)
+    ready = {".venv/core", *(f".venv/{group}" for group in groups.split())}
+    asked = targets(line)
+    for target in asked:  # which grows: what a target needs needs something itself
+        (needs,) = re.findall(rf"^{re.escape(target)}:([^#\n]*)", MAKEFILE, re.MULTILINE)
+        asked.extend(need for need in needs.split() if need not in ready)
+        assert not target.startswith(".venv")
+    assert {"docs", "wheel", "dist", "lint"} <= set(asked)
 
 
 def test_tests_run_on_three_systems_and_three_versions_of_python():

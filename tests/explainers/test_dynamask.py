@@ -159,16 +159,34 @@ def literal_fit(model, x, area, explainer, steps):
     return mask.detach(), kl_div(model(z[None]).log_softmax(-1), clean, reduction="sum").detach()
 
 
-def test_every_series_and_area_is_a_problem_of_its_own():
+@pytest.mark.parametrize("weight", [0.1, 0.0])
+def test_every_series_and_area_is_a_problem_of_its_own(weight):
     """Seven series and three areas in blocks of uneven size, against one fit at a time."""
     model, x, areas = smooth(5, 3), series(7, 5, 3, dtype=DOUBLE), (0.2, 0.45, 0.8)
-    explainer = Dynamask(areas, epochs=10, lr=0.06, time_weight=0.3, growth=50.0, tolerance=None)
+    options = {"size_weight": weight, "time_weight": 0.3, "growth": 50.0, "tolerance": None}
+    explainer = Dynamask(areas, epochs=10, lr=0.06, **options)
     for batch_size in (2, 9, 100):
         found = explainer(model, x, batch_size=batch_size).values
         for n in range(7):
             fits = [literal_fit(model, x[n], area, explainer, 10) for area in areas]
             best = min(range(3), key=lambda a: fits[a][1])
             torch.testing.assert_close(found[n], fits[best][0].float(), rtol=1e-4, atol=1e-6)
+
+
+def test_areas_that_no_loss_knows_are_learnt_once():
+    passed, answer, x = [], linear(6, 2), series(3, 6, 2)
+
+    def model(z):
+        passed.append(len(z))
+        return answer(z)
+
+    Dynamask((0.2, 0.4, 0.6), epochs=4, size_weight=0.0)(model, x)
+    once, _ = sum(passed), passed.clear()
+    Dynamask((0.6,), epochs=4, size_weight=0.0)(model, x)
+    assert sum(passed) == once
+    passed.clear()
+    Dynamask((0.2, 0.4, 0.6), epochs=4)(model, x)
+    assert sum(passed) == once + 2 * 3 * (4 + 1)  # each epoch, and the error of the mask that it ends with
 
 
 def test_the_smallest_area_that_is_good_enough():

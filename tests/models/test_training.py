@@ -153,6 +153,21 @@ def test_a_module_of_ones_own_is_trained_in_place_in_its_own_precision():
     assert accuracy(trained, data.test) > max(0.9, before)
 
 
+def test_numbers_too_small_to_matter_do_not_slow_a_training_down():
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    seen, tiny = [], torch.tensor(1e-40)
+
+    class Watching(nn.Linear):
+        def forward(self, x):
+            seen.append(float(tiny * 1))
+            return super().forward(x.mean(1))
+
+    train(Watching(2, 2), toy(), epochs=1)
+    assert set(seen) == {0.0}
+    assert float(tiny * 1) > 0
+
+
 def test_accuracy_counts_and_restores_mixed_modes():
     class LastSign(nn.Module):
         def __init__(self):

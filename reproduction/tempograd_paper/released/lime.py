@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tempograd.engine import Block, Request, at_every_step, default_class, select_target
 from tempograd.explainers import Lime
+from tempograd.explainers.lime import LassoFit
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
 
@@ -59,13 +60,14 @@ class ReleasedLime(Released, Lime):
         ends = [select_target(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
         return torch.stack(ends, -1).double()
 
-    def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
+    def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> LassoFit:
         if not self._on_prefixes:
             return super()._solve(block, keep, scores, counted)
-        found = torch.zeros_like(block.x, dtype=torch.float64)
+        found = LassoFit(*(torch.zeros_like(block.x, dtype=torch.float64) for _ in LassoFit._fields))
         for end in range(1, keep.shape[2] + 1):
             x, baseline, observed = (each[:, :end] for each in (block.x, block.baseline, block.observed))
             part = block._replace(x=x, baseline=baseline, observed=observed)
-            beta = self._coefficients(part, keep[:, :, :end], scores[..., end - 1 : end], counted)
-            found[:, end - 1] = beta.view(part.x.shape)[:, -1]
+            fit = self._coefficients(part, keep[:, :, :end], scores[..., end - 1 : end], counted)
+            for whole, each in zip(found, fit, strict=True):
+                whole[:, end - 1] = each.reshape(part.x.shape)[:, -1]
         return found

@@ -62,7 +62,7 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
     device, _ = place(model, torch.empty(0))
     call = _Call()
-    with outside, torch.enable_grad(), _no_denormals():
+    with outside, torch.enable_grad(), no_denormals():
         try:
             call.keep_generators(device)
             for module in modules_of(model):
@@ -252,7 +252,7 @@ def _recurs(module: nn.Module) -> bool:
 
 
 @contextmanager
-def _no_denormals() -> Iterator[None]:
+def no_denormals() -> Iterator[None]:
     """Take numbers below 1e-38 for 0.
 
     Gradients that vanish over a long series are full of them, and a CPU needs ten times as long for each.

@@ -29,6 +29,7 @@ from tempograd.engine import (
     slices,
     with_targets,
 )
+from tempograd.engine.cuda import CELLS
 from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
@@ -111,6 +112,7 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
 
 FEW = 16  # points added up by a product of matrices, one after the other; a sum of all loses fewer digits
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
+APART = 16  # rows without a gradient that are worth a pass of their own
 
 
 class Points(NamedTuple):
@@ -348,6 +350,9 @@ class TargetRun:
         if self._mean is None:
             raise RuntimeError("There are no points yet.")
         parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
+        if self.evidence is not None and self.evidence.unmet is not None:  # each cell may have its share in it
+            more = self.evidence.unmet[:, None, None].to(parts[1]) * paths.scale.abs()
+            parts = parts[0], torch.hypot(parts[1], more), *parts[2:]
         self._parts = parts
         if not self._schedule.random:
             return None
@@ -424,23 +429,29 @@ class BlockRunner:
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
             extra: list[Tensor] = []
+            ends: Tensor | None = None
             for run in runs:  # the same for all, and each is told that it will be read
                 if run.evidence is not None:
                     extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
-            found = self._differentiate(at.z, blocks, [*rows, *extra])
+                    active = None if paths.straight or paths.start is None else at.active
+                    ends = run.evidence.far_ends(blocks[0], active, batch, self.schedule.stages[stage])
+            found = self._differentiate(at.z, blocks, [*rows, *extra], ends)
             for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
                 run.add(gradients, at, batch, scores, starts=start is not None)
                 blocks[place] = gradients.block
         return blocks
 
     def _differentiate(
-        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor]
+        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None
     ) -> Iterator[tuple[Gradients, list[Tensor]]]:
         """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
-        They ride along where there is room for them.
+        They ride along where there is room for them, ``ends``, (series, rows, time, channel), only where they are
+        few: a pass of their own needs no gradient.
         """
         room = self._room(blocks[0])
+        if ends is not None and (z.numel() <= CELLS if z.is_cuda else len(z) * ends.shape[1] < APART):
+            rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None
         if len(blocks) == 1:
@@ -448,14 +459,15 @@ class BlockRunner:
         else:
             found = each_gradient(self.requests, z, blocks, together)
         later = [row[:, None] for row in rows[len(riding) :]]
+        later += [] if ends is None else ends.split(max(1, room), 1)
         late: list[Tensor] | None = None  # outputs of these
         for request, each in zip(self.requests, found, strict=True):
             scores = [] if each.beside is None else list(each.beside.unbind(1))
             with torch.no_grad():
                 if late is None:
                     late = [request.raw_outputs(row) for row in later]
-                pairs = zip(late, later, strict=True)
-                scores += [request.scores_of(raw, each.block, row)[:, 0] for raw, row in pairs]
+                for raw, row in zip(late, later, strict=True):
+                    scores += request.scores_of(raw, each.block, row).unbind(1)
             yield each, scores
 
 

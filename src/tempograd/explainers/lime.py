@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd._utils import settings
 from tempograd._utils.rng import Stream, bits, fold_in, keys
-from tempograd.engine import Batching, Block, Request, all_scores, slices, with_targets
+from tempograd.engine import Batching, Block, Request, all_scores, mutable_if_needed, slices, with_targets
 from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
@@ -54,8 +54,16 @@ class LassoProblem(NamedTuple):
         return LassoProblem(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
 
 
-def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool) -> Tensor:
-    """Return the coefficients, (series, cells, problems), in float64.
+class LassoFit(NamedTuple):
+    """What was found, (series, cells, problems) each, in float64."""
+
+    beta: Tensor
+    error: Tensor  # standard errors of the coefficients
+    freedom: Tensor  # degrees of freedom of these
+
+
+def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool) -> LassoFit:
+    """Solve, and tell how far the coefficients are from those of infinitely many samples.
 
     All problems share the samples ``z``, (series, samples, cells); ``y``, (series, samples, problems), holds
     their scores. Only ratios of the weights, (series, samples), matter. With ``relative`` the penalty ``alpha``,
@@ -65,7 +73,7 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     --------
     >>> z = torch.tensor([[[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]])
     >>> y = 3 * z[..., :1] - z[..., 1:]
-    >>> lasso(z, y, torch.ones(1, 4), 0.1, relative=False)[0, :, 0]
+    >>> lasso(z, y, torch.ones(1, 4), 0.1, relative=False).beta[0, :, 0]
     tensor([ 2.6000, -0.6000], dtype=torch.float64)
     """
     z, y = z.double(), y.double()
@@ -86,7 +94,91 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     left = (violation(fit, beta) > tolerance).flatten(1).any(1)
     if bool(left.any()):
         beta[left] = _descend(fit.of(left), beta[left], tolerance[left])
-    return beta
+    penalty = alpha * (_largest_covariance(fit) if relative else p)
+    return LassoFit(beta, *_errors(fit, beta, p, penalty))
+
+
+# The error of a coefficient: how far it is from that of infinitely many masks
+#
+# A coefficient :math:`\beta_j` that is not 0 solves :math:`\sum_i p_i z_{ij} r_i = \lambda s_j`, with centred
+# columns :math:`z`, residuals :math:`r` and the sign :math:`s_j`; a relative penalty is such a sum itself,
+# :math:`\lambda = \sum_i \lambda_i`. With another draw of the masks the parts of both sums move, and the
+# coefficients with them: the sandwich of White (1980), which does not ask that the prediction is linear,
+#
+# .. math:: e_j^2 = \sum_i \big( G^{-1} (p_i z_i r_i - s \lambda_i) \big)_j^2, \qquad G = \sum_i p_i z_i z_i^\top,
+#
+# over the active cells. Residuals are too small by the leverage of their sample, a factor :math:`\sqrt{1 - h_i}`
+# (HC2 of MacKinnon and White, 1985). Here the samples are not found but drawn, one cell independent of the other,
+# so :math:`G` need not be inverted: its expectation is diagonal, and where :math:`k` coefficients, one of them the
+# intercept, are fitted to random samples,
+#
+# .. math:: h_i = \frac{p_i \tau}{1 + p_i \tau}, \qquad \sum_i h_i = k, \qquad
+#     (G^{-1})_{jj} \approx \frac{c}{G_{jj}}, \qquad c = \frac{\tau}{k},
+#
+# which is :math:`h = k / n` and :math:`c = 1 / (1 - k / n)` for :math:`n` equal weights (El Karoui et al., 2013).
+# What becomes of the single :math:`G^{-1} z_i` follows from :math:`\sum_i p_i (G^{-1} z_i)_j^2 = (G^{-1})_{jj}`.
+# All this costs a few products with the masks for any number of problems, and needs no more masks than cells.
+
+LEVERAGE_STEPS = 30  # of Newton's method, which begins at the solution for equal weights
+LIKELY = 2  # standard errors that a cell may be off
+SPARE = 2  # samples beyond the coefficients, without which residuals tell nothing
+
+
+def _errors(fit: LassoProblem, beta: Tensor, p: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the standard errors of the coefficients and their degrees of freedom.
+
+    ``p``, (series, samples, 1), are the weights; ``penalty``, (series, samples, problems or 1), the parts of the
+    penalty that the samples have.
+    """
+    slope, active = fit.slope(beta), beta != 0
+    count = (p > 0).sum(1, keepdim=True)
+    fitted = torch.minimum(active.sum(1, keepdim=True) + 1, count - 0.5)
+    leverage, inflation = _leverage(p, fitted, count)
+    spread = inflation * (p * (1 - leverage) ** 2).sum(1, keepdim=True)
+    residual = (fit.scores - fit.columns.mT @ beta) * ((1 - leverage) / spread).sqrt()
+    sign = torch.where(active, beta, slope).sign()  # a cell that is 0 would enter with that of its slope
+    square = (
+        fit.columns.square() @ residual.square()
+        - 2 * sign * (fit.columns @ (residual * penalty))
+        + penalty.square().sum(1, keepdim=True)
+    )
+    scale = inflation / fit.columns.square().sum(2)[..., None]
+    error = scale * square.clamp(min=0).sqrt()
+    idle = scale * (fit.alpha - slope.abs()).clamp(min=0)  # of a move from 0, the penalty swallows as much
+    error = torch.where(active, error, (error - idle / LIKELY).clamp(min=0))
+    error = torch.where(error.isfinite() & (count - fitted >= SPARE), error, torch.inf)
+    return error, _freedom(residual, p, 1 - fitted / count).expand_as(beta)
+
+
+def _freedom(residual: Tensor, p: Tensor, share: Tensor) -> Tensor:
+    r"""Return the degrees of freedom, (series, 1, problems); fewer where few samples carry the residuals.
+
+    A sum of squares is known as well as the squares are alike, :math:`2 / (\sum r^4 / (\sum r^2)^2 - 1 / n)`,
+    which is :math:`n` for normal residuals. The fit takes its share.
+    """
+    equal = p.square().sum(1, keepdim=True)
+    total = residual.square().sum(1, keepdim=True)
+    uneven = residual.pow(4).sum(1, keepdim=True) / total.square() - equal
+    return share * torch.fmin(2 / uneven.clamp(min=0), 1 / equal)
+
+
+def _leverage(p: Tensor, fitted: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the leverage of each sample, (series, samples, problems), and by how much it inflates errors.
+
+    The sum of leverages is concave in what is sought, so that the steps come from below and need no guard.
+    """
+    tau = fitted / (1 - fitted / count)
+    for _ in range(LEVERAGE_STEPS):
+        rest = 1 / (1 + p * tau)
+        tau = tau + (fitted - (p * tau * rest).sum(1, keepdim=True)) / (p * rest**2).sum(1, keepdim=True)
+    return p * tau / (1 + p * tau), tau / fitted
+
+
+def _largest_covariance(fit: LassoProblem) -> Tensor:
+    """Return the parts that the samples have in the largest covariance, (series, samples, problems)."""
+    where = fit.covariance.abs().argmax(1, keepdim=True)
+    column = fit.columns.gather(1, where.mT.expand(-1, -1, fit.columns.shape[2]))
+    return column.mT * fit.scores * fit.covariance.gather(1, where).sign()
 
 
 def violation(fit: LassoProblem, beta: Tensor) -> Tensor:
@@ -256,10 +348,28 @@ class Lime(Explainer):
     The regressions are solved to the end (see ``lasso``); where cells are tied, as with far fewer masks than
     cells, the solution is one of several.
 
+    The standard error of a score says how far it is from that of infinitely many masks with the same penalty and
+    kernel. The penalty pulls scores towards 0, which no number of masks mends and the error does not contain.
+    The prediction is not linear, so it is a sandwich [2]_, with the leverage of samples that are drawn at random
+    [3]_ [4]_: with :math:`n` masks of equal weight, residuals :math:`r`, :math:`k` coefficients (the intercept and
+    those that are not 0), and the parts :math:`\lambda_i` that the masks have in :math:`\lambda`,
+
+    .. math:: s_j = \frac{1}{1 - k / n} \; \frac{\sqrt{\sum_i \big( (z_{ij} - \bar z_j) \, r_i / n
+        - \lambda_i \operatorname{sign} A_j \big)^2}}{\tfrac1n \sum_i (z_{ij} - \bar z_j)^2}.
+
+    A score of 0 has an error as far as the penalty does not hold it there. Errors are infinite where fewer than
+    two masks are left beyond the coefficients, and too small with four cells or fewer and a narrow kernel.
+
     References
     ----------
     .. [1] M. T. Ribeiro, S. Singh and C. Guestrin, "Why should I trust you? Explaining the predictions of any
        classifier", KDD 2016. https://arxiv.org/abs/1602.04938
+    .. [2] H. White, "A Heteroskedasticity-Consistent Covariance Matrix Estimator and a Direct Test for
+       Heteroskedasticity", Econometrica 48, 1980.
+    .. [3] J. G. MacKinnon and H. White, "Some Heteroskedasticity-Consistent Covariance Matrix Estimators with
+       Improved Finite Sample Properties", Journal of Econometrics 29, 1985.
+    .. [4] N. El Karoui, D. Bean, P. J. Bickel, C. Lim and B. Yu, "On robust regression with high-dimensional
+       predictors", PNAS 110, 2013.
 
     Examples
     --------
@@ -286,22 +396,34 @@ class Lime(Explainer):
         request = requests[0]
         samples = self._count(request)
         scores = self._ask(requests, int(samples.max()))
-        return [Attribution(self._fitted(request, samples, each)) for each in scores]
+        return [self._fitted(request, samples, each) for each in scores]
 
-    def _fitted(self, request: Request, samples: Tensor, scores: Tensor) -> Tensor:
+    def _attributions(self, requests: Sequence[Request]) -> list[Attribution]:
+        # sums in double precision need no unit of their own, and a penalty that is not relative has one
+        found = mutable_if_needed(lambda: self._explain_all(requests))
+        return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
+
+    def _fitted(self, request: Request, samples: Tensor, scores: Tensor) -> Attribution:
         """Return the scores of one target; fitted together, the steps of one would change digits of another."""
-        values = torch.zeros(request.x.shape, device=request.x.device)
+        values, error, ess = (torch.zeros(request.x.shape, device=request.x.device) for _ in range(3))
         cells = request.x[0].numel()
+        n_evals = samples.to(values.device, torch.int32)
 
         def work(rows: slice, _: int) -> None:
             block = request.block(rows)
             keep = self._masks(request, block, slice(0, scores.shape[1]))
             counted = torch.arange(scores.shape[1]) < samples[rows, None]
-            values[rows] = self._solve(block, keep, scores[rows], counted.to(block.x.device)).to(values)
+            found = self._solve(block, keep, scores[rows], counted.to(block.x.device))
+            values[rows] = found.beta.to(values)
+            error[rows] = found.error.where(block.observed, 0).to(error)
+            ess[rows] = (found.freedom + 1).where(block.observed, 0).to(ess)
 
         room = Batching(request.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
         room.run(len(values), 1, work, f"fit {self.name}")
-        return values
+        draws = n_evals[:, None, None].repeat(1, *values.shape[1:])
+        if request.mask is not None:
+            draws = draws.where(request.mask.to(draws.device), 0)
+        return Attribution(values, error, draws, ess, n_evals=n_evals)
 
     def _count(self, request: Request) -> Tensor:
         """Masks of each series, (series,)."""
@@ -340,14 +462,14 @@ class Lime(Explainer):
         scores = [score.double() for score in all_scores(requests, z, blocks)]
         return [score if score.ndim == 3 else score[..., None] for score in scores]
 
-    def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
-        """Return the scores of the cells of a block, like its series."""
-        found = self._coefficients(block, keep, scores, counted).view(*block.x.shape, -1)
-        if found.shape[-1] > 1:  # the effect of each cell on its own step
-            return found.diagonal(dim1=1, dim2=3).mT
-        return found[..., 0]
+    def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> LassoFit:
+        """Return the scores of the cells of a block, like its series, and what is known of their errors."""
+        parts = (part.reshape(*block.x.shape, -1) for part in self._coefficients(block, keep, scores, counted))
+        if scores.shape[2] > 1:  # the effect of each cell on its own step
+            return LassoFit(*(part.diagonal(dim1=1, dim2=3).mT for part in parts))
+        return LassoFit(*(part[..., 0] for part in parts))
 
-    def _coefficients(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
+    def _coefficients(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> LassoFit:
         weight = torch.exp(-(self._distance(block, keep) ** 2) / (2 * self.width**2)) * counted
         return lasso(keep.flatten(2), scores, weight, self.alpha, relative=self.relative)
 

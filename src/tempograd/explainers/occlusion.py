@@ -264,6 +264,42 @@ def _mean(x: Array, name: str) -> Tensor:
 
 
 # Augmented feature occlusion: how far the prediction moves when a value is swapped for those of other series.
+#
+# Few draws of a skewed pool miss its far values, and then show too small a spread as well as too small a mean. But
+# all values of the pool are known, and so is their distance :math:`d = |X - x|` from the value of the series. What
+# the variance of the drawn distances misses of that of all counts with the square of the move per distance,
+#
+# .. math:: \sigma^2 = s_m^2 + \Big( \frac{\sum_s m_s}{\sum_s d_s} \Big)^2 \max(S_d^2 - s_d^2, 0),
+#
+# a ratio estimator with a known auxiliary variance (Cochran 1977, chapter 6). For moves in proportion to the
+# distance it is never below the variance over the whole pool.
+
+POOL = 2**22  # values of the pool that distances are taken from; of a larger one, evenly spaced rows
+ROUNDING = 1e-12  # of a difference of variances, as a share of the mean square
+
+
+class PoolDistances:
+    """How far the values of a pool lie from any value: mean, and variance, of the distance in each column."""
+
+    def __init__(self, table: Tensor) -> None:
+        """Sort the columns of ``table``, (rows, columns)."""
+        stride = -(-table.numel() // POOL)
+        values = table[::stride].double().mT
+        self._centre = values.mean(-1, keepdim=True)
+        self._sorted = (values - self._centre).sort(-1)[0].contiguous()
+        self._below = torch.nn.functional.pad(self._sorted.cumsum(-1), (1, 0))
+        self._square = self._sorted.square().mean(-1, keepdim=True)
+
+    def of(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the distance from ``x``, (columns, points), each like it."""
+        x = x.to(self._centre) - self._centre
+        count = self._sorted.shape[-1]
+        rank = torch.searchsorted(self._sorted, x.contiguous())
+        low, whole = self._below.gather(-1, rank), self._below[:, -1:]
+        mean = (x * (2 * rank - count) + whole - 2 * low) / count
+        square = self._square + x.square()
+        spread = square - mean.square()
+        return mean, spread.where(spread > ROUNDING * square, 0)
 
 
 @EXPLAINERS.register("augmented_occlusion", "afo")
@@ -290,10 +326,18 @@ class AugmentedOcclusion(CellReplacement):
     Scores are magnitudes: they do not tell the direction. ``steps="own"`` judges a value by the prediction at
     its own step; a recurrent model then runs one step from its remembered state instead of the whole series.
 
+    The standard error knows how far all values of the pool lie from the value of the series, and widens where the
+    draws :math:`m_s` missed far ones [2]_. It is infinite where every draw was the value of the series itself and
+    the pool has others. Where few values of a pool move the prediction and no draw met one, nothing shows it.
+
+    .. math:: s^2 = \frac{1}{S} \Big( s_m^2 + \Big( \frac{\sum_s m_s}{\sum_s d_s} \Big)^2
+        \max(S_d^2 - s_d^2, 0) \Big), \qquad d_s = |X_{r_s,t,d} - x_{t,d}|
+
     References
     ----------
     .. [1] S. Tonekaboni et al., "What went wrong and when? Instance-wise Feature Importance for Time-series
        Models", NeurIPS 2020. https://arxiv.org/abs/2003.02821
+    .. [2] W. G. Cochran, "Sampling Techniques", 3rd edition, chapter 6, Wiley 1977.
 
     Examples
     --------
@@ -328,13 +372,16 @@ class AugmentedOcclusion(CellReplacement):
         error = [torch.zeros_like(each) for each in values]
         seen = torch.ones_like(values[0]) if request.mask is None else request.mask.to(values[0])
 
+        drawn = partial(self._drawn, pool=pool, seed=request.seed)
+        distances = PoolDistances(self._table(pool)) if self.n_samples > 1 else None
+
         def finish(place: int, block: Block, falls: Tensor) -> None:
             moves = falls.abs().mean(-1)
             values[place][block.rows] = moves.mean(-1).to(values[place])
-            if self.n_samples > 1:
-                error[place][block.rows] = (moves.std(-1) / self.n_samples**0.5).to(error[place])
+            if distances is not None:
+                spread = self._spread(block, moves, drawn(block), distances)
+                error[place][block.rows] = (spread / self.n_samples**0.5).to(error[place])
 
-        drawn = partial(self._drawn, pool=pool, seed=request.seed)
         self._replace_cells(requests, self.n_samples, drawn, finish, every=self.over == "all")
         if self.n_samples == 1:
             error = [each.masked_fill_(seen > 0, torch.inf) for each in error]
@@ -342,12 +389,31 @@ class AugmentedOcclusion(CellReplacement):
         pairs = zip(values, error, strict=True)
         return [Attribution(each, own, count.to(torch.int32), count) for each, own in pairs]
 
+    def _table(self, pool: Tensor) -> Tensor:
+        """Return what each cell is replaced by: one column for each, or for each channel."""
+        return pool.flatten(0, 1) if self.marginal == "pooled" else pool.flatten(1)
+
+    def _spread(self, block: Block, moves: Tensor, drawn: Tensor, distances: PoolDistances) -> Tensor:
+        """Return the standard deviation of the moves over the pool, like the series of a block.
+
+        It is infinite where every draw was the value of the series itself, and the pool has others.
+        """
+        shape = block.x.shape
+        columns = shape[2] if self.marginal == "pooled" else shape[1] * shape[2]
+        points = block.x.reshape(-1, columns).mT
+        mean, known = (part.mT.reshape(shape).to(moves.device) for part in distances.of(points))
+        distance = (drawn - block.x[..., None]).abs().double()
+        missed = (known - distance.var(-1)).clamp(min=0)
+        per_distance = moves.double().sum(-1) / distance.sum(-1)
+        spread = (moves.double().var(-1) + per_distance.square() * missed).sqrt()
+        spread = torch.where(distance.any(-1), spread, torch.where(mean > 0, torch.inf, 0))
+        return spread.where(block.observed, 0)
+
     def _drawn(self, block: Block, pool: Tensor, seed: int) -> Tensor:
         """Draw a training value for each cell and sample, (series, time, channel, samples)."""
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        table, column = pool.flatten(1), cell
-        if self.marginal == "pooled":
-            table, column = pool.flatten(0, 1), cell % pool.shape[2]
+        table = self._table(pool)
+        column = cell % table.shape[1]
         streams = fold_in(keys(seed, block.ids, Stream.REPLACEMENTS), self.n_samples)[..., None]
         row = randint(streams, cell, len(table)).to(pool.device)
         drawn = table[row, column.to(pool.device)].to(block.x)  # (series, samples, cells)

@@ -93,8 +93,10 @@ class Facts:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             kinds = {"unit": str, "deterministic": bool | None, "borrowed": int}.get(name, bool)
-            if not isinstance(value, kinds) or (name == "borrowed" and (isinstance(value, bool) or value < 0)):
+            if not isinstance(value, kinds):
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
+        if isinstance(self.borrowed, bool) or self.borrowed < 0:
+            raise InputError(f"borrowed of a method cannot be {brief(self.borrowed)}.")
 
 
 CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
@@ -338,7 +340,7 @@ class Explanation:
         if self.standard_error is None or self.ess is None:
             raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
         borrowed = self.facts.borrowed if self.draws == 1 else 0  # an average over draws has counted them
-        freedom = (self.ess - 1).clamp(min=0) + borrowed
+        freedom = torch.where(self.ess > 1, self.ess - 1 + borrowed, 0)
         half = torch.where(self.standard_error == 0, 0, stats.t_quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half

@@ -19,7 +19,7 @@ SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
 MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
 MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
-TYPICAL, SEVERAL = 0.08, 5  # gap of the middle series that is none of chance, and how many series it takes
+TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
 
 

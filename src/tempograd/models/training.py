@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd._utils import settings, validation
+from tempograd._utils.optimisers import Adam
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.data.base import Dataset, Split
-from tempograd.engine.model import find_device, place
+from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.outputs import numbers_of
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.models.networks import Classifier, build
@@ -231,7 +232,7 @@ def train(
     train_part, watched = _parts(data, recipe, generator)
     label = f"train {network.config['name'] if isinstance(network, Classifier) else 'model'} on {data.name}"
     gpus = [target] if target.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus), progress_bar(recipe.epochs, label) as advance:
+    with torch.random.fork_rng(devices=gpus), no_denormals(), progress_bar(recipe.epochs, label) as advance:
         seed_generators(seed, target)
         outcome = _fit(network, train_part, watched, recipe, generator, advance)
     if isinstance(network, Classifier):
@@ -320,7 +321,7 @@ def _fit(
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
     device, _ = place(network, train_part.x)
     train_part, watched = _near(train_part, device), None if watched is None else _near(watched, device)
-    optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimiser = Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
     for epoch in range(1, recipe.epochs + 1):
         steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from tempograd._utils import validation
+from tempograd._utils.optimisers import Adam
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.engine import Block, Request, accumulate, both_logits, require_path, slices
 from tempograd.engine.model import by_lists
@@ -100,7 +101,7 @@ class LearntMask(Explainer):
         """
         leaves = [*masks, *networks]
         groups = self._steps(request, groups, leaves)
-        optimiser = torch.optim.Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
+        optimiser = Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
         for epoch in range(self.epochs):
             for group in groups:
                 for term in group:

@@ -103,8 +103,9 @@ class Dynamask(LearntMask):
 
     Notes
     -----
-    Each (series, area) is a problem of its own, all of them in one tensor. Cells with equal masks share their
-    part of the area. The error is :math:`\mathrm{KL}(p(x) \| p(\pi(x, m)))`, or the mean squared difference for
+    Each (series, area) is a problem of its own, all of them in one tensor; with ``size_weight=0`` the areas of a
+    series have one and the same, which is learnt once. Cells with equal masks share their part of the area. The
+    error is :math:`\mathrm{KL}(p(x) \| p(\pi(x, m)))`, or the mean squared difference for
     ``output="raw"``, over all outputs: there is no target class. The steps of Adam amplify rounding, so in single
     precision a mask can depend on what else is in the batch; in double precision it does not.
 
@@ -148,7 +149,7 @@ class Dynamask(LearntMask):
 
     def _learn(self, request: Request, series: slice, keep: Keep) -> None:
         """Learn the masks of some series, and hand them over block by block."""
-        areas = len(self.areas)
+        areas = len(self._learnt)
         total = (series.stop - series.start) * areas * self.epochs
         with progress_bar(total, f"explain with {self.name}") as advance:
 
@@ -162,16 +163,23 @@ class Dynamask(LearntMask):
         batch = self._read(request, rows)
         request.verify_once()
         found = []
-        for part in slices(len(self.areas), max(1, size // len(batch.block.x))):
+        for part in slices(len(self._learnt), max(1, size // len(batch.block.x))):
             shape = (len(batch.block.x), part.stop - part.start, *batch.block.x.shape[1:])
             mask = batch.block.x.new_full(shape, 0.5, dtype=request.precision, requires_grad=True)
-            problem, error = self._problem(batch, mask, self.areas[part])
+            problem, error = self._problem(batch, mask, self._learnt[part])
             done = partial(advance, shape[0] * shape[1])
             self._optimize(request, [[problem]], [mask], done=done, bounded=True)
             with torch.no_grad():
                 found.append((mask.where(batch.block.observed[:, None], 0), error()))
         masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+        if len(self._learnt) < len(self.areas):
+            masks, errors = masks.expand(-1, len(self.areas), -1, -1), errors.expand(-1, len(self.areas))
         return masks, errors
+
+    @property
+    def _learnt(self) -> tuple[float, ...]:
+        """Return the areas whose masks differ: without a weight on the size, no loss knows its area."""
+        return self.areas if self.size_weight else self.areas[:1]
 
     def _problem(
         self, batch: MaskBatch, mask: Tensor, areas: tuple[float, ...]

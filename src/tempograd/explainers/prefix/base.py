@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
+from tempograd._utils.optimisers import Adam
 from tempograd._utils.progress import progress_bar
 from tempograd.engine import Model, Prefixes, Request, place, require_prefixes, slices
 from tempograd.engine.guesses import is_probability
@@ -191,7 +192,7 @@ def _train(
     label: str,
 ) -> None:
     like = next(network.parameters())
-    optimiser = torch.optim.Adam(network.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
+    optimiser = Adam(network.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
     best, since, seed = _Best(), 0, rng.initial_seed()
     with progress_bar(schedule.epochs, label) as advance:
         for _ in range(schedule.epochs):

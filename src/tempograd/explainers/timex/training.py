@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tempograd._utils.optimisers import AdamW
 from tempograd._utils.progress import progress_bar
 from tempograd.engine import Batching, Model, both_logits, call_model, differentiate, require_path
 from tempograd.engine.guesses import is_probability
@@ -205,7 +206,7 @@ class Training:
         self.watched, self.learning = order[:held_out], order[held_out:]
         self.fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
         self.weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
-        self.optimiser = torch.optim.AdamW(
+        self.optimiser = AdamW(
             self.weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=by_lists()
         )
 
