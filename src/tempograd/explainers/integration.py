@@ -459,7 +459,7 @@ class BlockRunner:
         else:
             found = each_gradient(self.requests, z, blocks, together)
         later = [row[:, None] for row in rows[len(riding) :]]
-        later += [] if ends is None else ends.split(max(1, room), 1)
+        later += [] if ends is None else torch.split(ends, max(1, room), 1)
         late: list[Tensor] | None = None  # outputs of these
         for request, each in zip(self.requests, found, strict=True):
             scores = [] if each.beside is None else list(each.beside.unbind(1))
