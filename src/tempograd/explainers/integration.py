@@ -269,28 +269,33 @@ class ResultBuffer:
 
 
 class WeightedSum:
-    """A mean over path points that has no error: one product of matrices for each pass."""
+    """A mean over path points that has no error: one product of matrices for a few points.
+
+    It sums up how far points are from the first, so that the mean of equal numbers is exactly theirs.
+    """
 
     def __init__(self) -> None:
-        self._total: Tensor | None = None
-        self._weight: Tensor | None = None
+        self._first: Tensor | None = None  # (series, 1, cells)
+        self._total = self._weight = torch.zeros(())
 
     def add(self, y: Tensor, weight: Tensor | None = None) -> None:
         """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points)."""
         weight = torch.ones_like(y[:1, :, 0, 0]) if weight is None else weight.to(y.dtype)
         weight, flat = weight.expand(len(y), -1)[:, None], y.flatten(2)
+        if self._first is None:
+            self._first = flat[:, :1].clone()
+            self._total, self._weight = torch.zeros_like(self._first), weight.new_zeros(1)
+        flat = flat - self._first
         with exact(y.device):  # products are rounded on some devices, and where a model runs in half precision
             parts = [torch.bmm(weight[..., run], flat[:, run]) for run in slices(y.shape[1], FEW)]
-        total = (parts[0] if len(parts) == 1 else torch.cat(parts, 1).sum(1)).view(y[:, 0].shape)
-        mass = weight.sum(2)
-        self._total = total if self._total is None else self._total + total
-        self._weight = mass if self._weight is None else self._weight + mass
+        self._total = self._total + torch.cat(parts, 1).sum(1, keepdim=True)
+        self._weight = self._weight + weight.sum(2, keepdim=True)
 
-    def mean(self) -> Tensor:
+    def mean(self, shape: Sequence[int]) -> Tensor:
         """Return the mean, (series, time, channel)."""
-        if self._total is None or self._weight is None:
+        if self._first is None:
             raise RuntimeError("There are no points yet.")
-        return self._total / self._weight[..., None]
+        return (self._first + self._total / self._weight).view(shape)
 
 
 class TargetRun:
@@ -339,7 +344,7 @@ class TargetRun:
         self._before = self._parts[0] if self._parts else None
         observed = None if self.request.mask is None else block.observed
         if isinstance(self._mean, WeightedSum):
-            values = paths.scale * self._mean.mean()
+            values = paths.scale * self._mean.mean(paths.scale.shape)
             self._parts = (values if observed is None else values.where(observed, 0),)
             return None
         if self._mean is None:
