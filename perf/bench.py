@@ -81,7 +81,11 @@ def explaining(plan: Plan) -> list[Figures]:
 
 
 def growing(plan: Plan) -> Figures:
-    return {axis: paths.sweep(plan.base, axis, sizes, plan.rounds) for axis, sizes in plan.sweeps.items()}
+    sweeps = {axis: paths.sweep(plan.base, axis, sizes, plan.rounds) for axis, sizes in plan.sweeps.items()}
+    for name, found in paths.summary(sweeps).items():
+        over_all = f"median over sizes {found['over_sizes']:.3g}, worst {found['worst']:.3g} for {found['at']}"
+        print(f"{name} over captum's best: {over_all}", flush=True)
+    return sweeps
 
 
 def removing(plan: Plan) -> Figures:

@@ -12,6 +12,7 @@ GPU; ``--masks 16384 --seeds 20`` tries it anywhere.
 import argparse
 import json
 import warnings
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,14 @@ def main() -> None:
         show(f"{held.kind} {held.name}", rows["50 samples"][-1])
     groups = {"smooth": ("smooth", None), "steep": ("steep", None)}
     groups |= {f"{kind}, starved": (kind, True) for kind in groups} | {"all": (None, None)}  # type: ignore[dict-item]
-    found: Figures = {"drawn": args.drawn, "seeds": args.seeds, "masks": args.masks, "models": rows, "pooled": {}}
+    found: Figures = {
+        "date": f"{date.today()}",
+        "drawn": args.drawn,
+        "seeds": args.seeds,
+        "masks": args.masks,
+        "models": rows,
+        "pooled": {},
+    }
     for name, each in rows.items():
         found["pooled"][name] = {
             group: pooled(each, kind, starved=starved) for group, (kind, starved) in groups.items()
@@ -114,6 +122,8 @@ def main() -> None:
         for group, row in found["pooled"][name].items():
             show(f"{name}: {group}", row)
             print(f"    width {row['width']:.2f} bias {row['bias']:.3f} samples {row['samples']:.0f}")
+    for row in (row for each in rows.values() for row in each):
+        del row["widths"]  # of each cell, hundreds
     if args.out:
         args.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,5 +1,6 @@
 """TIMING and integrated gradients against captum, the released structure and the bare model."""
 
+import statistics
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -93,13 +94,36 @@ def _over(turns: Turns, base: str) -> Figures:
 
 
 def sweep(base: Setting, axis: str, sizes: tuple[int, ...], rounds: int) -> list[Figures]:
-    """Return the multiples of the bare model as one size grows and the others stay."""
+    """Return the multiples of the bare model, and of captum at its best batch, as one size grows."""
     found = []
     for size in sizes:
         setting = base._replace(**{axis: size})
         note(f"grow: {setting}")
         model, x = setting.made()
-        batch = best_bare(model, x, setting.points)
-        turns = in_turn(sides(model, x, setting.points, batch), rounds)
-        found.append({**setting._asdict(), "batch": batch, "over_bare": turns.against("bare")})
+        points = setting.points
+        batch, internal = best_bare(model, x, points), best_internal(model, x, points)
+        ways = sides(model, x, points, batch)
+        ways["captum_best"] = in_calls(peers.integrated_gradients, model, x, points, internal)
+        turns = in_turn(ways, rounds)
+        over_captum = {name: turns.ratio(name, "captum_best") for name in ("timing", "ig")}
+        found.append(
+            {
+                **setting._asdict(),
+                "batch": batch,
+                "internal": internal,
+                "over_bare": turns.against("bare"),
+                "over_captum_best": over_captum,
+            }
+        )
+    return found
+
+
+def summary(sweeps: dict[str, list[Figures]]) -> Figures:
+    """Return for each method the median over all sizes of its multiple of captum's time, and the worst size."""
+    rows = [(f"{row[axis]} {axis}", row["over_captum_best"]) for axis, sizes in sweeps.items() for row in sizes]
+    found = {}
+    for name in ("timing", "ig"):
+        medians = {size: over[name]["median"] for size, over in rows}
+        worst = max(medians, key=medians.__getitem__)
+        found[name] = {"over_sizes": statistics.median(medians.values()), "worst": medians[worst], "at": worst}
     return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import speed_picture
+from paths import summary
 from speed_picture import METHODS, MODELS
 from tempograd._utils.formatting import table
 
@@ -85,13 +86,26 @@ def memory(run: Figures) -> str:
 
 
 def growth(run: Figures) -> str:
-    head = ["", "TIMING", "IG", "captum's IG"]
+    """Tell multiples of the bare model and, where it was measured, of captum at its best batch."""
+    first = next(iter(run["sweeps"].values()))[0]
+    sides, over = list(first["over_bare"]), list(first.get("over_captum_best", {}))
+    head = ["", *(SIDES[side] for side in sides), *(f"{SIDES[side]} / captum's best" for side in over)]
     rows = []
     for axis, sizes in run["sweeps"].items():
         for row in sizes:
-            cells = [times(row["over_bare"][side]) for side in ("timing", "ig", "captum")]
+            cells = [times(row["over_bare"][side]) for side in sides]
+            cells += [times(row["over_captum_best"][side]) for side in over]
             rows.append([f"{row[axis]} {axis}", *cells])
-    return table([head, *rows])
+    return table([head, *rows]) + (f"\n\n{against_captum(run)}" if over else "")
+
+
+def against_captum(run: Figures) -> str:
+    """Say what a method takes of captum's time over all sizes, and where it is slowest."""
+    told = [
+        f"{SIDES[name]} {found['over_sizes']:.2f}, at worst {found['worst']:.2f} ({found['at']})"
+        for name, found in summary(run["sweeps"]).items()
+    ]
+    return f"As a multiple of captum's IG at its best batch, the median over all sizes: {'; '.join(told)}."
 
 
 def metrics(run: Figures) -> str:

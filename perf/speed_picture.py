@@ -78,7 +78,7 @@ def growth(run: Figures) -> "Picture":
     with style.drawing(7.2, 2.9) as picture:
         panels = picture.subplots(1, len(sweeps), sharey=True)
         for axes, (axis, rows) in zip(panels, sweeps.items(), strict=True):
-            for shift, side in enumerate(("timing", "ig", "captum")):
+            for shift, side in enumerate(rows[0]["over_bare"]):
                 label, colour, mark = SIDES[side]
                 figures = [row["over_bare"][side] for row in rows]
                 places = [row[axis] * 1.06 ** (shift - 1) for row in rows]  # beside each other, not on top

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tempograd._utils.rng import bits, keys, uniform
+from tempograd._utils.rng import bits, fold_in, keys, uniform
 
 
 def mix(h: int) -> int:
@@ -25,7 +25,20 @@ def test_words_follow_the_definition_for_any_integers():
                 lane = mix(lane ^ word)
             lanes.append(lane)
         expected = (mix(lanes[0] ^ counter) + lanes[1]) % 2**32
-        assert bits(keys(seed, torch.tensor([key]), purpose), counter).item() == expected
+        stream = keys(seed, torch.tensor([key]), purpose)
+        assert bits(stream, counter).item() == expected
+        for many in (torch.tensor(counter), torch.tensor([[counter], [0]])):  # the words of a CPU
+            assert bits(stream, many).flatten()[0].item() == expected
+
+
+def test_words_of_many_counters_are_those_of_one_at_a_time():
+    stream = fold_in(keys(3, torch.arange(4), 0), 5)[..., None]
+    counters = torch.cat([torch.arange(6), 2**31 + torch.arange(6), 2**32 - 1 - torch.arange(6)])
+    together = bits(stream, counters)
+    assert together.shape == (4, 5, 18)
+    assert int(together.max()) > 2**31  # no sign
+    for place, counter in enumerate(counters.tolist()):
+        assert torch.equal(together[..., place : place + 1], bits(stream, counter))
 
 
 @pytest.mark.parametrize(("word", "expected"), [(0, 2.0**-24), (2**32 - 1, 1 - 2.0**-24)])

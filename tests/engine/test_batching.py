@@ -2,8 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from tempograd.engine import Batching
+from tempograd.engine.batching import suits_cpu
 from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import explained, fitted, quick, usable
@@ -76,7 +78,21 @@ def test_covers_every_series_once_without_a_small_last_block():
     chunks.run(1978, 50, lambda part, _: rows.append(part), "test")
     assert [i for part in rows for i in range(part.start, part.stop)] == list(range(1978))
     sizes = [part.stop - part.start for part in rows]
-    assert sizes == [655, 655, 655 + 13]
+    assert sizes == [660, 659, 659]  # not 655, 655, 655, 13
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 1000])
+@pytest.mark.parametrize("per_series", [1, 3, 50])
+def test_blocks_are_alike_and_not_much_larger_than_asked(size, per_series):
+    batching = Batching(torch.device("cpu"), 1, size)
+    for count in range(1, 90):
+        rows: list[slice] = []
+        batching.run(count, per_series, lambda part, _, rows=rows: rows.append(part), "test")
+        assert [i for part in rows for i in range(part.start, part.stop)] == list(range(count))
+        sizes = [part.stop - part.start for part in rows]
+        assert max(sizes) - min(sizes) <= 1
+        assert max(sizes) <= max(1, size // per_series * 1.05)
+        assert len(rows) <= -(-count // max(1, size // per_series))
 
 
 @pytest.mark.parametrize(("memory", "size"), [(2**40, 65536), (2**37, 65536), (2**35, 16384)])
@@ -84,6 +100,108 @@ def test_smaller_devices_begin_with_smaller_batches(monkeypatch, memory, size):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
     assert Batching(torch.device("cuda"), cells=1).size == size
+
+
+def suits(model, time=48, channels=8, precision=torch.float32):
+    return suits_cpu([model], time, channels, precision)
+
+
+def test_small_models_get_large_passes_on_a_cpu_and_large_ones_small_passes():
+    units = (8, 32, 64, 200)
+    sizes = [suits(nn.GRU(8, hidden)) for hidden in units]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 3000
+    assert 800 < sizes[1] < 1700
+    assert 128 < sizes[3] < 300
+    for size, hidden in zip(sizes, units, strict=True):  # two matrices of three gates
+        assert size * 48 * (6 * hidden + 16) * 4 == pytest.approx(48 * 2**20, rel=0.01)
+
+
+@pytest.mark.parametrize("hidden", [16, 64])
+def test_longer_wider_and_more_precise_series_never_get_larger_passes(hidden):
+    gru = nn.GRU(8, hidden)
+    for sizes in (
+        [suits(gru, time=time) for time in (1, 10, 48, 100, 1000, 10**5)],
+        [suits(gru, channels=channels) for channels in (1, 8, 100, 1000, 10**5)],
+        [suits(gru, precision=precision) for precision in (torch.float16, torch.float32, torch.float64)],
+        [suits(nn.Sequential(*[nn.Linear(hidden, hidden) for _ in range(layers)])) for layers in (1, 2, 20, 2000)],
+    ):
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] > sizes[-1] >= 64
+        assert sizes[0] <= 4096
+
+
+def test_only_weights_that_are_computed_with_count_for_the_size_of_a_pass():
+    gru = nn.GRU(8, 32)
+    table = nn.ModuleList([gru, nn.Embedding(10**5, 8), nn.LayerNorm(500), nn.LazyLinear(700)])
+    assert suits(table) == suits(gru)
+    assert suits(nn.Identity()) == suits_cpu([], 48, 8, torch.float32) == 256
+
+
+class Watched(nn.Module):
+    """A small GRU that writes down how many series it sees at once."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.gru, self.head, self.seen = nn.GRU(2, 8, batch_first=True), nn.Linear(8, 2), []
+
+    def forward(self, z):
+        self.seen.append(len(z))
+        return self.head(self.gru(z)[0][:, -1])
+
+
+@pytest.mark.parametrize("method", [IntegratedGradients(150), Timing(150), Timing(800)])
+def test_passes_with_a_gradient_are_as_large_as_suits_the_model(method):
+    model, count, points = Watched(), 50, method.parameters.get("n_samples", 150)
+    method(model, series(count, 48, 2), output="raw")
+    size = suits(model, 48, 2)
+    large = [seen for seen in model.seen if seen > size / 4]
+    assert max(model.seen) <= size * 1.05 + 4 * count  # the check rides along
+    assert sum(large) >= 0.9 * count * points
+    assert size > 3000
+
+
+@pytest.mark.parametrize("method", [IntegratedGradients(60), Timing(60), Timing(240)])
+def test_scores_do_not_depend_on_the_size_of_passes_and_a_rerun_gives_the_same_bits(method):
+    model, x = Watched().double(), series(30, 12, 2, dtype=torch.float64)
+    expected = method(model, x, output="raw")
+    again = method(model, x, output="raw")
+    for name in ("values", "standard_error", "ess"):
+        first, second = getattr(expected, name), getattr(again, name)
+        assert first is second is None or torch.equal(first, second)
+    for size in (7, 256, 4096):
+        found = method(model, x, output="raw", batch_size=size)
+        torch.testing.assert_close(found.values, expected.values, rtol=1e-6, atol=1e-9)
+        if expected.standard_error is not None:
+            torch.testing.assert_close(found.standard_error, expected.standard_error, rtol=1e-4, atol=1e-9)
+    few = method(model, x[:2], output="raw", batch_size=1)
+    torch.testing.assert_close(few.values, expected.values[:2], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [IntegratedGradients(20), Timing(20)])
+def test_on_a_cpu_only_path_points_of_many_series_go_back(method, monkeypatch):
+    """Clean series, baselines and what the check reads have a pass without a gradient, and say the same in it."""
+    asked, x = [], series(40, 12, 2, dtype=torch.float64)
+
+    class Asked(Watched):
+        def forward(self, z):
+            asked.append((len(z), z.requires_grad))
+            return super().forward(z)
+
+    model = Asked().double()
+    found = method(model, x, output="raw")
+    beside = 5 if isinstance(method, IntegratedGradients) else 3
+    assert asked[:2] == [(40 * beside, False), (40 * 20, True)]
+    few = method(model, x[:3], output="raw")
+    ends = 0 if isinstance(method, IntegratedGradients) else 2  # of paths near the baseline
+    assert (3 * (20 + beside + ends), True) in asked  # they ride along
+    monkeypatch.setattr("tempograd.engine.gradients.APART", 10**9)
+    together = method(model, x, output="raw")
+    for other, rows in ((together, slice(0, 40)), (few, slice(0, 3))):
+        torch.testing.assert_close(found.values[rows], other.values, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(found.delta[rows], other.delta, rtol=1e-5, atol=1e-7)
+        assert torch.equal(found.gradient_check.found[rows], other.gradient_check.found)
 
 
 def test_long_series_come_in_small_batches():

@@ -1,5 +1,6 @@
 """Gradients that are not those of the score: found with certainty, named, and never called converged."""
 
+import re
 import warnings
 from dataclasses import fields, replace
 
@@ -140,7 +141,10 @@ def test_honest_twins_keep_their_verdict(name, method, baseline):
     plain = explain(RIGHT[name], x, method, baseline=baseline, gradient_check=False)
     assert plain.gradient_check is None
     torch.testing.assert_close(found.values, plain.values, rtol=1e-4, atol=1e-5)
-    assert found.verdict() == plain.verdict()
+    figures = re.compile(r"[\d.,]+ (%|samples)|=\d+")  # far ends may widen errors a little
+    assert figures.sub("", found.verdict()) == figures.sub("", plain.verdict())
+    if plain.relative_error is not None:
+        torch.testing.assert_close(found.relative_error, plain.relative_error, rtol=0.3, atol=1e-3)
     assert not found.gradient_check.failed.any()
 
 
@@ -371,19 +375,23 @@ def test_series_far_from_0_raise_no_alarm():
     assert not found.gradient_check.failed.any()
 
 
-def test_no_pass_is_added_and_at_most_three_rows_a_series():
+def test_how_many_rows_and_passes_it_costs():
+    """At most three rows a series ride along; far ends, a twelfth of the points, do so where they are few."""
     sizes = []
 
     def model(z):
         sizes.append(len(z))
         return z.sum((1, 2))[:, None]
 
-    for method, more in (("timing", 1), ("rand_ig", 1), ("integrated_gradients", 3)):
-        counts = []
-        for check in (True, False):
-            sizes.clear()
-            explain(model, inputs(4), method, gradient_check=check)
-            counts.append((sizes[0], len(sizes)))
-        (with_check, passes), (without, as_many) = counts
-        assert (with_check, without) == (4 * (50 + 2 + more), 4 * (50 + 2))
-        assert passes == as_many
+    def passes(count, method, *, check):
+        sizes.clear()
+        explain(model, inputs(count), method, gradient_check=check)
+        return sizes.copy()
+
+    for method, riding, apart in (("timing", 1, 4), ("rand_ig", 1, 4), ("integrated_gradients", 3, 0)):
+        for count in (2, 4):
+            plain, checked = passes(count, method, check=False), passes(count, method, check=True)
+            few = count * apart < 16
+            riding_here, own = riding + apart * few, [count * apart] if apart and not few else []
+            assert plain[0] == count * (50 + 2)
+            assert checked == [count * (50 + 2 + riding_here), *own, *plain[1:]]

@@ -220,8 +220,8 @@ def test_a_model_that_works_in_place(x):
 
 def test_many_targets_leave_room_for_what_is_kept_of_each(model, x):
     request = Request.create(model, x, output="raw")
-    few, many = request.batching_of(2), request.batching_of(2**17)
-    assert few.size == request.batching.size
+    one, few, many = (request.gradient_batching(targets) for targets in (1, 2, 2**17))
+    assert few.size == one.size
     assert many.size * 2**17 * x[0].numel() <= 2 * 2**26
 
 

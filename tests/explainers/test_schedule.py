@@ -1,11 +1,13 @@
 """Points in stages, and when they are enough."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
 from tempograd.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
-from tempograd.explainers.integration import changed, geometric
+from tempograd.explainers.integration import WeightedSum, changed, geometric
 from tests.helpers.models import Recurrent, series, smooth
 
 SETTING = (6, 2, 6)
@@ -160,3 +162,21 @@ def test_what_cannot_stop_is_refused(name):
     options, message = BAD[name]
     with pytest.raises(SettingError, match=message):
         Timing(**options)
+
+
+def test_a_mean_without_an_error_keeps_its_digits_over_passes_of_any_size():
+    """Against double precision; and equal numbers have exactly their mean, whatever their weights."""
+    torch.manual_seed(0)
+    y, weight = torch.rand(3, 1000, 4, 2), torch.rand(1000)
+    y[:, 0] = 0  # all others are on one side of the first
+    found, same = WeightedSum(), WeightedSum()
+    constant = torch.rand(3, 1, 4, 2).expand_as(y)
+    for first, last in pairwise([0, 1, 8, 40, 700, 1000]):
+        found.add(y[:, first:last], weight[first:last])
+        same.add(constant[:, first:last], weight[first:last])
+    expected = (weight.double()[:, None, None] * y.double()).sum(1) / weight.double().sum()
+    torch.testing.assert_close(found.mean((3, 4, 2)).double(), expected, rtol=3e-7, atol=0)
+    assert torch.equal(same.mean((3, 4, 2)), constant[:, 0])
+    plain = WeightedSum()
+    plain.add(y)
+    torch.testing.assert_close(plain.mean((3, 4, 2)).double(), y.double().mean(1), rtol=3e-7, atol=0)

@@ -8,7 +8,16 @@ import torch
 
 from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import SettingError
-from tempograd.explainers.timing.segments import SegmentSampler, SegmentSettings, complete, sample_masks
+from tempograd.explainers.timing.segments import (
+    Drawn,
+    SegmentSampler,
+    SegmentSettings,
+    complete,
+    paint,
+    placement_bits,
+    sample_masks,
+    sample_segments,
+)
 from tests.helpers.literal_methods import deviation
 from tests.helpers.methods import PAPER
 
@@ -53,6 +62,27 @@ def test_one_segment_is_one_unbroken_run_in_one_channel():
     lengths = torch.bincount(run.sum(1), minlength=13)
     assert lengths[:2].sum() == lengths[9:].sum() == 0
     assert ((lengths[2:9] / 4000 - 1 / 7).abs() < 5 * (1 / 7 * 6 / 7 / 4000) ** 0.5).all()
+
+
+@pytest.mark.parametrize(("count", "channels", "points"), [(3, 2, 5), (127, 1, 7), (300, 4, 6), (300, 128, 300)])
+def test_masks_leave_exactly_what_no_segment_covers(count, channels, points):
+    """Counts beyond 8 bits in one cell, and masks that are summed up many channels at once."""
+    setting = SegmentSettings(6, channels, count, 1, 3)
+    x = torch.zeros(1, setting.time, channels)
+    sampler = SegmentSampler.table({setting.time: setting}, x, x.device, x.dtype)
+    stream = fold_in(keys(1, torch.tensor([0]), 0), points)
+    drawn = sample_segments(placement_bits(stream, sampler), sampler, stream)
+    expected = torch.ones(points, setting.time, channels, dtype=torch.bool)
+    for point in range(points):
+        for length, channel, start in zip(*(part[0, point].tolist() for part in drawn), strict=True):
+            expected[point, start : start + length, channel] = False
+    assert torch.equal(paint(drawn, sampler)[0], expected)
+    one_cell = Drawn(
+        *(torch.full((1, 1, 256), value) for value in (2, channels - 1, 1))
+    )  # 256 on top of each other
+    left = paint(one_cell, sampler)[0, 0]
+    assert left[:, -1].tolist() == [True, False, False, True, True, True]
+    assert left[:, :-1].all()
 
 
 @pytest.mark.parametrize(

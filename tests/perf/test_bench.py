@@ -76,6 +76,26 @@ def test_the_fastest_size_is_the_one_with_the_shortest_time(monkeypatch):
     assert timing.fastest({8: lambda: None, 16: lambda: None}, tries=2) == 8
 
 
+def test_growth_is_measured_against_captum_at_its_best_batch(monkeypatch):
+    asked = []
+
+    def attribute(model, x, points, internal=None):
+        asked.append((len(x), points, internal))
+        return x
+
+    monkeypatch.setattr(paths.peers, "integrated_gradients", attribute)
+    monkeypatch.setattr(paths, "best_bare", lambda *_: 64)
+    monkeypatch.setattr(paths, "best_internal", lambda *_: 96)
+    (row,) = paths.sweep(SMALL, "points", (9,), rounds=2)
+    assert (row["points"], row["internal"]) == (9, 96)
+    assert asked.count((32, 9, 96)) == asked.count((3, 9, 96)) == asked.count((32, 9, None)) == 3
+    best = row["over_bare"]["captum_best"]["seconds"]
+    for name in ("timing", "ig"):
+        ratio = row["over_captum_best"][name]
+        assert ratio["seconds"] == row["over_bare"][name]["seconds"] > best  # which does nothing here
+        assert ratio["least"] > 1
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_peak_remembers_what_was_given_back():
     before = max(peak.megabytes("VmHWM"), peak.megabytes("VmRSS"))

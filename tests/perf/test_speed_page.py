@@ -33,7 +33,15 @@ def test_the_page_is_what_the_results_give():
             "memory",
             [row["over_captum_best"][side] for side in ("timing", "ig", "captum") for row in RUN["memory"]],
         ),
-        ("growth", [row["over_bare"] for rows in RUN["sweeps"].values() for row in rows]),
+        (
+            "growth",
+            [
+                row.get(over, {})
+                for rows in RUN["sweeps"].values()
+                for row in rows
+                for over in ("over_bare", "over_captum_best")
+            ],
+        ),
         ("metrics", RUN["metrics"]),
         ("methods", [row["faster"] for row in RUN["methods"].values()]),
     ],
@@ -128,8 +136,39 @@ def test_the_pictures_draw_the_measured_numbers():
     assert dots[1] == [row["megabytes"][side]["median"] for row in RUN["memory"] for side in sides[:4]]
     assert dots[2] == [row["faster"]["median"] for part in ("methods", "metrics") for row in RUN[part].values()]
     for axes, rows in zip(speed_picture.growth(RUN).axes, RUN["sweeps"].values(), strict=True):
-        drawn = [list(line.get_ydata()) for line in axes.lines[:3]]
-        assert drawn == [[row["over_bare"][side]["median"] for row in rows] for side in ("timing", "ig", "captum")]
+        sides = list(rows[0]["over_bare"])
+        assert sides[:3] == ["timing", "ig", "captum"]
+        drawn = [list(line.get_ydata()) for line in axes.lines[: len(sides)]]
+        assert drawn == [[row["over_bare"][side]["median"] for row in rows] for side in sides]
+
+
+def test_growth_tells_multiples_of_captum_at_its_best_their_median_over_sizes_and_the_worst_size():
+    def figure(median):
+        return {"median": median, "least": median - 0.1, "most": median + 0.1}
+
+    def row(size, axis, timing, ig):
+        bare = {"timing": figure(1.5), "ig": figure(1.2), "captum": figure(1.6), "captum_best": figure(1.4)}
+        return {axis: size, "over_bare": bare, "over_captum_best": {"timing": figure(timing), "ig": figure(ig)}}
+
+    sweeps = {
+        "series": [row(4, "series", 1.1, 0.9), row(16, "series", 1.5, 1.0)],
+        "steps": [row(24, "steps", 1.3, 1.25)],
+    }
+    lines = speed_page.growth({"sweeps": sweeps}).splitlines()
+    assert [cell.strip() for cell in lines[0].strip("|").split("|")][-3:] == [
+        "captum's IG, best batch",
+        "TIMING / captum's best",
+        "IG / captum's best",
+    ]
+    assert [cell.strip() for cell in lines[3].strip("|").split("|")] == [
+        "16 series",
+        *("1.50 (1.40–1.60)", "1.20 (1.10–1.30)", "1.60 (1.50–1.70)", "1.40 (1.30–1.50)"),
+        *("1.50 (1.40–1.60)", "1.00 (0.90–1.10)"),
+    ]
+    assert lines[-1] == (
+        "As a multiple of captum's IG at its best batch, the median over all sizes: TIMING 1.30, at worst 1.50 "
+        "(16 series); IG 1.00, at worst 1.25 (24 steps)."
+    )
 
 
 def test_other_pages_quote_the_gpu_figures():

@@ -12,6 +12,7 @@ int64 tensor of its two lanes, (2, …). Both multipliers are below :math:`2^{31
 
 from enum import IntEnum
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,8 +63,22 @@ def fold_in(stream: Tensor, points: int) -> Tensor:
 
 
 def bits(stream: Tensor, counter: Tensor | int) -> Tensor:
-    """Uniform 32-bit words, as int64."""
+    """Uniform 32-bit words, as int64; counters are below :math:`2^{32}`."""
+    if isinstance(counter, Tensor) and stream.device.type == counter.device.type == "cpu":
+        return _bits_on_host(stream, counter)
     return _mix_(stream[0] ^ counter).add_(stream[1]).bitwise_and_(_MASK)
+
+
+def _bits_on_host(stream: Tensor, counter: Tensor) -> Tensor:
+    """Do the same with words of 32 bits, which torch has no arithmetic for: less than half the time."""
+    first, second = stream.numpy().astype(np.uint32)
+    h = np.asarray(first ^ counter.numpy().astype(np.uint32))
+    for shift, factor in ((16, _FIRST), (15, _SECOND)):
+        h ^= h >> np.uint32(shift)
+        h *= np.uint32(factor)
+    h ^= h >> np.uint32(15)
+    h += second
+    return torch.from_numpy(h.astype(np.int64))
 
 
 def randint(stream: Tensor, counter: Tensor | int, bound: Tensor | int) -> Tensor:

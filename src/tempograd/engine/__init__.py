@@ -3,7 +3,7 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
-from tempograd.engine.batching import Batching, slices
+from tempograd.engine.batching import Batching, even, slices
 from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
@@ -85,6 +85,7 @@ __all__ = [
     "differentiate",
     "differentiate_each",
     "each_gradient",
+    "even",
     "fingerprint",
     "frozen",
     "hidden",

@@ -255,11 +255,12 @@ def _sums(
     share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
     factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
     on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
+    effects = torch.bmm(on_effects, moved)
     plain = weight is None and moved.is_cuda
-    squares = _squares(moved)[:, None] if plain else torch.bmm(u[:, None], moved.square())
+    squares = _squares(moved)[:, None] if plain else torch.bmm(u[:, None], moved.square_())  # no longer needed
     return (
         torch.bmm(factors, active),
-        torch.bmm(on_effects, moved),
+        effects,
         squares,
         factors.sum(2),
         torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),

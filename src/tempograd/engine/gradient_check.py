@@ -1,5 +1,6 @@
 """Whether the gradient is that of the score that the model computes: evidence of the passes, and its judgement."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
@@ -18,19 +19,25 @@ from tempograd.engine.model import exact, resolution
 from tempograd.engine.request import Block, Request
 from tempograd.errors import InputError, brief
 
-STEP, SHORTER = 0.1, 0.25  # share of the displacement to one side, and how much shorter the step to the other is
+STEP, SHORTER = 0.1, 0.03  # share of the displacement to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the path from the baseline within which nothing but a jump can happen
+FAR_ENDS, MOST_ENDS = 0.08, 4  # share of the points of a stage whose far ends are read, and their number
+CANDIDATES, SKIPPED = 2, (0.06, 3)  # points of which one is chosen, next to the baseline but for the first
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
 UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 TOGETHER = 100  # points that are compared with each other
 FROM = (0.5, 0.75)  # neighbours near x and nearest: from these positions on
-SUMS = ("count", "off", "squares", "near_gap", "nearest_gap", "near_size", "nearest_size")
+SLIGHT, STRAIGHT = 0.03, 0.01  # share of the change that a gap must have to count, and on one straight path
+# over neighbours near x and over the nearest: gaps, what changes between them, gaps that count, neighbours
+_OF_PAIRS = (f"{where}_{what}" for what in ("gap", "size", "often", "pairs") for where in ("near", "nearest"))
+SUMS = ("count", "off", "squares", *_OF_PAIRS)
 # the largest of all points; the last two have a sign
 LARGEST = ("slope", "seen", "level", "jump", "outside", "size", "noise", "ahead", "back")
 NAMES = (*SUMS, *LARGEST)
-GAP, STAYS, LARGE = 0.1, 0.08, 0.35  # between neighbours: share of the change that gradients may miss
-NEARBY, PART = 0.6, 0.5  # the same nearby, where the slope is at least that part of the map's size
+GAP, STAYS, LARGE = 0.1, 0.25, 0.35  # near x, nearest to it, and alone: share that gradients may miss
+MOSTLY, PAIRS = 0.5, 3  # share of the nearest neighbours that may have a gap, and how many it takes to tell
+NEARBY, PART = 0.5, 0.5  # the same nearby, where the slope is at least that part of the map's size
 OFF = 0.1  # share of the change that may be missing along the path
 SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
 STEEP = 5.0  # times the change per length of the path
@@ -38,27 +45,27 @@ LOOKED = 25  # points below which a path was hardly looked at: then more of them
 JUMP = 0.05  # share of the change that may happen at once
 TINY = np.finfo(np.float64).tiny
 _Floats = NDArray[np.float64]
-GAPS = NAMES.index("near_gap")
 
 
 class Evidence:
     r"""Collects what the passes of a block of series tell about its gradient.
 
     Autograd differentiates what was written, not what is computed: statistics that are detached, rounding,
-    thresholds, quantised layers, categories and tokens have a gradient that is another function's, or none. Five
+    thresholds, quantised layers, categories and tokens have a gradient that is another function's, or none. Six
     things tell.
 
     *Between neighbours.* Two path points have their scores and their gradients :math:`g, g'`. On the straight line
     between them, :math:`s`, the change of the score lies between :math:`g \cdot s` and :math:`g' \cdot s` wherever
     the score is convex or concave in between, kinks included. How far it lies outside is a gap. All paths end at
-    :math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature shrinks, one
-    that stays in proportion is not.
+    :math:`x`, so neighbours come closer to each other along them: a gap that is a matter of curvature, of a kink
+    or of a narrow step shrinks or becomes rare, and near :math:`x` most pairs have none. A wrong gradient leaves
+    one, however small, between most of them.
 
     *Nearby.* Where all points lie on one straight path, neighbours tell of its direction only. There the same is
     tested at the point in the middle in a direction of its own: all cells take a step :math:`v` to one side, each
     with a random sign, and a shorter one to the other side, where scores alone are read,
 
-    .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \tfrac h4 v)}{h / 4},
+    .. math:: a = \frac{F(z + h v) - F(z)}{h}, \qquad b = \frac{F(z) - F(z - \eta v)}{\eta},
 
     and :math:`g \cdot v` lies between the two.
 
@@ -73,14 +80,20 @@ class Evidence:
     *At the baseline.* A threshold at 0 is crossed at once where the baseline is 0, and no path point lies there:
     :math:`F(x' + \epsilon (x - x')) - F(x')` tells.
 
+    *At the far ends.* Where paths differ, each begins elsewhere, and what happens next to its beginning is met by
+    no point either, and by no control. For a few points near the baseline that place is read: :attr:`unmet` is how
+    much of the change before them their slopes do not tell.
+
     *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
     """
 
     def __init__(self, request: Request, points: int) -> None:
         self._request, self._middle = request, points // 2
         self._parts: list[Tensor] = []
-        self._edge, self._probes = False, False  # which rows wait for their scores
+        self._edge, self._probes, self._straight = False, False, False  # which rows wait for their scores
+        self._ends: Tensor | None = None  # and whose far ends, (series, ends)
         self.delta: Tensor | None = None
+        self.unmet: Tensor | None = None  # :func:`_before`, of the newest stage, (series,)
 
     def extra_points(
         self, block: Block, z: Tensor, batch: slice, start: Tensor | None, *, straight: bool
@@ -90,7 +103,7 @@ class Evidence:
         That is a place near the ``start`` of the paths, if that is read here as well, and, where all paths are one
         (``straight``), so that neighbours tell of one direction only, both sides of the middle point.
         """
-        self._edge = start is not None
+        self._edge, self._straight = start is not None, straight
         rows = [] if start is None else [torch.lerp(start, block.x, EDGE)]
         self._probes = straight and batch.start <= self._middle < batch.stop
         if self._probes:
@@ -98,6 +111,19 @@ class Evidence:
             v = self._displacement(block, here)
             rows += [torch.add(here, v, alpha=STEP), torch.add(here, v, alpha=-STEP * SHORTER)]
         return rows
+
+    def far_ends(self, block: Block, active: Tensor | None, batch: slice, points: int) -> Tensor | None:
+        """Return where some paths of a stage of ``points`` begin, (series, ends, time, channel), to be read last.
+
+        ``active``, (series, points, time, channel), has the cells that move from the baseline to each point of
+        ``batch``; None where all do, and then nothing is read.
+        """
+        self._ends = None
+        if active is None or batch.start > 0:
+            return None
+        self._ends = _various(active, points)
+        moved = active.gather(1, self._ends[..., None, None].expand(-1, -1, *active.shape[2:]))
+        return torch.where(moved > 0, block.baseline[:, None], block.x[:, None])
 
     def _displacement(self, block: Block, z: Tensor) -> Tensor:
         """Return the displacement of active cells, twice what is left in the middle, with random signs."""
@@ -115,7 +141,8 @@ class Evidence:
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
-        ``beside`` holds, each (series,), the scores of the start and of the :meth:`extra_points`, in their order.
+        ``beside`` holds, each (series,), the scores of the start, the :meth:`extra_points` and the
+        :meth:`far_ends`.
         """
         if block.clean_score is None:
             raise RuntimeError("The score of the series is not known yet: call Request.with_target first.")
@@ -128,24 +155,30 @@ class Evidence:
 
     def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
         """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
-        request, edge = self._request, self._edge and len(beside) > 1
+        request, edge, ends = self._request, self._edge and len(beside) > 1, self._ends if beside else None
+        slight = STRAIGHT if self._straight else SLIGHT
         unit, placed = resolution(request.device, request.dtype), position is not None
-        inputs = (*first, *([] if position is None else [position]), *(beside[:2] if edge else []))
-
+        read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
+        given = (position, ends, torch.stack(read, 1).double() if read else None)
+        inputs = (*first, *(part for part in given if part is not None))
         rounded = request.device.type == "cuda" or torch.is_autocast_enabled(request.device.type)
 
         def work(*given: Tensor) -> Tensors:
             with exact(request.device) if rounded else nullcontext():
-                jump = (given[-1] - given[-2]).abs().double() if edge else None
-                return (_along(*given[: 5 + placed], unit=unit, jump=jump),)
+                jump = (given[-1][:, 1] - given[-1][:, 0]).abs() if edge else None
+                far = None if ends is None else (given[-2], given[-1][:, 2 * edge :])
+                return (_along(*given[: 5 + placed], unit=unit, slight=slight, jump=jump, far=far),)
 
-        kind = ("evidence", placed, edge, unit)
+        kind = ("evidence", placed, edge, ends is not None, unit, slight)
         captured = (
             run_captured(request.model, kind, work, inputs, uses_model=False)
             if first[2].numel() <= CELLS
             else None
         )
-        self._parts.append((captured or work(*inputs))[0])
+        found, unmet = (captured or work(*inputs))[0].tensor_split([len(NAMES)], 1)
+        self._parts.append(found)
+        if ends is not None:
+            self.unmet = unmet[:, 0]
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
@@ -163,6 +196,7 @@ class Evidence:
         """Go on with some of the series."""
         self._parts = [part[rows] for part in self._parts]
         self.delta = None if self.delta is None else self.delta[rows]
+        self.unmet = None if self.unmet is None else self.unmet[rows]
 
     def totals(self) -> Tensor:
         """Return all numbers, (series, :data:`NAMES`)."""
@@ -207,40 +241,89 @@ def _along(
     position: Tensor | None = None,
     *,
     unit: float,
+    slight: float,
     jump: Tensor | None,
+    far: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits."""
+    """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits.
+
+    With some points and the scores at the ``far`` ends of their paths, (series, ends) each, there is one column
+    more: :func:`_before`.
+    """
     score = score.double()
     missed = clean[:, None] - score
     seen, level = torch.stack([missed, score]).abs().amax(2)
     level = level + seen
     nothing = torch.zeros_like(seen)
-    sums, slope = nothing[:, None].expand(-1, len(SUMS)), nothing
-    if position is not None:
-        sums, slope = _between(x, z, gradient, score, missed, position.double(), NOISE * unit * level)
-    largest = [slope, seen, level, nothing if jump is None else jump]
-    return torch.cat([sums, torch.stack(largest + [nothing] * (len(LARGEST) - len(largest)), 1)], 1)
+    sums, largest = nothing[:, None].expand(-1, len(SUMS)), nothing
+    noise, place, more = NOISE * unit * level, position, []
+    if place is not None:
+        place = place.double()
+        left = (x[:, None] - z).flatten(2)  # of the path to x
+        sums, slope = _between(left, gradient, score, missed, place, noise, slight)
+        largest = slope.abs().amax(1)
+        if far is not None:
+            more = [_before(left, slope, score, place, *far, largest, noise)]
+    known = [largest, seen, level, nothing if jump is None else jump]
+    return torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1)
+
+
+def _before(
+    left: Tensor,
+    slope: Tensor,
+    score: Tensor,
+    place: Tensor,
+    ends: Tensor,
+    far: Tensor,
+    largest: Tensor,
+    noise: Tensor,
+) -> Tensor:
+    r"""Return what happened before some points and their slopes do not tell, per length of a path, (series,).
+
+    From the far end of its path to a point at :math:`\alpha` the score changes by :math:`F - F'`. The slope there
+    says :math:`\alpha d`, right up to curvature, :math:`\alpha^2` times the largest slope. The rest was met by no
+    point.
+    """
+    few = left.gather(1, ends[..., None].expand(-1, -1, left.shape[2])).abs().sum(2)
+    score, slope, place = (part.expand_as(score).gather(1, ends) for part in (score, slope, place))
+    off = (score - far - place * slope).abs() - place.square() * largest[:, None] - noise[:, None]
+    off = off.nan_to_num(0, 0, 0)  # no number at the baseline is another matter
+    return (off.clamp(min=0) * (1 - place) / few.double().clamp(min=TINY)).mean(1)
+
+
+def _various(active: Tensor, points: int) -> Tensor:
+    """Choose points near the baseline, of a stage of so many, whose masks let different cells move.
+
+    The very first may lie before what they should tell of. Of ``active`` (series, points, time, channel); the
+    result is (series, ends).
+    """
+    count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
+    skipped = min(int(SKIPPED[0] * points), SKIPPED[1], max(active.shape[1] - count, 0))
+    candidates = active[:, skipped : skipped + CANDIDATES * count].flatten(2)
+    first = ((candidates > 0) & (candidates.cumsum(1) == 1)).any(2)  # where a cell moves that did not before
+    rank = torch.arange(candidates.shape[1], device=active.device)
+    best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
+    return best + skipped
 
 
 def _between(
-    x: Tensor, z: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor
+    left: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor, slight: float
 ) -> tuple[Tensor, Tensor]:
-    """Compare the change between neighbours with what both gradients say of it; return sums and largest slope."""
-    left = (x[:, None] - z).flatten(2)  # of the path to x
-    effects = torch.bmm(
-        gradient.to(left.dtype).flatten(2), left.mT
-    ).double()  # of every gradient on every displacement
-    own, next_step, last_step = (effects.diagonal(shift, 1, 2) for shift in (0, 1, -1))
+    """Compare the change between neighbours with what both gradients say of it; return sums and slopes."""
+    gradient = gradient.to(left.dtype).flatten(2)
+    own = torch.linalg.vecdot(gradient, left).double()  # effects of gradients on what is left of their paths
+    next_step = torch.linalg.vecdot(gradient[:, :-1], left[:, 1:]).double()
+    last_step = torch.linalg.vecdot(gradient[:, 1:], left[:, :-1]).double()
     first, second, delta = own[:, :-1] - next_step, last_step - own[:, 1:], score.diff(dim=1)
     gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
     size = torch.stack([first, second, delta]).abs().amax(0)
     chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()  # nothing from the host
-    parts = torch.stack([gap, size], 1) @ chosen.expand(len(x), -1, -1)
+    parts = torch.stack([gap, size, (gap > slight * size).double(), torch.ones_like(gap)], 1) @ chosen
     slope = own / (1 - place)
     off = place * slope - missed
     count = torch.full_like(noise, score.shape[1])
     sums = torch.stack([count, off.sum(1), off.square().sum(1)], 1)
-    return torch.cat([sums, parts.flatten(1)], 1), slope.abs().amax(1)
+    return torch.cat([sums, parts.flatten(1)], 1), slope
 
 
 def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -300,8 +383,8 @@ class GradientCheck:
         Share of the change between neighbouring path points in the half next to x that neither of their gradients
         explains.
     nearby : Tensor of shape (series, 2)
-        Slope of the score over a tenth of a displacement to one side of a path point, a fortieth to the other
-        side, minus the slope of the gradient, as a share of the slope. For a curved score they have different
+        Slope of the score over a tenth of a displacement to one side of a path point, three thousandths to the
+        other, minus the slope of the gradient, as a share of the slope. For a curved score they have different
         signs or shrink with the step; for a wrong gradient both are alike. NaN where paths differ, so that
         neighbours tell enough.
     missing : Tensor of shape (series,)
@@ -373,16 +456,18 @@ def judge_gradients(
     slope, whole = known["slope"], known["seen"] if change is None else np.fmax(known["seen"], np.abs(change))
     scale, floor = np.maximum(whole, size), NOISE * unit * known["level"]
     missing = np.nan_to_num(total - change) if straight and change is not None else _missing(known)
-    gaps = facts[:, GAPS : GAPS + 2]
-    near, nearest = (gaps / np.maximum(facts[:, GAPS + 2 : GAPS + 4], TINY)).T
+    near, nearest = (
+        known[f"{where}_gap"] / np.maximum(known[f"{where}_size"], TINY) for where in ("near", "nearest")
+    )
     local = np.maximum(known["size"], PART * norm)
-    wrong = ((near > GAP) & (nearest > STAYS)) | (near > LARGE)
+    often = (near > GAP) & (nearest > STAYS) | (known["nearest_often"] > MOSTLY * known["nearest_pairs"])
+    wrong = np.where(known["nearest_pairs"] < PAIRS, near > LARGE, often)
     wrong |= known["outside"] - known["noise"] > NEARBY * local
     off = np.abs(missing) > OFF * scale
     jumps = known["jump"] > np.maximum(JUMP * whole, 100 * EDGE * slope) + floor
     steep = (slope > STEEP * whole) | (known["count"] < LOOKED)
     if not straight:  # draws may have missed a cliff, and then neighbours next to x know of no gap
-        steep |= (near < GAP / 2) | (nearest < STAYS / 2)
+        steep |= (near < GAP / 2) | ((nearest < GAP / 2) & (near < LARGE))
     found = np.where(off, np.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
     found = np.where(wrong, Found.WRONG, np.where(jumps, Found.JUMPS, found))
     nearby = np.where(known["noise"] > 0, facts[:, -2:].T / np.maximum(local, TINY), np.nan).T

@@ -18,6 +18,8 @@ NO_GRAPH = (
     "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
 )
 
+APART = 32  # series whose scores alone are read: on a CPU, from here on cheaper in a pass without a way back
+
 
 class Gradients(NamedTuple):
     """What a pass over path points told."""
@@ -51,13 +53,16 @@ def each_gradient(
     series, points = z.shape[:2]
     flat = z.flatten(0, 1).requires_grad_()
     extra = _extra(blocks[0], beside)
-    if extra is not None:
+    if extra is None or (not z.is_cuda and len(extra) >= APART):
+        first = None if extra is None else _raw_alone(requests[0], extra)
+        raw = requests[0].with_axis(forward(requests[0].model, flat))
+    else:
         raw = requests[0].forward(torch.cat([extra, flat]))
         first, raw = raw[: len(extra)], raw[len(extra) :]
-    else:
-        raw = requests[0].with_axis(forward(requests[0].model, flat))
     for place, (request, block) in enumerate(zip(requests, blocks, strict=True), 1):
-        known, read = (block, None) if extra is None else _read_both(request, block, first, extra)
+        known, read = (block, None)
+        if first is not None and extra is not None:
+            known, read = _read_both(request, block, first, extra)
         score = request.score(request.apply_link(raw), known, points, flat)
         require_graph(score)
         here = score.detach().view(series, points, *score.shape[1:])
@@ -67,7 +72,14 @@ def each_gradient(
         gradient = differentiate(score.sum(), flat, again=place < len(requests))
         if gradient is None:  # it reached the weights of the model, and not the series
             raise ModelError(NO_GRAPH)
-        yield Gradients(gradient.reshape(z.shape), here, read, known)
+        # recurrent layers give it step by step: laid out once, where all that reads it is not fast in any order
+        gradient = gradient.reshape(z.shape)
+        yield Gradients(gradient if z.is_cuda else gradient.contiguous(), here, read, known)
+
+
+@torch.no_grad()
+def _raw_alone(request: Request, z: Tensor) -> Tensor:
+    return request.forward(z)
 
 
 def _extra(block: Block, beside: Tensor | None) -> Tensor | None:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
-from tempograd.engine.batching import Batching
+from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostWriter
 from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
 from tempograd.engine.inputs import Region, is_several, pack_inputs
-from tempograd.engine.model import Model, owner, place
+from tempograd.engine.model import Model, modules_of, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
     apply_link,
@@ -216,14 +216,20 @@ class Request:
     @property
     def batching(self) -> Batching:
         """Return fresh batching: how much goes through the model at once."""
-        return self.batching_of(1)
+        return self._batching(self.x[0].numel(), DEFAULT)
 
-    def batching_of(self, targets: int) -> Batching:
-        """Return the same for a pass that serves several targets: what is kept of its points is kept of each."""
+    def gradient_batching(self, targets: int) -> Batching:
+        """Return the same for passes with a gradient; what is kept of their points is kept of each target."""
+        cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two targets
+        if self.device.type != "cpu":
+            return self._batching(cells, DEFAULT)
+        time, channels = self.x.shape[1:]
+        return self._batching(cells, suits_cpu(modules_of(self.model), time, channels, self.dtype))
+
+    def _batching(self, cells: int, on_cpu: int) -> Batching:
         module = owner(self.model)
         memory = None if module is None else _fitted.setdefault(module, {})
-        cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two of them
-        return Batching(self.device, cells, self.batch_size, memory)
+        return Batching(self.device, cells, self.batch_size, memory, on_cpu)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""

@@ -22,15 +22,19 @@ from tempograd.engine import (
     WeightedMean,
     compute_gradients,
     each_gradient,
+    even,
     judge_gradients,
     relative_error,
     resolution,
     slices,
     with_targets,
 )
+from tempograd.engine.cuda import CELLS
+from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
 
+LONGER = 4  # times as many points as there is room for: their masks take as much memory as one pass
 TOP = 0.1  # share of the observed cells whose ranking matters
 
 
@@ -56,9 +60,12 @@ class Schedule:
     def together(self) -> int:
         """Return for how many points per series room is planned.
 
-        Few series are left in the late stages of a run that stops.
+        A late stage that is longer than the first comes in several passes: what is kept of all its points at once
+        are masks, a byte for each cell. Few series are left in the late stages of a run that stops.
         """
-        return max(self.stages if self.tolerance is None else self.stages[:3])
+        if self.tolerance is None:
+            return max(self.stages[0], max(self.stages) // LONGER)
+        return max(self.stages[:3])
 
     def converged(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
         """Tell for each series whether to stop, given its error, its map and that of the last look.
@@ -103,7 +110,9 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
 
 # Means over path points, stage by stage
 
+FEW = 16  # points added up by a product of matrices, one after the other; a sum of all loses fewer digits
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
+APART = 16  # rows without a gradient that are worth a pass of their own
 
 
 class Points(NamedTuple):
@@ -166,7 +175,7 @@ def integrate_all(
     buffers = [ResultBuffer(request, schedule) for request in requests]
     request = requests[0]
     prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
-    batching, total, per_series = request.batching_of(len(requests)), len(request.x), schedule.together
+    batching, total, per_series = request.gradient_batching(len(requests)), len(request.x), schedule.together
 
     def prepare(rows: slice) -> tuple[Block, GradientPath]:
         block = request.block(rows)
@@ -259,13 +268,43 @@ class ResultBuffer:
         )
 
 
+class WeightedSum:
+    """A mean over path points that has no error: one product of matrices for a few points.
+
+    It sums up how far points are from the first, so that the mean of equal numbers is exactly theirs.
+    """
+
+    def __init__(self) -> None:
+        self._first: Tensor | None = None  # (series, 1, cells)
+        self._total = self._weight = torch.zeros(())
+
+    def add(self, y: Tensor, weight: Tensor | None = None) -> None:
+        """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points)."""
+        weight = torch.ones_like(y[:1, :, 0, 0]) if weight is None else weight.to(y.dtype)
+        weight, flat = weight.expand(len(y), -1)[:, None], y.flatten(2)
+        if self._first is None:
+            self._first = flat[:, :1].clone()
+            self._total, self._weight = torch.zeros_like(self._first), weight.new_zeros(1)
+        flat = flat - self._first
+        with exact(y.device):  # products are rounded on some devices, and where a model runs in half precision
+            parts = [torch.bmm(weight[..., run], flat[:, run]) for run in slices(y.shape[1], FEW)]
+        self._total = self._total + torch.cat(parts, 1).sum(1, keepdim=True)
+        self._weight = self._weight + weight.sum(2, keepdim=True)
+
+    def mean(self, shape: Sequence[int]) -> Tensor:
+        """Return the mean, (series, time, channel)."""
+        if self._first is None:
+            raise RuntimeError("There are no points yet.")
+        return (self._first + self._total / self._weight).view(shape)
+
+
 class TargetRun:
     """One target of a block of series: its mean over the points, and what they tell about its gradient."""
 
     def __init__(self, request: Request, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
         self.request, self._schedule, self._buffer = request, schedule, buffer
         self.evidence = Evidence(request, schedule.stages[0]) if request.checked else None
-        self._mean: ControlVariateMean | WeightedMean = WeightedMean(errors=schedule.random)
+        self._mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
         if paths.controlled:
             self._mean = ControlVariateMean(paths.scale.to(request.precision), request.model)
         self._before: Tensor | None = None
@@ -286,8 +325,12 @@ class TargetRun:
         precision = self.request.precision
         gradient = gradient.to(precision)
         active = None if at.active is None else at.active.to(precision)
-        if isinstance(self._mean, WeightedMean):
-            self._mean.add(gradient if at.step is None else gradient * at.step, at.weight, active)
+        if self._mean is None:
+            sums = active is None and not self._schedule.random
+            self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
+        if not isinstance(self._mean, ControlVariateMean):
+            y = gradient if at.step is None else gradient * at.step
+            self._mean.add(y, at.weight, *([] if active is None else [active]))
             return
         if active is None or at.position is None or block.clean_score is None:
             raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
@@ -300,7 +343,16 @@ class TargetRun:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
         self._before = self._parts[0] if self._parts else None
         observed = None if self.request.mask is None else block.observed
+        if isinstance(self._mean, WeightedSum):
+            values = paths.scale * self._mean.mean(paths.scale.shape)
+            self._parts = (values if observed is None else values.where(observed, 0),)
+            return None
+        if self._mean is None:
+            raise RuntimeError("There are no points yet.")
         parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
+        if self.evidence is not None and self.evidence.unmet is not None:  # each cell may have its share in it
+            more = self.evidence.unmet[:, None, None].to(parts[1]) * paths.scale.abs()
+            parts = parts[0], torch.hypot(parts[1], more), *parts[2:]
         self._parts = parts
         if not self._schedule.random:
             return None
@@ -371,29 +423,35 @@ class BlockRunner:
         self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int
     ) -> list[Block]:
         """Add the points of a stage, and return the blocks, their targets now known."""
-        blocks = list(blocks)
-        for batch in slices(self.schedule.stages[stage], max(1, self._room(blocks[0]))):
+        blocks, points = list(blocks), self.schedule.stages[stage]
+        for batch in slices(points, even(points, max(1, self._room(blocks[0])))):
             at = paths.at(batch)
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
             extra: list[Tensor] = []
+            ends: Tensor | None = None
             for run in runs:  # the same for all, and each is told that it will be read
                 if run.evidence is not None:
                     extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
-            found = self._differentiate(at.z, blocks, [*rows, *extra])
+                    active = None if paths.straight or paths.start is None else at.active
+                    ends = run.evidence.far_ends(blocks[0], active, batch, self.schedule.stages[stage])
+            found = self._differentiate(at.z, blocks, [*rows, *extra], ends)
             for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
                 run.add(gradients, at, batch, scores, starts=start is not None)
                 blocks[place] = gradients.block
         return blocks
 
     def _differentiate(
-        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor]
+        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None
     ) -> Iterator[tuple[Gradients, list[Tensor]]]:
         """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
-        They ride along where there is room for them.
+        They ride along where there is room for them, ``ends``, (series, rows, time, channel), only where they are
+        few: a pass of their own needs no gradient.
         """
         room = self._room(blocks[0])
+        if ends is not None and (z.numel() <= CELLS if z.is_cuda else len(z) * ends.shape[1] < APART):
+            rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None
         if len(blocks) == 1:
@@ -401,14 +459,15 @@ class BlockRunner:
         else:
             found = each_gradient(self.requests, z, blocks, together)
         later = [row[:, None] for row in rows[len(riding) :]]
+        later += [] if ends is None else torch.split(ends, max(1, room), 1)
         late: list[Tensor] | None = None  # outputs of these
         for request, each in zip(self.requests, found, strict=True):
             scores = [] if each.beside is None else list(each.beside.unbind(1))
             with torch.no_grad():
                 if late is None:
                     late = [request.raw_outputs(row) for row in later]
-                pairs = zip(late, later, strict=True)
-                scores += [request.scores_of(raw, each.block, row)[:, 0] for raw, row in pairs]
+                for raw, row in zip(late, later, strict=True):
+                    scores += request.scores_of(raw, each.block, row).unbind(1)
             yield each, scores
 
 

@@ -133,12 +133,13 @@ class MaskingIG(Explainer):
 def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPath:
     """Return the straight paths from some start to the series."""
     alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(points, rule))
+    difference = block.x - start
 
     def at(batch: slice) -> Points:
-        z = torch.lerp(start[:, None], block.x[:, None], alpha[batch, None, None])
+        z = torch.addcmul(start[:, None], alpha[batch, None, None], difference[:, None])
         return Points(z, weight[batch], position=alpha[batch])
 
-    return GradientPath(block.x - start, at, start=start, straight=True)
+    return GradientPath(difference, at, start=start, straight=True)
 
 
 def check_nodes(points: int, rule: str) -> None:

@@ -19,7 +19,7 @@ SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
 MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
 MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
-TYPICAL, SEVERAL = 0.08, 5  # gap of the middle series that is none of chance, and how many series it takes
+TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
 
 
@@ -153,12 +153,17 @@ def errors(explanation: "Explanation") -> Errors:
         unit, points = "draws", [explanation.draws] * len(explanation)
     unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
     aim, top = goal(explanation), _by_top(explanation)
-    relative, check = relative.cpu(), explanation.gradient_check
+    relative, check, delta = relative.cpu(), explanation.gradient_check, explanation.delta
     if check is not None:  # what slopes miss of the change where steep places were met
         relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
     good = [value <= SLACK * aim for value in relative.tolist()]
-    # where the error is too large anyway, more points come first
-    missed = [value > SLACK * aim and fine for value, fine in zip(unmet, good, strict=True)]
+    # where the error is too large for other reasons, more points come first
+    blind = (
+        [False] * len(good)
+        if check is None or delta is None
+        else (2 * check.seen.to(delta) < delta.abs()).tolist()
+    )
+    missed = [value > SLACK * aim and (fine or most) for value, fine, most in zip(unmet, good, blind, strict=True)]
     if top and points:  # a run that was not stopped by its top had all the points there were
         good = [count < (explanation.parameters.get("max_samples") or 0) for count in points]
     against_them = torch.stack(against(explanation)).any(0).tolist()

@@ -102,7 +102,7 @@ def _about_gradient(check: GradientCheck, bad: int) -> str:
     if 2 * int(off.sum()) < bad:
         return (
             f"the prediction jumps where its gradient sees nothing{where} ({CAUSES}, or a step too steep for "
-            f"these points): {INSTEAD}"
+            f"these points): try more points, or {INSTEAD}"
         )
     part = check[off] if bool(off.any()) else check
     share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
@@ -117,7 +117,7 @@ def _of_one(found: Errors, explanation: "Explanation", option: str) -> str:
     if any(found.missed):
         return _missed(explanation)
     if all(found.good):
-        return f"{_reached(found)}: {error}{used and f' ({used})'}"
+        return f"{_reached(found)}: {error}{_seen(used)}"
     advice = _advice(found, diagnostics.needs(found), explanation, option)
     return f"not {_reached(found)}: {error}{used and f' with {used}'}{advice}"
 
@@ -126,7 +126,7 @@ def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
     ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
     middle, worst, used = _about(ordered[(count - 1) // 2]), ordered[-1], _points(found)
     if not bad:
-        return f"{_reached(found)}: {middle}, at most {percent(worst)}{used and f' ({used})'}"
+        return f"{_reached(found)}: {middle}, at most {percent(worst)}{_seen(used)}"
     if 2 * sum(found.missed) > bad:
         return _missed(explanation, sum(found.missed))
     few = bad <= (1 - MOST) * count
@@ -137,7 +137,7 @@ def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
     if few:
         where = explanation.label(found.error.index(worst))
         return (
-            f"{_reached(found)} in {count - bad:,} of {count:,} series: {middle}{used and f' ({used})'}, "
+            f"{_reached(found)} in {count - bad:,} of {count:,} series: {middle}{_seen(used)}, "
             f"but {percent(worst)} in series {where}{advice}"
         )
     what = "" if found.top else f"above {percent(found.goal)} "
@@ -158,6 +158,12 @@ def _missed(explanation: "Explanation", bad: int = 1) -> str:
         f"not converged: in {bad:,} of {len(explanation):,} series no point saw more than a part of the change of "
         "the prediction from the baseline to the series; try another baseline"
     )
+
+
+def _seen(used: str) -> str:
+    """Say that an error is what these points show of it: they may have missed something."""
+    pause = "," if "average" in used else ""
+    return used and f" (as far as {used}{pause} can see)"
 
 
 def _reached(found: Errors) -> str:

@@ -301,9 +301,9 @@ class Timing(Explainer):
         difference = block.x - block.baseline
 
         def at(batch: slice) -> Points:
-            active = drawn.masks[:, batch].to(block.x.dtype)
+            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)  # faster on a CPU than from bool
             back = active * (alpha[batch, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
-            z = torch.addcmul(block.x[:, None], back, difference[:, None])
+            z = torch.addcmul(block.x[:, None], back, difference[:, None], out=back)  # in memory that is there
             weight = None if drawn.weights is None else drawn.weights[:, batch]
             return Points(z, weight, active, position=alpha[batch])
 
