@@ -106,12 +106,28 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has n
 class _CapturedGraph:
     def __init__(self, graph: "torch.cuda.CUDAGraph", inputs: Tensors, outputs: Tensors) -> None:
         self.graph, self.inputs, self.outputs = graph, inputs, outputs
+        self._kinds_in, self._kinds_out = _by_kind(inputs), _by_kind(outputs)
 
     def run(self, inputs: Tensors) -> Tensors:
-        for mine, given in zip(self.inputs, inputs, strict=True):
-            mine.copy_(given)
+        _copy(self._kinds_in, inputs, self.inputs)
         self.graph.replay()
-        return tuple(output.clone() for output in self.outputs)
+        found = tuple(map(torch.empty_like, self.outputs))
+        _copy(self._kinds_out, self.outputs, found)
+        return found
+
+
+def _by_kind(tensors: Tensors) -> list[list[int]]:
+    """Return the places of tensors of one kind, which are copied by one kernel."""
+    kinds: dict[torch.dtype, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        kinds.setdefault(tensor.dtype, []).append(place)
+    return list(kinds.values())
+
+
+@torch.no_grad()
+def _copy(kinds: list[list[int]], given: Tensors, into: Tensors) -> None:
+    for places in kinds:
+        torch._foreach_copy_([into[place] for place in places], [given[place] for place in places])
 
 
 def _try_capture(
