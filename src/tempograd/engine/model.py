@@ -39,8 +39,8 @@ WORDS = WIDTHS | {4: torch.int32, 8: torch.int64}
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
 SMALL = 2**22  # weights; of smaller modules a copy is kept between calls, to know their fingerprint again
-WALKS = ("named_modules", "named_parameters", "named_buffers")  # of a module, by which torch finds its parts
-STATE = ("state_dict", "_save_to_state_dict", "get_extra_state")
+WALKS = (nn.Module.named_modules, nn.Module.named_parameters, nn.Module.named_buffers)
+STATE = {name: getattr(nn.Module, name) for name in ("state_dict", "_save_to_state_dict", "get_extra_state")}
 PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16}
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 T = TypeVar("T")
@@ -379,17 +379,18 @@ def parts_of(module: nn.Module) -> Parts:
         part = waiting.pop()
         if id(part) in modules:
             continue
-        if not _usual(type(part), WALKS):  # its class lists parts in a way of its own
+        kind = type(part)
+        if (kind.named_modules, kind.named_parameters, kind.named_buffers) != WALKS:  # a way of its own
             return Parts(list(module.modules()), list(module.parameters()), list(module.buffers()))
         modules[id(part)] = part
-        parameters.update((id(each), each) for each in part._parameters.values() if each is not None)
-        buffers.update((id(each), each) for each in part._buffers.values() if each is not None)
+        for weight in part._parameters.values():
+            if weight is not None:
+                parameters[id(weight)] = weight
+        for buffer in part._buffers.values():
+            if buffer is not None:
+                buffers[id(buffer)] = buffer
         waiting += [each for each in reversed(part._modules.values()) if each is not None]
     return Parts(list(modules.values()), list(parameters.values()), list(buffers.values()))
-
-
-def _usual(kind: type, methods: Sequence[str]) -> bool:
-    return all(getattr(kind, name) is getattr(nn.Module, name) for name in methods)
 
 
 def require_numbers(parts: Parts) -> None:
@@ -693,7 +694,8 @@ def _signature(module: nn.Module, parts: Parts) -> Hashable:
     for part in parts.modules:
         own = part.__dict__
         hooked = part._state_dict_hooks or part._state_dict_pre_hooks or not own.keys().isdisjoint(STATE)
-        if hooked or isinstance(part, torch.jit.ScriptModule) or not _usual(type(part), STATE):
+        hooked = hooked or isinstance(part, torch.jit.ScriptModule)
+        if hooked or any(getattr(type(part), name) is not method for name, method in STATE.items()):
             return None
         found += [*part._modules, *map(id, part._modules.values()), None, *part._parameters, None, *part._buffers]
         found.append(tuple(sorted(part._non_persistent_buffers_set)))
@@ -797,6 +799,7 @@ class Bits:
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._count = len(tensors)
         self._groups: list[list[tuple[int, Tensor]]] = []  # of one kind, so that few operations serve many
+        self._words: dict[int, Tensor] = {}  # views of those that have one
         waiting: dict[tuple[torch.dtype, torch.device], list[tuple[int, Tensor]]] = {}
         size = 0
         for place, tensor in enumerate(tensors):
@@ -805,6 +808,8 @@ class Bits:
             plain = tensor.detach()
             plain = torch.view_as_real(plain) if plain.is_complex() else plain
             waiting.setdefault((plain.dtype, plain.device), []).append((place, plain))
+            if plain.is_contiguous():
+                self._words[place] = _words(plain)
             size += plain.numel()
             if size > GROUP:
                 self._groups += waiting.values()
@@ -813,7 +818,11 @@ class Bits:
         self._copies = self._joined()
 
     def _joined(self) -> list[Tensor]:
-        return [torch.cat([_words(tensor) for _, tensor in group]) for group in self._groups]
+        known = self._words
+        return [
+            torch.cat([known[place] if place in known else _words(tensor) for place, tensor in group])
+            for group in self._groups
+        ]
 
     def again(self) -> "Bits":
         """Return a copy of the bits that the same tensors have now."""
@@ -848,7 +857,8 @@ class Bits:
 
 def _words(tensor: Tensor) -> Tensor:
     """Return a tensor as whole numbers, flat."""
-    return tensor.reshape(-1).view(WORDS[tensor.element_size()])
+    flat = tensor if tensor.ndim == 1 else tensor.reshape(-1)
+    return flat.view(WORDS[tensor.element_size()])
 
 
 def grouped(tensors: Sequence[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:
