@@ -61,6 +61,8 @@ def study(
     base: dict[str, Tensor] = {}
     for name, asked in (WAYS | {"40 ms": {}}).items():
         way = asked
+        if name in options.without:
+            continue
         seeds = options.seeds if name in ("released", "plain mean", "default") else 1
         if name == "40 ms":
             _, each = explained(model, test, setting, 1, limit, {"n_samples": 800})
@@ -91,4 +93,6 @@ def study(
 
 
 if __name__ == "__main__":
-    over_cases(arguments(__doc__, seeds=3).parse_args(), study)
+    parser = arguments(__doc__, seeds=3)
+    parser.add_argument("--without", nargs="*", default=[], help="ways that are left out")
+    over_cases(parser.parse_args(), study)

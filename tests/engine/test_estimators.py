@@ -48,6 +48,8 @@ def literal(effect, weight, active, position, gap, displacement, change):
     unmet = max(0.0, abs(change) - np.abs(gap).max())
     unmet *= UNSEEN / count * (unmet / abs(change)) ** 3
     controls = controls / np.sqrt((controls**2).mean(1, keepdims=True))
+    energy = ((effect * active) ** 2).sum((1, 2))
+    energy[energy == 0] = 1  # nothing is active
 
     def fitted(y, f):
         v = weight * f
@@ -63,21 +65,21 @@ def literal(effect, weight, active, position, gap, displacement, change):
         freedom = max(0.0, v.sum() ** 2 / u.sum() - 1 - sum(f.sum() / (f.sum() + ridge) for ridge in RIDGE))
         lever = 1 + u.sum() * offset @ np.linalg.solve(matrix, offset)
         one = u.sum() / f.sum()  # weight of one draw
-        return value, rest / one, freedom, (u * y**2).sum() / u.sum(), lever * u.sum() / v.sum() ** 2
+        sizes = (u * y**2).sum() / u.sum(), (u * y**2 / energy).sum() / u.sum()
+        return value, rest / one, freedom, sizes, lever * u.sum() / v.sum() ** 2
 
     cells = list(np.ndindex(effect.shape[1:]))
     each = {cell: fitted(effect[(slice(None), *cell)], active[(slice(None), *cell)]) for cell in cells}
     left = sum(rest for _, rest, freedom, *_ in each.values() if freedom > 0)
-    alike = left / sum(freedom * size for _, _, freedom, size, _ in each.values())
-    spread = left / sum(each[cell][2] * displacement[cell] ** 2 for cell in cells)
+    alike, tailed = (left / sum(row[2] * row[3][kind] for row in each.values()) for kind in (0, 1))
     borrowed = IN_TAILS * min(1.0, FIRM * tails)
     length = np.sqrt((displacement**2 * active).sum((1, 2), keepdims=True))
     part = displacement * active / np.where(length > 0, length, 1)
     part = (weight[:, None, None] * part).sum(0) / (weight[:, None, None] * active).sum(0)
     whole = displacement / np.sqrt((displacement**2).sum())
     found = np.empty((2, *effect.shape[1:]))
-    for cell, (value, rest, freedom, size, factor) in each.items():
-        lent = BORROWED * alike * size + borrowed * spread * displacement[cell] ** 2
+    for cell, (value, rest, freedom, sizes, factor) in each.items():
+        lent = BORROWED * alike * sizes[0] + borrowed * tailed * sizes[1]
         variance = (rest * (freedom > 0) + lent) / (freedom + BORROWED + borrowed) * factor
         wide = (WIDER * missing * part[cell]) ** 2 + (unmet * whole[cell]) ** 2
         found[(slice(None), *cell)] = value, np.sqrt(variance + wide)

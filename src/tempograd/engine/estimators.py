@@ -124,8 +124,8 @@ class ControlVariateMean:
     counts as noise: :math:`\sum v^2 r^2` becomes :math:`(1 - h) \sum v^2 r^2 + h \sum v^2 (y - \bar y)^2`.
 
     *Cells with few draws* know little of their variance. They borrow it from all cells of the series, at the same
-    share of their mean squared effect, and where there are tails also at the same gradient, since a cell that
-    met no steep place has seen no effect at all.
+    share of their mean squared effect, and where there are tails also at that of their share in the effects of a
+    point: a cell that met no steep place has seen hardly any effect, but how large its share of one would be.
 
     *A missing slope.* A run that missed steep places sees small residuals, but its :math:`e_2` and :math:`e_3` do
     not have mean 0. How far they are from it, beyond their own noise, times 2 and 3 (the mean of :math:`\alpha`
@@ -253,7 +253,8 @@ def _sums(
     # whatever the layout of the gradient, which for recurrent layers is not that of the series
     moved = torch.mul(gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device))
     moved, active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)[..., None]
-    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, displacement.square())[..., 0].sqrt()
+    way = displacement.square()
+    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, way)[..., 0].sqrt()
     unit, seen = slope.abs().amax(1, keepdim=True), torch.zeros_like(slope[:, :1])
     if gap is not None:
         seen = gap.abs().amax(1, keepdim=True)
@@ -266,21 +267,27 @@ def _sums(
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
     products = [a * b for a, b in combinations_with_replacement(e, 2)]
+    effects = torch.bmm(torch.stack([w, u, *(u * a for a in e)], 1), moved)
+    squared = moved.square_()  # which is no longer needed itself
+    steep, flat = _by_steepness(u, torch.bmm(squared, way)[..., 0], length)
     share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
-    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), share, one], 1)
-    on_effects = torch.cat([factors[:, :2], factors[:, 2 + len(e) : 2 + 2 * len(e)]], 1)
-    effects = torch.bmm(on_effects, moved)
-    plain = weight is None and moved.is_cuda
-    squares = _squares(moved)[:, None] if plain else torch.bmm(u[:, None], moved.square_())  # no longer needed
+    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), flat, share, one], 1)
     return (
         torch.bmm(factors, active),
         effects,
-        squares,
+        torch.bmm(torch.stack([u, steep], 1), squared),
         factors.sum(2),
         torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),
         unit,
         seen,
     )
+
+
+def _by_steepness(u: Tensor, energy: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """Divide the weights of points by the sum of their squared effects; those without any count for all alike."""
+    flat = energy < TINY
+    alike = torch.where(flat & (length > 0), u / length.square().clamp(min=TINY), 0)
+    return torch.where(flat, 0, u / energy.clamp(min=TINY)), alike
 
 
 def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
@@ -291,7 +298,7 @@ def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
     one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
     control = [same, one, one]  # position and two completeness checks
     products = [same, one, one, two, two, two]
-    factors = torch.cat([same, same, *control, *control, *products, same, same], 1)
+    factors = torch.cat([same, same, *control, *control, *products, same, same, same], 1)
     effects = torch.cat([same, same, *control], 1)
     of_powers = torch.cat([same, two, two, same, two.square(), two.square()], 1)
     return [
@@ -307,7 +314,7 @@ def _estimate(
     k: int, displacement: Tensor, unit: Tensor, seen: Tensor, change: Tensor, sums: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
-    on_active, (wy, uy, *_), (squares,), whole, powers = (part.unbind(1) for part in sums)
+    on_active, (wy, uy, *_), (squares, steep), whole, powers = (part.unbind(1) for part in sums)
     total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
     points = whole[-1].clamp(min=1)
     grid, ridge = _equations(k, [RIDGE[a] * powers[a] / points for a in range(k)], sums)
@@ -324,7 +331,8 @@ def _estimate(
     effective = total * (total / mass)
     freedom = (effective - 1 - used).clamp(min=0)
     shape, displacement = displacement.shape, displacement.flatten(1)
-    variance = _borrowed(rest, freedom, squares / mass, displacement, (FIRM * tails).clamp(max=1))
+    sizes = squares / mass, (steep + on_active[-3]) / mass
+    variance = _borrowed(rest, freedom, sizes, displacement, (FIRM * tails).clamp(max=1))
     error = (variance * lever * mass).sqrt() * (displacement.abs() / total)
     if k > 1:
         off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
@@ -346,7 +354,7 @@ def _equations(
     Behind the controls come the effects and the mean of the controls. The ridge goes by the size of a control in
     all points: weighted by those of a series, points in which nothing moves would make it vanish.
     """
-    on_active, (_, uy, *uey), (squares,), *_ = (part.unbind(1) for part in sums)
+    on_active, (_, uy, *uey), (squares, _), *_ = (part.unbind(1) for part in sums)
     total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
     weight = mass / number.clamp(min=1)  # of one point
     ridge = [each[:, None] * weight + TINY for each in firm]
@@ -373,19 +381,19 @@ def _tails(powers: Sequence[Tensor], points: Tensor, k: int) -> Tensor:
     return ((few - usual) / (1 - usual).clamp(min=0.05)).clamp(0, 1)
 
 
-def _borrowed(rest: Tensor, freedom: Tensor, size: Tensor, displacement: Tensor, tails: Tensor) -> Tensor:
+def _borrowed(
+    rest: Tensor, freedom: Tensor, sizes: tuple[Tensor, Tensor], displacement: Tensor, tails: Tensor
+) -> Tensor:
     """Return the variance of one draw of each cell, with what cells lend each other.
 
-    ``rest`` are sums of squared residuals, ``size`` mean squared gradients; cells lend by the square of their
-    displacement.
+    ``rest`` are sums of squared residuals; ``sizes`` mean squared gradients, as they are and as shares of the
+    squared effects of their points. Cells lend by the square of their displacement.
     """
     way = displacement.square()
     known = torch.where(freedom > 0, rest, 0)
-    lent = freedom * way
-    left = (known * way).sum(1, keepdim=True)
-    alike = left / (lent * size).sum(1, keepdim=True).clamp(min=TINY) * size
-    spread = left / lent.sum(1, keepdim=True).clamp(min=TINY)
-    return (known + BORROWED * alike + IN_TAILS * tails * spread) / (freedom + BORROWED + IN_TAILS * tails)
+    left, lent = (known * way).sum(1, keepdim=True), freedom * way
+    size, share = (left / (lent * each).sum(1, keepdim=True).clamp(min=TINY) * each for each in sizes)
+    return (known + BORROWED * size + IN_TAILS * tails * share) / (freedom + BORROWED + IN_TAILS * tails)
 
 
 def _unseen(change: Tensor, seen: Tensor, points: Tensor) -> Tensor:
