@@ -7,6 +7,7 @@ from torch import nn
 from tempograd.engine import Request
 from tempograd.engine.cuda import HostWriter, NotCapturableError, Prefetcher, plain_state
 from tempograd.engine.gradients import _gradient_pass, compute_gradients
+from tempograd.engine.guesses import findings
 from tempograd.models import build
 from tests.helpers.models import Recurrent, series, smooth
 
@@ -94,9 +95,17 @@ def test_the_pass_that_is_captured_picks_the_class_of_the_plain_one(columns, out
     request = Request.create(model, x, target=target, output=output)
     expected = compute_gradients(request, z.clone(), request.block(slice(0, 3)))
     asked = () if target is None else (torch.as_tensor(target).expand(3),)
-    first, score, gradient = _gradient_pass(model, output, 2, clean=True)(z.flatten(0, 1), x, *asked)
-    torch.testing.assert_close(first, model(x).detach())
-    torch.testing.assert_close(score.view(3, 2), expected.score)
+    beside = torch.stack([0.1 * x, 0.2 * x, 0.4 * x], 1)
+    rows = torch.cat([x, beside.flatten(0, 1)])
+    first, told, chosen, score, gradient = _gradient_pass(model, output, 2, clean=True)(
+        z.flatten(0, 1), rows, *asked
+    )
+    torch.testing.assert_close(first, model(rows).detach())
+    torch.testing.assert_close(told, findings(model(x).detach()))
+    assert torch.equal(chosen, expected.block.target)
+    torch.testing.assert_close(score[:3], expected.block.clean_score)
+    torch.testing.assert_close(score[3:12].view(3, 3), request.scores(beside, expected.block))
+    torch.testing.assert_close(score[12:].view(3, 2), expected.score)
     torch.testing.assert_close(gradient.view_as(z), expected.gradient)
 
 
@@ -105,7 +114,7 @@ def test_the_pass_that_is_captured_cuts_targets_at_the_last_class():
     model, x = smooth(4, 2, 1), series(3, 4, 2, dtype=torch.float64)
     work = _gradient_pass(model, "probability", 1, clean=True)
     cut, last = (work(x, x, torch.full((3,), target)) for target in (7, 1))
-    assert torch.equal(cut[1], last[1])
+    assert torch.equal(cut[3], last[3])
 
 
 def test_what_was_prepared_is_used_once_and_only_for_its_own_key():

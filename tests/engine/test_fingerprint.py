@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -57,3 +59,62 @@ def test_a_model_that_counts_its_calls_is_explained_under_the_name_it_has_outsid
 
     model = Counting()
     assert IntegratedGradients(n_steps=2)(model, series(3, 6, 2)).fingerprint == fingerprint(model)()
+
+
+def plain() -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3))
+    model.register_buffer("kept", torch.zeros(2))
+    return model
+
+
+def swap(model: nn.Module) -> None:
+    model[0], model[2] = model[2], model[0]
+
+
+def rename(model: nn.Module) -> None:
+    buffer = model.kept
+    del model.kept
+    model.register_buffer("other", buffer)
+
+
+def forget(_, state: dict, *__) -> None:
+    del state["kept"]
+
+
+CHANGES = {
+    "nothing": lambda model: None,
+    "in place": lambda model: model[0].weight.detach().mul_(2),
+    "without a trace": lambda model: model[0].weight.data[0, 0].add_(1),
+    "zero gets a sign": lambda model: model.kept.data.neg_(),
+    "a count": lambda model: model[1].num_batches_tracked.add_(1),
+    "another tensor": lambda model: setattr(model[0], "weight", nn.Parameter(torch.ones(3, 3))),
+    "other storage": lambda model: setattr(model[0].weight, "data", torch.ones(3, 3)),
+    "transposed": lambda model: setattr(model[0].weight, "data", model[0].weight.data.T),
+    "places of layers": swap,
+    "name of a buffer": rename,
+    "a buffer that is not saved": lambda model: model._non_persistent_buffers_set.add("kept"),
+    "precision": lambda model: model.double(),
+    "class": lambda model: setattr(model, "__class__", type("Other", (nn.Sequential,), {})),
+    "a new layer": lambda model: model.append(nn.Linear(1, 1)),
+    "a hook": lambda model: model.register_state_dict_post_hook(forget),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_model_that_was_named_before_has_the_name_of_its_copy(change):
+    """The copy was never named, so that its name is made anew."""
+    model = plain()
+    before = fingerprint(model)()
+    change(model)
+    for _ in range(2):
+        assert fingerprint(model)() == fingerprint(deepcopy(model))()
+    assert (fingerprint(model)() == before) == (change is CHANGES["nothing"])
+
+
+def test_a_name_is_that_of_the_moment_it_was_asked_for():
+    model = plain()
+    before = fingerprint(model)()
+    model[0].weight.data.mul_(2)
+    later, expected = fingerprint(model), fingerprint(deepcopy(model))()
+    model[0].weight.data.mul_(2)
+    assert later() == expected != before

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tempograd.engine import frozen, place
+from tempograd.engine.model import parts_of
 from tests.helpers.models import Recurrent, series
 
 
@@ -116,3 +117,31 @@ def test_a_default_of_half_precision_does_not_leave_denormal_numbers_flushed():
     finally:
         torch.set_default_dtype(before)
     assert torch.tensor(1e-40) * 1 != 0
+
+
+class Listing(nn.Sequential):
+    """Hides a part, as wrappers for training do."""
+
+    def named_modules(self, *given, **named):
+        yield from list(super().named_modules(*given, **named))[:-1]
+
+
+def shared() -> nn.Module:
+    """The same layer and the same weight at several places, and places that are empty."""
+    inner, last = nn.Linear(2, 2, bias=False), nn.BatchNorm1d(2)
+    model = nn.Sequential(nn.Sequential(last, inner), nn.ReLU(), inner, nn.Linear(2, 2), last)
+    model[3].weight = inner.weight
+    model.register_module("none", None)
+    model.register_buffer("gone", None)
+    return model
+
+
+@pytest.mark.parametrize(
+    "make",
+    [shared, lambda: Listing(nn.Linear(2, 2), nn.GRU(2, 2)), lambda: nn.Sequential(Listing(nn.ReLU(), shared()))],
+)
+def test_parts_are_those_that_torch_lists(make):
+    model = make()
+    listed = model.modules(), model.parameters(), model.buffers()
+    for found, expected in zip(parts_of(model), listed, strict=True):
+        assert list(map(id, found)) == list(map(id, expected))

@@ -9,6 +9,7 @@ from torch import nn
 from tempograd.engine import cuda
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
+from tempograd.models import build
 from tests.helpers.models import Recurrent, linear, series
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -248,3 +249,29 @@ def test_a_captured_pass_tells_the_same_of_the_gradient(detach, batch):
         torch.testing.assert_close(check.gap, here.gap, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(check.seen, here.seen, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(second.gap, third.gap)
+
+
+@pytest.mark.parametrize("name", ["gru", "cnn", "transformer"])
+def test_the_models_of_the_library_are_recorded(name):
+    """Fused attention keeps the seed of its dropout on the host, which has no meaning where nothing is dropped."""
+    model, x = build(name, 3, 2).cuda(), series(2, 12, 3).cuda()
+    truth = expected(model, x)
+    for _ in range(3):
+        values = METHOD(model, x).values
+    assert recordings(model) == 1
+    torch.testing.assert_close(values, truth, rtol=1e-3, atol=1e-5)
+
+
+def test_one_number_per_step_is_no_row_of_classes():
+    class Steps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 1)
+
+        def forward(self, x):
+            return self.layer(x)[..., 0]
+
+    model, x = Steps().cuda(), series(2, 12, 3).cuda()
+    truth = expected(model, x, task="per_step")
+    for _ in range(3):
+        torch.testing.assert_close(METHOD(model, x, task="per_step").values, truth)

@@ -7,7 +7,14 @@ from tempograd.engine.batching import Batching, even, slices
 from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
-from tempograd.engine.estimators import BORROWED, ControlVariateMean, Estimate, WeightedMean, relative_error
+from tempograd.engine.estimators import (
+    BORROWED,
+    ControlVariateMean,
+    Estimate,
+    WeightedMean,
+    relative_error,
+    with_unmet,
+)
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
     Gradients,
@@ -112,5 +119,6 @@ __all__ = [
     "told_by",
     "wider",
     "with_targets",
+    "with_unmet",
     "wrap",
 ]

@@ -20,7 +20,7 @@ from torch.nn.modules import module as nn_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tempograd.engine.model import Model, owner, rounding, undisturbed_by_others
+from tempograd.engine.model import Model, owner, parts_of, rounding, undisturbed_by_others
 
 Tensors = tuple[Tensor, ...]
 Prepared = TypeVar("Prepared")
@@ -28,10 +28,12 @@ CELLS = 2**18  # of the series that pass at once; beyond, the device is busy eno
 SHARE = 0.002  # of the device's memory that a captured graph may keep
 KEPT = 8  # captured graphs, or reasons for none, per model
 PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
+KINDS = tuple(PLAIN)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 SYNC = "called a synchronizing CUDA operation"
+ATTENTION = "_attention"  # in the names of fused attention and of its backward pass
 
 _known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedGraph | bool]]"
 _known = weakref.WeakKeyDictionary()
@@ -84,26 +86,48 @@ def run_captured(
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
-    """Notes whether a tensor on the host takes part: a replay would read the same place, whatever is there."""
+    """Notes whether a tensor on the host takes part: a replay would read the same place, whatever is there.
+
+    Fused attention hands the seed and the offset of its dropout to its own backward pass, on the host unless it is
+    captured. They are numbers without a meaning where nothing is drawn, and what is drawn is seen elsewhere.
+    """
 
     beside = False
 
     def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        tensors = (part for part in tree_leaves((args, kwargs, result)) if isinstance(part, Tensor))
-        self.beside = self.beside or not all(tensor.is_cuda for tensor in tensors)
+        attends = ATTENTION in func.name()
+        for part in tree_leaves((args, kwargs, result)):
+            if isinstance(part, Tensor) and not part.is_cuda:
+                self.beside = self.beside or not (attends and part.ndim == 0 and not part.is_floating_point())
         return result
 
 
 class _CapturedGraph:
     def __init__(self, graph: "torch.cuda.CUDAGraph", inputs: Tensors, outputs: Tensors) -> None:
         self.graph, self.inputs, self.outputs = graph, inputs, outputs
+        self._kinds_in, self._kinds_out = _by_kind(inputs), _by_kind(outputs)
 
     def run(self, inputs: Tensors) -> Tensors:
-        for mine, given in zip(self.inputs, inputs, strict=True):
-            mine.copy_(given)
+        _copy(self._kinds_in, inputs, self.inputs)
         self.graph.replay()
-        return tuple(output.clone() for output in self.outputs)
+        found = tuple(map(torch.empty_like, self.outputs))
+        _copy(self._kinds_out, self.outputs, found)
+        return found
+
+
+def _by_kind(tensors: Tensors) -> list[list[int]]:
+    """Return the places of tensors of one kind, which are copied by one kernel."""
+    kinds: dict[torch.dtype, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        kinds.setdefault(tensor.dtype, []).append(place)
+    return list(kinds.values())
+
+
+@torch.no_grad()
+def _copy(kinds: list[list[int]], given: Tensors, into: Tensors) -> None:
+    for places in kinds:
+        torch._foreach_copy_([into[place] for place in places], [given[place] for place in places])
 
 
 def _try_capture(
@@ -129,7 +153,8 @@ def _try_capture(
 
 def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> Tensors | None:
     """Run the pass, and return None if it did what a graph cannot repeat."""
-    tensors = [*module.parameters(), *module.buffers()]
+    _, parameters, buffers = parts_of(module)
+    tensors = [*parameters, *buffers]
     before = [tensor._version for tensor in tensors], torch.get_rng_state(), torch.cuda.get_rng_state()
     mode = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings(record=True) as heard:
@@ -216,7 +241,7 @@ def _settings() -> Hashable:
 def plain_state(module: nn.Module) -> Hashable:
     """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
     parts: list[Any] = []
-    for part in module.modules():
+    for part in parts_of(module).modules:
         mine = part.__dict__
         if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
             raise NotCapturableError
@@ -225,11 +250,13 @@ def plain_state(module: nn.Module) -> Hashable:
         parts += [id(part), type(part), type(part).forward, *mine["_modules"]]
         for name, value in mine.items():
             if name not in USUAL:
-                parts += [name, value if type(value) in PLAIN else _plain(value)]
+                parts += (name, value if type(value) in PLAIN else _plain(value))
     return tuple(parts)
 
 
 def _plain(value: Any) -> Hashable:
+    if type(value) in PLAIN:
+        return value  # type: ignore[no-any-return]
     if isinstance(value, Tensor):
         return value.data_ptr(), value.shape, value.stride(), value.dtype
     if isinstance(value, dict):
@@ -239,7 +266,7 @@ def _plain(value: Any) -> Hashable:
     if isinstance(value, weakref.ref):
         return id(value())
     function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
-    if not function and not isinstance(value, tuple(PLAIN)):
+    if not function and not isinstance(value, KINDS):
         raise NotCapturableError
     return value  # type: ignore[no-any-return]
 

@@ -178,6 +178,16 @@ class ControlVariateMean:
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
+        return Estimate(*self._finished(None, judged=False))
+
+    def judged(self, unmet: Tensor | None = None) -> Tensors:
+        """Return the estimate, its errors :func:`with_unmet`, and behind it their :func:`relative_error`.
+
+        For series that are observed in every cell. A single one waits for each operation, so all are captured.
+        """
+        return self._finished(unmet, judged=True)
+
+    def _finished(self, unmet: Tensor | None, *, judged: bool) -> Tensors:
         k, change = self._controls, self.change
         if change is None:
             change = torch.zeros_like(self._displacement[:, 0, 0])
@@ -185,25 +195,29 @@ class ControlVariateMean:
             names, parts = self._waiting
 
             def work(displacement: Tensor, change: Tensor, *inputs: Tensor) -> Tensors:
+                more = inputs[-1] if unmet is not None else None
+                inputs = inputs[: 3 + len(names)]
                 with exact(displacement.device):
                     *sums, unit, seen = _sums(
                         displacement, *inputs[:3], **dict(zip(names, inputs[3:], strict=True))
                     )
-                    return _estimate(k, displacement, unit, seen, change, sums)
+                    found = _estimate(k, displacement, unit, seen, change, sums)
+                return _judged(found, displacement, more) if judged else found
 
             found = run_captured(
                 self._model,
-                ("controlled", names),
+                ("controlled", names, judged, unmet is not None),
                 work,
-                (self._displacement, change, *parts),
+                (self._displacement, change, *parts, *([] if unmet is None else [unmet])),
                 uses_model=False,
             )
             if found is not None:
-                return Estimate(*found)
+                return found
         self._flush()
         if self._unit is None or self._seen is None:
             raise RuntimeError("There are no points yet.")
-        return Estimate(*_estimate(k, self._displacement, self._unit, self._seen, change, self._sums))
+        found = _estimate(k, self._displacement, self._unit, self._seen, change, self._sums)
+        return _judged(found, self._displacement, unmet) if judged else found
 
     def _flush(self) -> None:
         """Take the points that waited for the result, where all of it could have been captured as one."""
@@ -420,6 +434,18 @@ def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:
             rest = rest - grid[row, column] * value
         solved.insert(0, rest / grid[row, row])
     return solved
+
+
+def _judged(estimate: Tensors, displacement: Tensor, unmet: Tensor | None) -> Tensors:
+    values, error, points, effective = estimate
+    if unmet is not None:
+        error = with_unmet(error, unmet, displacement)
+    return values, error, points, effective, relative_error(values, error, None, effective)
+
+
+def with_unmet(error: Tensor, unmet: Tensor, displacement: Tensor) -> Tensor:
+    """Widen errors by a change of the score, (series,), in which each cell may have its share."""
+    return torch.hypot(error, unmet[:, None, None].to(error) * displacement.abs())
 
 
 def relative_error(

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from tempograd.engine.cuda import CELLS, NotCapturableError, Tensors, run_captured
+from tempograd.engine.guesses import findings
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
-from tempograd.engine.request import Block, Request
+from tempograd.engine.request import Block, Reading, Request
 from tempograd.errors import ModelError
 
 NO_GRAPH = (
@@ -100,24 +101,35 @@ def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tenso
     chosen = target if isinstance(target, Tensor) else None
     if chosen is None and (block.target is not None or request.requested_target is not None):
         return None
-    if chosen is None and request.told == "forecast":  # whose mean is explained
+    if request.told == "per_step" or (chosen is None and request.told == "forecast"):  # whose mean is explained
         return None
     points, extra = z.shape[1], _extra(block, beside)
-    work = _gradient_pass(request.model, request.output, points, clean=extra is not None)
-    kind = (request.output, points, extra is None, chosen is None)
+    reads = block.target is None
+    work = _gradient_pass(request.model, request.output, points, clean=extra is not None, reads=reads)
+    kind = (request.output, points, extra is None, chosen is None, reads)
     inputs = (z.flatten(0, 1), *(part for part in (extra, chosen) if part is not None))
     found = run_captured(request.model, kind, work, inputs)
     if found is None:
         return None
-    raw, score, gradient = found
-    block, read = (block, None) if extra is None else _read_both(request, block, raw, extra)
-    return Gradients(gradient.view(z.shape), score.view(z.shape[:2]), read, block)
+    raw, told, target, all_scores, gradient = found
+    score, read = all_scores[len(raw) :].view(z.shape[:2]), None
+    if extra is not None:
+        series, scores = len(block.x), all_scores[: len(raw)]
+        if block.target is None:
+            block = request.read(block, raw[:series], Reading(told, target, scores[:series]))
+            scores = scores[series:]
+        read = scores.view(series, -1) if len(scores) else None
+    return Gradients(gradient.view(z.shape), score, read, block)
 
 
-def _gradient_pass(model: Model, output: str, points: int, *, clean: bool) -> Callable[..., Tensors]:
-    """Return the work to capture: of points, series that are read too, and a target, cut where out of range.
+def _gradient_pass(
+    model: Model, output: str, points: int, *, clean: bool, reads: bool = True
+) -> Callable[..., Tensors]:
+    """Return the work to capture: of points, rows that are read too, and a target, cut where out of range.
 
-    Whoever requests a target must refuse one that is out of range when the output is there.
+    Whoever requests a target must refuse one that is out of range when the output is there. If this ``reads`` the
+    clean series, they are the first of the rows. Returned are the outputs of all rows, the findings of the first
+    of them, the target, the scores of the rows and of the points, and the gradient.
     """
 
     def work(z: Tensor, *given: Tensor) -> Tensors:
@@ -125,17 +137,22 @@ def _gradient_pass(model: Model, output: str, points: int, *, clean: bool) -> Ca
         raw = forward(model, torch.cat([given[0], z]) if clean else z)
         if raw.ndim != 2 or not raw.requires_grad:
             raise NotCapturableError
-        first, raw = raw.tensor_split([len(raw) - len(z)])
+        rows, series = len(raw) - len(z), len(z) // points
+        first = raw[:rows].detach()
         requested = len(given) > clean
         if requested:
             target = given[-1].clamp(max=class_count(raw.shape[1], output) - 1)
         else:
-            target = default_class(first[: len(z) // points].detach(), output)
-        score = select_target(by_class(raw, output), target.repeat_interleave(points))
-        gradient = differentiate(score.sum(), z)
+            target = default_class(first[:series], output)
+        beside = rows - series * reads
+        each = [target] * reads + [
+            target.repeat_interleave(count // series) for count in (beside, len(z)) if count
+        ]
+        score = select_target(by_class(raw, output), torch.cat(each))
+        gradient = differentiate(score[rows:].sum(), z)
         if gradient is None:
             raise NotCapturableError
-        return first.detach(), score.detach(), gradient
+        return first, findings(first[:series] if reads else raw.detach()), target, score.detach(), gradient
 
     return work
 

@@ -284,9 +284,9 @@ class Findings:
         self._kept: dict[int, tuple[int, HostCopy]] = {}  # by the first series: how many, and the outputs
         self._picked: list[Tensor] = []  # sums of what a function of the user's picked from the outputs
 
-    def add(self, raw: Tensor, first: int) -> None:
-        """Look at the outputs of one block, which begins with series ``first``."""
-        self._found.append(findings(raw))
+    def add(self, raw: Tensor, first: int, found: Tensor | None = None) -> None:
+        """Look at the outputs of one block, which begins with series ``first``; ``found`` if somebody has."""
+        self._found.append(findings(raw) if found is None else found)
         if len(self._found) == 1:
             self._first = HostCopy(self._found[0])
         most = max(1, KEPT // max(1, raw[0].numel()))

@@ -7,12 +7,12 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from copy import copy
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar, get_args
-from weakref import WeakValueDictionary
+from typing import Any, NamedTuple, TypeVar, get_args
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -35,8 +35,13 @@ NO_NUMBERS = (
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
 GROUP = 2**24  # elements of tensors that are compared at once
 WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
+WORDS = WIDTHS | {4: torch.int32, 8: torch.int64}
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
+SMALL = 2**22  # weights; of smaller modules a copy is kept between calls, to know their fingerprint again
+WALKS = (nn.Module.named_modules, nn.Module.named_parameters, nn.Module.named_buffers)
+STATE = {name: getattr(nn.Module, name) for name in ("state_dict", "_save_to_state_dict", "get_extra_state")}
+PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16}
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 T = TypeVar("T")
 Net = TypeVar("Net", bound=nn.Module)
@@ -45,6 +50,7 @@ _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copie
 _here = threading.local()  # the calls of this thread, and whether its model is running
 _lock = threading.RLock()
 _shared: dict[Hashable, "_SharedChange"] = {}
+_known: "WeakKeyDictionary[nn.Module, _Known]" = WeakKeyDictionary()
 
 
 @contextmanager
@@ -119,19 +125,20 @@ class _Call:
         """Freeze a module, with everything in it."""
         if id(module) in self._touched:
             return
-        require_numbers(module)
-        parts = list(module.modules())
-        self._touched.update(map(id, parts))
-        self._snapshot_weights(module)
-        for part in parts:
-            self.changes.make(("module", id(part)), partial(_eval_mode, part))
-        for weight in module.parameters():
-            self.changes.make(("weight", id(weight)), partial(_without_gradient, weight))
-        for buffer in module.buffers():
-            kept = _Buffer(buffer)
-            self._buffers.append(kept)
-            self.changes.make(("buffer", id(buffer)), lambda kept=kept: kept.restore)  # type: ignore[misc]
-        if _recurs(module) and any(weight.is_cuda for weight in module.parameters()):
+        parts = parts_of(module)
+        require_numbers(parts)
+        self._touched.update(map(id, parts.modules))
+        self._snapshot_weights(module, parts.parameters)
+        kept = [_Buffer(buffer) for buffer in parts.buffers]
+        self._buffers += kept
+        self.changes.make_all(
+            chain(
+                ((("module", id(part)), partial(_eval_mode, part)) for part in parts.modules),
+                ((("weight", id(weight)), partial(_without_gradient, weight)) for weight in parts.parameters),
+                ((("buffer", id(each.buffer)), each.restoring) for each in kept),
+            )
+        )
+        if any(weight.is_cuda for weight in parts.parameters) and _recurs(module):
             self.changes.make("cudnn", _without_cudnn)
 
     def leave(self) -> str:
@@ -146,8 +153,7 @@ class _Call:
         for buffer in self._buffers:
             buffer.restore()
 
-    def _snapshot_weights(self, module: nn.Module) -> None:
-        weights = list(module.parameters())
+    def _snapshot_weights(self, module: nn.Module, weights: list[nn.Parameter]) -> None:
         few = sum(weight.numel() for weight in weights) <= LARGE
         versions = [weight._version for weight in weights]
         self._weights.append((module, weights, Bits(weights) if few else None, versions))
@@ -177,12 +183,15 @@ class _Buffer:
     """The values of a buffer, for the case that a forward changes them."""
 
     def __init__(self, buffer: Tensor) -> None:
-        self._buffer, self._version, self._copy = buffer, buffer._version, buffer.clone()
+        self.buffer, self._version, self._copy = buffer, buffer._version, buffer.clone()
 
     def restore(self) -> None:
-        if self._buffer._version != self._version:
-            self._buffer.detach().copy_(self._copy)
-            self._version = self._buffer._version
+        if self.buffer._version != self._version:
+            self.buffer.detach().copy_(self._copy)
+            self._version = self.buffer._version
+
+    def restoring(self) -> Restore:
+        return self.restore
 
 
 def _eval_mode(part: nn.Module) -> Restore:
@@ -245,7 +254,7 @@ def _recurs(module: nn.Module) -> bool:
     >>> _recurs(nn.GRU(1, 1))
     False
     """
-    parts = list(module.modules())
+    parts = parts_of(module).modules
     graphs = [str(part.graph) for part in parts if isinstance(part, torch.fx.GraphModule)]
     graphs += [str(part.inlined_graph) for part in parts[:1] if isinstance(part, torch.jit.ScriptModule)]
     return any(RECURRENT.search(graph) for graph in graphs)
@@ -319,7 +328,7 @@ def is_compiled(model: Model) -> bool:
     """Tell whether ``torch.compile`` has had its hands on a model or on what can be found behind it."""
     if owner(model) is None and any(hasattr(part, "_torchdynamo_orig_callable") for part in reached(model)):
         return True
-    parts = chain.from_iterable(module.modules() for module in modules_of(model))
+    parts = chain.from_iterable(parts_of(module).modules for module in modules_of(model))
     return any(
         type(part).__name__ == "OptimizedModule" or part.__dict__.get("_compiled_call_impl") is not None
         for part in parts
@@ -329,7 +338,8 @@ def is_compiled(model: Model) -> bool:
 def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
     for module in modules_of(model):
-        for tensor in chain(module.parameters(), module.buffers()):
+        parts = parts_of(module)
+        for tensor in chain(parts.parameters, parts.buffers):
             if tensor.is_meta:
                 raise ModelError(NO_NUMBERS)
             if tensor.is_floating_point():
@@ -344,9 +354,48 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     return x.device, x.dtype
 
 
-def require_numbers(module: nn.Module) -> None:
+class Parts(NamedTuple):
+    """What a module consists of, each once, in the order in which torch lists it."""
+
+    modules: list[nn.Module]
+    parameters: list[nn.Parameter]
+    buffers: list[Tensor]
+
+
+def parts_of(module: nn.Module) -> Parts:
+    """Return all of it from one walk, which takes a tenth of the time of torch's own.
+
+    Examples
+    --------
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.BatchNorm1d(3))
+    >>> [len(each) for each in parts_of(net)]
+    [4, 4, 3]
+    """
+    modules: dict[int, nn.Module] = {}
+    parameters: dict[int, nn.Parameter] = {}
+    buffers: dict[int, Tensor] = {}
+    waiting = [module]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in modules:
+            continue
+        kind = type(part)
+        if (kind.named_modules, kind.named_parameters, kind.named_buffers) != WALKS:  # a way of its own
+            return Parts(list(module.modules()), list(module.parameters()), list(module.buffers()))
+        modules[id(part)] = part
+        for weight in part._parameters.values():
+            if weight is not None:
+                parameters[id(weight)] = weight
+        for buffer in part._buffers.values():
+            if buffer is not None:
+                buffers[id(buffer)] = buffer
+        waiting += [each for each in reversed(part._modules.values()) if each is not None]
+    return Parts(list(modules.values()), list(parameters.values()), list(buffers.values()))
+
+
+def require_numbers(parts: Parts) -> None:
     """Refuse a module with weights that were never loaded."""
-    for tensor in chain(module.parameters(), module.buffers()):
+    for tensor in chain(parts.parameters, parts.buffers):
         if is_lazy(tensor):
             raise ModelError(
                 "The model has lazy layers that were never called, so they have no weights yet: call the model "
@@ -582,15 +631,49 @@ def fingerprint(model: Model) -> Callable[[], str]:
     return _fingerprint(modules[0])
 
 
+class _Known(NamedTuple):
+    """The fingerprint that a module had, and of which bits."""
+
+    signature: Hashable
+    keys: list[str]
+    bits: "Bits"
+    name: str
+
+
 def _fingerprint(module: nn.Module) -> Callable[[], str]:
-    require_numbers(module)
+    """Name the weights of one module; where they are bit for bit those of the last call, by its name.
+
+    The bits are compared and nothing else is trusted: writes through ``.data`` leave no trace in a tensor.
+    """
+    parts = parts_of(module)
+    require_numbers(parts)
+    signature = _signature(module, parts)
+    known = None if signature is None else _known.get(module)
+    if known is not None and known.signature == signature:
+        now = known.bits.again()
+        differs = known.bits.differ(now)
+        return lambda: _keep(module, signature, known.keys, now) if any(map(bool, differs)) else known.name
     items = module.state_dict().items()
     state = sorted(((key, value) for key, value in items if isinstance(value, Tensor)), key=lambda item: item[0])
+    keys, tensors = [key for key, _ in state], [tensor.detach() for _, tensor in state]
+    if signature is None:
+        return _hashed(module, keys, tensors)
+    now = Bits(tensors)
+    return lambda: _keep(module, signature, keys, now)
+
+
+def _keep(module: nn.Module, signature: Hashable, keys: list[str], bits: "Bits") -> str:
+    name = _hashed(module, keys, bits.values())()
+    _known[module] = _Known(signature, keys, bits, name)
+    return name
+
+
+def _hashed(module: nn.Module, keys: list[str], tensors: list[Tensor]) -> Callable[[], str]:
     digest = hashlib.sha256()
-    for key, tensor in state:
+    for key, tensor in zip(keys, tensors, strict=True):
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
     sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
-    for group in grouped([tensor.detach() for _, tensor in state]):
+    for group in grouped(tensors):
         bits = torch.cat([part for _, part in group]).long()
         plain = bits.sum()
         position = torch.arange(1, len(bits) + 1, device=bits.device)
@@ -603,6 +686,26 @@ def _fingerprint(module: nn.Module) -> Callable[[], str]:
         return f"{type(module).__name__}:{final.hexdigest()[:16]}"
 
     return name
+
+
+def _signature(module: nn.Module, parts: Parts) -> Hashable:
+    """Return what the names and places of a module's weights depend on; None if its class decides on them."""
+    found: list[Any] = [type(module)]
+    for part in parts.modules:
+        own = part.__dict__
+        hooked = part._state_dict_hooks or part._state_dict_pre_hooks or not own.keys().isdisjoint(STATE)
+        hooked = hooked or isinstance(part, torch.jit.ScriptModule)
+        if hooked or any(getattr(type(part), name) is not method for name, method in STATE.items()):
+            return None
+        found += [*part._modules, *map(id, part._modules.values()), None, *part._parameters, None, *part._buffers]
+        found.append(tuple(sorted(part._non_persistent_buffers_set)))
+    size = 0
+    for tensor in chain(parts.parameters, parts.buffers):
+        size += tensor.numel()
+        if tensor.dtype not in PLAIN or type(tensor) not in {Tensor, nn.Parameter}:
+            return None
+        found += [tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device]
+    return tuple(found) if size <= SMALL else None
 
 
 def find_device(device: Any) -> torch.device:
@@ -634,10 +737,9 @@ def find_device(device: Any) -> torch.device:
     return found
 
 
-@dataclass
 class _SharedChange:
-    restore: Restore
-    users: int = 0
+    def __init__(self, restore: Restore) -> None:
+        self.restore, self.users = restore, 0
 
 
 class SharedChanges:
@@ -657,43 +759,106 @@ class SharedChanges:
         """
         if key in self._mine:
             return False
-        with _lock:
-            if key not in _shared:
-                _shared[key] = _SharedChange(change())
-            _shared[key].users += 1
-            self._mine[key] = None
+        self.make_all([(key, change)])
         return True
+
+    def make_all(self, changes: Iterable[tuple[Hashable, Callable[[], Restore]]]) -> None:
+        """Do the same for many."""
+        with _lock:
+            for key, change in changes:
+                if key in self._mine:
+                    continue
+                shared = _shared.get(key)
+                if shared is None:
+                    shared = _shared[key] = _SharedChange(change())
+                shared.users += 1
+                self._mine[key] = None
 
     def undo(self) -> None:
         """Put back what no other call holds, the last change first, and all of it even if some of it fails."""
-        with _lock, ExitStack() as stack:
-            for key in self._mine:
+        with _lock:
+            failed: BaseException | None = None
+            for key in reversed(self._mine):
                 change = _shared[key]
                 change.users -= 1
-                if change.users == 0:
-                    del _shared[key]
-                    stack.callback(change.restore)
+                if change.users:
+                    continue
+                del _shared[key]
+                try:
+                    change.restore()
+                except BaseException as error:  # raised when the rest has been put back
+                    failed = failed or error
             self._mine.clear()
+        if failed is not None:
+            raise failed
 
 
 class Bits:
     """A copy of the bits of some tensors, to tell later whether they are the same, and to put them back."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._tensors = [tensor.detach() for tensor in tensors if tensor.device.type != "meta"]
-        self._copies = [torch.cat([bits for _, bits in group]) for group in grouped(self._tensors)]
+        self._count = len(tensors)
+        self._groups: list[list[tuple[int, Tensor]]] = []  # of one kind, so that few operations serve many
+        self._words: dict[int, Tensor] = {}  # views of those that have one
+        waiting: dict[tuple[torch.dtype, torch.device], list[tuple[int, Tensor]]] = {}
+        size = 0
+        for place, tensor in enumerate(tensors):
+            if tensor.is_meta:
+                continue
+            plain = tensor.detach()
+            plain = torch.view_as_real(plain) if plain.is_complex() else plain
+            waiting.setdefault((plain.dtype, plain.device), []).append((place, plain))
+            if plain.is_contiguous():
+                self._words[place] = _words(plain)
+            size += plain.numel()
+            if size > GROUP:
+                self._groups += waiting.values()
+                waiting, size = {}, 0
+        self._groups += waiting.values()
+        self._copies = self._joined()
+
+    def _joined(self) -> list[Tensor]:
+        known = self._words
+        return [
+            torch.cat([known[place] if place in known else _words(tensor) for place, tensor in group])
+            for group in self._groups
+        ]
+
+    def again(self) -> "Bits":
+        """Return a copy of the bits that the same tensors have now."""
+        other = copy(self)
+        other._copies = self._joined()
+        return other
+
+    def differ(self, other: "Bits") -> list[Tensor]:
+        """Tell for each kind of tensors whether bits differ from those of another moment; nothing waits here."""
+        return [torch.ne(one, two).any() for one, two in zip(self._copies, other._copies, strict=True)]
 
     def same(self) -> bool:
         """Tell whether no bit has changed, also where a change left no trace in the version of a tensor."""
-        pairs = zip(grouped(self._tensors), self._copies, strict=True)
-        return all(torch.equal(torch.cat([bits for _, bits in group]), copy) for group, copy in pairs)
+        return all(torch.equal(now, before) for now, before in zip(self._joined(), self._copies, strict=True))
+
+    def values(self) -> list[Tensor]:
+        """Return the tensors as they were, in their order; complex numbers as pairs of real ones."""
+        found = {place: before for place, _, before in self._before()}
+        return [found[place] for place in range(self._count)]
 
     def restore(self) -> None:
         """Put the bits back."""
-        for group, copy in zip(grouped(self._tensors), self._copies, strict=True):
-            before = torch.split(copy, [bits.numel() for _, bits in group])
-            for (tensor, _), bits in zip(group, before, strict=True):
-                tensor.copy_(bits.view(tensor.dtype).view(tensor.shape))
+        for _, tensor, before in self._before():
+            tensor.copy_(before)
+
+    def _before(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        for group, words in zip(self._groups, self._copies, strict=True):
+            sizes = [tensor.numel() * tensor.element_size() // words.element_size() for _, tensor in group]
+            for (place, tensor), part in zip(group, words.split(sizes), strict=True):
+                yield place, tensor, part.view(tensor.dtype).view(tensor.shape)
+
+
+def _words(tensor: Tensor) -> Tensor:
+    """Return a tensor as whole numbers, flat."""
+    flat = tensor if tensor.ndim == 1 else tensor.reshape(-1)
+    return flat.view(WORDS[tensor.element_size()])
 
 
 def grouped(tensors: Sequence[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:

@@ -60,6 +60,14 @@ class Block(NamedTuple):
         return self._replace(**parts)
 
 
+class Reading(NamedTuple):
+    """What a captured pass tells of the clean series of a block."""
+
+    findings: Tensor
+    target: Tensor  # (series,)
+    score: Tensor  # (series,)
+
+
 @dataclass
 class Request:
     """Everything an explainer needs to know, checked and completed.
@@ -249,15 +257,18 @@ class Request:
         """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
         return self.ids.to(self.device, non_blocking=True), self.lengths.to(self.device, non_blocking=True)
 
-    def read(self, block: Block, raw: Tensor) -> Block:
-        """Take the model's raw output for the clean series of a block: fix their target."""
+    def read(self, block: Block, raw: Tensor, known: Reading | None = None) -> Block:
+        """Take the model's raw output for the clean series of a block: fix their target.
+
+        ``known`` is what a captured pass, which has one output per series, has already told of it.
+        """
         if self.target is None:
             self._learn(raw)
         raw = raw.detach()
-        self._findings.add(raw, block.rows.start)
+        self._findings.add(raw, block.rows.start, None if known is None else known.findings)
         target, steps = self.target, self.steps
         if isinstance(target, Tensor) and self.requested_target is None:
-            chosen = default_class(self.as_columns(raw), self.output)
+            chosen = default_class(self.as_columns(raw), self.output) if known is None else known.target
             self.host_writer.write(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
@@ -265,7 +276,7 @@ class Request:
         if isinstance(steps, Tensor):
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
-        score = self.score(self.apply_link(raw), block, 1, block.x)
+        score = self.score(self.apply_link(raw), block, 1, block.x) if known is None else known.score
         if callable(target):
             self._findings.add_picked(score)
         return block._replace(clean_score=score)

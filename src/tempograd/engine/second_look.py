@@ -3,10 +3,11 @@
 import random
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from tempograd.engine.cuda import NotCapturableError, plain_state
 from tempograd.engine.guesses import Touch, caution, watching
-from tempograd.engine.model import Model, SharedChanges, is_compiled, modules_of, owner, reached
+from tempograd.engine.model import Model, SharedChanges, is_compiled, modules_of, owner, parts_of, reached
 from tempograd.engine.outputs import forward
 from tempograd.errors import InputError
 
@@ -26,6 +27,8 @@ VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Trans
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 8  # sizes and states per module
 _Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+GENERATORS = get_args(_Generator)
+NO_GENERATOR = {bool, int, float, str, dict, list, tuple, set, OrderedDict, type(None), Tensor}  # what most hold
 _SHARED: tuple[_Generator, ...] = (
     np.random.mtrand._rand,
     random._inst,
@@ -187,10 +190,10 @@ def _bits(state: Any) -> bytes:
 
 def generators(model: Model) -> list[_Generator]:
     """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
-    things = [part for module in modules_of(model) for part in module.modules()]
-    inside = [value for part in things for value in vars(part).values()]
+    things = [part for module in modules_of(model) for part in parts_of(module).modules]
+    inside = [value for part in things for value in vars(part).values() if type(value) not in NO_GENERATOR]
     found = [*inside, *([] if owner(model) is not None else reached(model))]
-    return list({id(each): each for each in found if isinstance(each, _Generator)}.values())
+    return list({id(each): each for each in found if isinstance(each, GENERATORS)}.values())
 
 
 def _state(generator: _Generator) -> Any:

@@ -750,7 +750,7 @@ class GivenSeries(NamedTuple):
 
 def _few(request: Request) -> Tensor:
     """Return some series that go through the model at once."""
-    return request.block(slice(0, min(FEW, request.batch_size or FEW))).x
+    return request.x[: min(FEW, request.batch_size or FEW)].to(request.device, request.dtype)
 
 
 def _varies(request: Request) -> bool:

@@ -28,6 +28,7 @@ from tempograd.engine import (
     resolution,
     slices,
     with_targets,
+    with_unmet,
 )
 from tempograd.engine.cuda import CELLS
 from tempograd.engine.model import exact
@@ -206,7 +207,8 @@ class ResultBuffer:
         series, device = len(request.x), request.x.device
         kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
         self._schedule, self._host_writer = schedule, request.host_writer
-        self._parts = [torch.empty(request.x.shape, dtype=kind, device=device) for kind in kinds]
+        self._shape, self._kinds = request.x.shape, kinds
+        self._parts: list[Tensor | None] = [None] * len(kinds)
         self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
         self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
         self._delta: Tensor | None = None
@@ -220,9 +222,18 @@ class ResultBuffer:
 
     def delta(self, rows: slice, delta: Tensor) -> None:
         """Note how far the path moves the score of some series."""
-        if self._delta is None:
-            self._delta = torch.empty(len(self._n_evals), device=self._n_evals.device)
-        self._host_writer.write(self._delta, rows, delta)
+        self._delta = self._written(self._delta, self._shape[:1], torch.get_default_dtype(), rows, delta)
+
+    def _written(
+        self, whole: Tensor | None, shape: Sequence[int], kind: torch.dtype, rows: slice | Tensor, part: Tensor
+    ) -> Tensor:
+        """Write a part of the results, and return the whole: where all series come at once, the part itself."""
+        device = self._n_evals.device
+        if whole is None and part.shape == shape and part.device == device and isinstance(rows, slice):
+            return part.to(kind).contiguous()
+        whole = torch.empty(shape, dtype=kind, device=device) if whole is None else whole
+        self._host_writer.write(whole, rows, part)
+        return whole
 
     def finish(
         self,
@@ -234,31 +245,27 @@ class ResultBuffer:
         straight: bool,
     ) -> None:
         """Note the results of some series, and what their passes told about the gradient."""
-        for buffer, part in zip(self._parts, parts, strict=False):
-            self._host_writer.write(buffer, rows, part)
+        kinds = zip(self._parts, parts, self._kinds, strict=False)
+        self._parts = [self._written(whole, self._shape, kind, rows, part) for whole, part, kind in kinds]
         self._n_evals[rows] = n_evals
         if totals is None:
             return
         self._straight = straight
-        if self._evidence is None:
-            kind, device = torch.float64, self._n_evals.device
-            self._evidence = torch.empty(len(self._n_evals), totals.shape[1], dtype=kind, device=device)
-        self._host_writer.write(self._evidence, rows, totals)
+        shape = (len(self._n_evals), totals.shape[1])
+        self._evidence = self._written(self._evidence, shape, torch.float64, rows, totals)
 
     def attribution(self) -> Attribution:
         """Return everything, once it has been written."""
-        check = None
+        check, parts = None, [part for part in self._parts if part is not None]
         if self._evidence is not None:
-            check = judge_gradients(
-                self._evidence, self._parts[0], self._delta, self._unit, straight=self._straight
-            )
-        found = Attribution(self._parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
+            check = judge_gradients(self._evidence, parts[0], self._delta, self._unit, straight=self._straight)
+        found = Attribution(parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
         if not self._schedule.random:
             return found
         looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
         if self._schedule.tolerance is not None:  # nobody may have needed all stages
             looks = looks[looks <= self._n_evals.max().cpu()]
-        _, error, active, effective = self._parts
+        _, error, active, effective = parts
         return found._replace(
             standard_error=error,
             n_draws=active,
@@ -349,14 +356,19 @@ class TargetRun:
             return None
         if self._mean is None:
             raise RuntimeError("There are no points yet.")
-        parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
-        if self.evidence is not None and self.evidence.unmet is not None:  # each cell may have its share in it
-            more = self.evidence.unmet[:, None, None].to(parts[1]) * paths.scale.abs()
-            parts = parts[0], torch.hypot(parts[1], more), *parts[2:]
-        self._parts = parts
-        if not self._schedule.random:
-            return None
-        error = relative_error(parts[0], parts[1], observed, parts[3] if paths.controlled else None)
+        unmet = None if self.evidence is None else self.evidence.unmet
+        if isinstance(self._mean, ControlVariateMean) and observed is None:
+            *parts, error = self._mean.judged(unmet)
+            self._parts = tuple(parts)
+        else:
+            parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
+            if unmet is not None:
+                parts = parts[0], with_unmet(parts[1], unmet, paths.scale), *parts[2:]
+            self._parts = parts
+            if not self._schedule.random:
+                return None
+            error = relative_error(parts[0], parts[1], observed, parts[3] if paths.controlled else None)
+        parts = self._parts
         self._buffer.look(rows, stage, error)
         done = self._schedule.converged(error, parts[0], self._before, block.observed)
         if done is not None and self.evidence is not None and self._schedule.tolerance is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -180,8 +180,11 @@ class Timing(Explainer):
         by_length = self.settings_by_length(request)
         if self._examined:
             warn_of_rare_cells(list(by_length.values()), self.schedule.points)
-        table = SegmentSampler.table(by_length, request.x, request.device, request.dtype)
-        large = partial(self._large_path, table, request.seed)
+        table = cache(lambda: SegmentSampler.table(by_length, request.x, request.device, request.dtype))
+
+        def large(block: Block, stage: int) -> GradientPath:
+            return self._large_path(table(), request.seed, block, stage)
+
         if request.mask is not None or len(request.x) * self.schedule.stages[0] * request.x[0].numel() > SMALL:
             return large
         (setting,) = by_length.values()
