@@ -102,8 +102,10 @@ def test_a_gpu_that_is_not_there():
 
 
 def test_device_memory_does_not_grow_with_the_number_of_series(tmp_path):
+    """Blocks of both are alike: as many series as there is room for."""
     model, peaks = Recurrent(8).cuda(), []
-    for count in (2000, 40000):
+    most = int(Batching(torch.device("cuda"), 24 * 8).size // 50 * SLACK)
+    for count in (10 * most, 30 * most):
         array = np.lib.format.open_memmap(tmp_path / f"{count}.npy", "w+", np.float32, (count, 24, 8))
         array[:] = np.random.default_rng(0).normal(size=array.shape)
         torch.cuda.empty_cache()
