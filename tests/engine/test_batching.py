@@ -205,7 +205,16 @@ def test_on_a_cpu_only_path_points_of_many_series_go_back(method, monkeypatch):
 
 
 def test_long_series_come_in_small_batches():
+    assert Batching(torch.device("cpu"), cells=2**20, on_cpu=4096).size == 64
+    assert Batching(torch.device("cuda"), cells=2**20).size == 128  # as on a large one, where there is none
+
+
+def test_a_smaller_gpu_gets_smaller_batches(monkeypatch):
+    small = SimpleNamespace(total_memory=24 * 2**30)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: small)
     assert Batching(torch.device("cuda"), cells=2**20).size == 64
+    assert Batching(torch.device("cuda"), cells=10).size == 65536 * 24 // 128
 
 
 @pytest.mark.parametrize("error", [RuntimeError("cuDNN error: CUBLAS_STATUS_ALLOC_FAILED"), MemoryError()])

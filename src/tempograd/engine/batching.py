@@ -15,7 +15,7 @@ LIMIT = 65536  # sequences per pass on a GPU: beyond, no faster, and memory must
 LARGE = 2**37  # bytes of memory that a GPU needs for so many; a smaller one begins with fewer
 DEFAULT = 256  # on a CPU, where nothing is known of the model
 SLACK = 1.05  # a few series more rather than a small last block
-CELLS = 2**26  # values per pass; a tensor of them takes 256 MB in float32
+CELLS = 2**26  # values per pass, twice as many on a large GPU; a tensor of them takes 256 MB in float32
 
 Work = Callable[[slice, int], None]
 
@@ -37,7 +37,7 @@ class Batching:
     ) -> None:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
         self.device, self.automatic = device, size is None
-        usual = max(1, min(_most(device, on_cpu), CELLS // cells))
+        usual = max(1, min(_most(device, on_cpu), _most_cells(device) // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
     def run(self, series: int, per_series: int, work: Work, label: str) -> None:
@@ -86,10 +86,17 @@ class Batching:
 
 
 def _most(device: torch.device, on_cpu: int) -> int:
-    if device.type != "cuda":
-        return on_cpu
+    return on_cpu if device.type != "cuda" else int(LIMIT * _room(device))
+
+
+def _most_cells(device: torch.device) -> int:
+    return CELLS if device.type != "cuda" else max(CELLS, int(2 * CELLS * _room(device)))
+
+
+def _room(device: torch.device) -> float:
+    """Return the memory of a GPU as a share of a large one's."""
     memory = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else LARGE
-    return int(LIMIT * min(1.0, memory / LARGE))
+    return min(1.0, memory / LARGE)
 
 
 # Passes with a gradient on a CPU. What a pass keeps for the way back is written and read once, so it should stay

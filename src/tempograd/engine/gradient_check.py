@@ -27,6 +27,7 @@ NOISE = 8.0  # times the resolution of numbers: rounding of a score
 UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 TOGETHER = 100  # points that are compared with each other
+FEW = 4  # series of which products are taken pair by pair
 FROM = (0.5, 0.75)  # neighbours near x and nearest: from these positions on
 SLIGHT, STRAIGHT = 0.03, 0.01  # share of the change that a gap must have to count, and on one straight path
 # over neighbours near x and over the nearest: gaps, what changes between them, gaps that count, neighbours
@@ -310,10 +311,7 @@ def _between(
     left: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor, slight: float
 ) -> tuple[Tensor, Tensor]:
     """Compare the change between neighbours with what both gradients say of it; return sums and slopes."""
-    gradient = gradient.to(left.dtype).flatten(2)
-    own = torch.linalg.vecdot(gradient, left).double()  # effects of gradients on what is left of their paths
-    next_step = torch.linalg.vecdot(gradient[:, :-1], left[:, 1:]).double()
-    last_step = torch.linalg.vecdot(gradient[:, 1:], left[:, :-1]).double()
+    own, next_step, last_step = _effects(gradient.to(left.dtype).flatten(2), left)
     first, second, delta = own[:, :-1] - next_step, last_step - own[:, 1:], score.diff(dim=1)
     gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
     size = torch.stack([first, second, delta]).abs().amax(0)
@@ -324,6 +322,19 @@ def _between(
     count = torch.full_like(noise, score.shape[1])
     sums = torch.stack([count, off.sum(1), off.square().sum(1)], 1)
     return torch.cat([sums, parts.flatten(1)], 1), slope
+
+
+def _effects(gradient: Tensor, left: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the effects of gradients on what is left of their own paths, of the next one and of the last one.
+
+    Of many series, a product of all gradients with all paths is faster, though only three diagonals are needed.
+    """
+    if len(left) > FEW:
+        every = torch.bmm(gradient, left.mT).double()
+        return every.diagonal(0, 1, 2), every.diagonal(1, 1, 2), every.diagonal(-1, 1, 2)
+    pairs = ((gradient, left), (gradient[:, :-1], left[:, 1:]), (gradient[:, 1:], left[:, :-1]))
+    own, following, last = (torch.linalg.vecdot(one, other).double() for one, other in pairs)
+    return own, following, last
 
 
 def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ def each_gradient(
     series, points = z.shape[:2]
     flat = z.flatten(0, 1).requires_grad_()
     extra = _extra(blocks[0], beside)
-    if extra is None or (not z.is_cuda and len(extra) >= APART):
+    if extra is None or (len(extra) >= APART and not (z.is_cuda and z.numel() <= CELLS)):
         first = None if extra is None else _raw_alone(requests[0], extra)
         raw = requests[0].with_axis(forward(requests[0].model, flat))
     else:
