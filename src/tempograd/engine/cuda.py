@@ -245,9 +245,9 @@ def plain_state(module: nn.Module) -> Hashable:
         mine = part.__dict__
         if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
             raise NotCapturableError
-        if any(mine[name] for name in HOOKS):
+        if any(map(mine.__getitem__, HOOKS)):
             raise NotCapturableError
-        parts += [id(part), type(part), type(part).forward, *mine["_modules"]]
+        parts += (id(part), type(part), type(part).forward, *mine["_modules"])
         for name, value in mine.items():
             if name not in USUAL:
                 parts += (name, value if type(value) in PLAIN else _plain(value))

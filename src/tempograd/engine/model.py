@@ -354,7 +354,7 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     return x.device, x.dtype
 
 
-class Parts(NamedTuple):
+class ModuleParts(NamedTuple):
     """What a module consists of, each once, in the order in which torch lists it."""
 
     modules: list[nn.Module]
@@ -362,7 +362,7 @@ class Parts(NamedTuple):
     buffers: list[Tensor]
 
 
-def parts_of(module: nn.Module) -> Parts:
+def parts_of(module: nn.Module) -> ModuleParts:
     """Return all of it from one walk, which takes a tenth of the time of torch's own.
 
     Examples
@@ -381,7 +381,7 @@ def parts_of(module: nn.Module) -> Parts:
             continue
         kind = type(part)
         if (kind.named_modules, kind.named_parameters, kind.named_buffers) != WALKS:  # a way of its own
-            return Parts(list(module.modules()), list(module.parameters()), list(module.buffers()))
+            return ModuleParts(list(module.modules()), list(module.parameters()), list(module.buffers()))
         modules[id(part)] = part
         for weight in part._parameters.values():
             if weight is not None:
@@ -390,10 +390,10 @@ def parts_of(module: nn.Module) -> Parts:
             if buffer is not None:
                 buffers[id(buffer)] = buffer
         waiting += [each for each in reversed(part._modules.values()) if each is not None]
-    return Parts(list(modules.values()), list(parameters.values()), list(buffers.values()))
+    return ModuleParts(list(modules.values()), list(parameters.values()), list(buffers.values()))
 
 
-def require_numbers(parts: Parts) -> None:
+def require_numbers(parts: ModuleParts) -> None:
     """Refuse a module with weights that were never loaded."""
     for tensor in chain(parts.parameters, parts.buffers):
         if is_lazy(tensor):
@@ -688,7 +688,7 @@ def _hashed(module: nn.Module, keys: list[str], tensors: list[Tensor]) -> Callab
     return name
 
 
-def _signature(module: nn.Module, parts: Parts) -> Hashable:
+def _signature(module: nn.Module, parts: ModuleParts) -> Hashable:
     """Return what the names and places of a module's weights depend on; None if its class decides on them."""
     found: list[Any] = [type(module)]
     for part in parts.modules:
@@ -851,7 +851,7 @@ class Bits:
     def _before(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         for group, words in zip(self._groups, self._copies, strict=True):
             sizes = [tensor.numel() * tensor.element_size() // words.element_size() for _, tensor in group]
-            for (place, tensor), part in zip(group, words.split(sizes), strict=True):
+            for (place, tensor), part in zip(group, torch.split(words, sizes), strict=True):
                 yield place, tensor, part.view(tensor.dtype).view(tensor.shape)
 
 

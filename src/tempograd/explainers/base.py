@@ -598,11 +598,12 @@ class Explainer(ABC):
         return Explainer.attribute_all(self, requests)
 
     def _with_delta(self, request: Request, found: Attribution) -> Attribution:
-        told = found.delta is not None or not self.targeted or not self._examined
+        if found.delta is not None or not self.targeted or not self._examined:
+            return found
         blank = ~found.values.flatten(1).any(1)
         if request.mask is not None:
             blank &= request.mask.flatten(1).any(1)
-        if told or not bool(blank.any()):
+        if not bool(blank.any()):
             return found
         return found._replace(delta=score_delta(request))  # which a map of zeros may have to explain
 

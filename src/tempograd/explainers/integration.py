@@ -358,8 +358,8 @@ class TargetRun:
             raise RuntimeError("There are no points yet.")
         unmet = None if self.evidence is None else self.evidence.unmet
         if isinstance(self._mean, ControlVariateMean) and observed is None:
-            *parts, error = self._mean.judged(unmet)
-            self._parts = tuple(parts)
+            *four, error = self._mean.judged(unmet)
+            self._parts = tuple(four)
         else:
             parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
             if unmet is not None:
@@ -368,11 +368,11 @@ class TargetRun:
             if not self._schedule.random:
                 return None
             error = relative_error(parts[0], parts[1], observed, parts[3] if paths.controlled else None)
-        parts = self._parts
+        values = self._parts[0]
         self._buffer.look(rows, stage, error)
-        done = self._schedule.converged(error, parts[0], self._before, block.observed)
+        done = self._schedule.converged(error, values, self._before, block.observed)
         if done is not None and self.evidence is not None and self._schedule.tolerance is not None:
-            done = done & (self.evidence.hidden(parts[0], n_evals) <= self._schedule.tolerance)
+            done = done & (self.evidence.hidden(values, n_evals) <= self._schedule.tolerance)
         return done
 
     def finish(self, rows: slice | Tensor, n_evals: int, *, straight: bool) -> None:
