@@ -12,6 +12,8 @@ from torch import nn
 import tempograd as tg
 from tempograd import captum
 from tempograd._utils.rng import bits, keys, split
+from tempograd.engine import Batching
+from tempograd.engine.batching import SLACK
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers.timing.segments import SegmentSampler, complete, cover_all_cells, draw_masks
 from tempograd.models import load_model

@@ -198,15 +198,12 @@ def test_the_readme_says_what_stopping_reaches():
 
 
 def test_the_readme_says_how_often_intervals_hold():
-    covered = sorted(cell("covered", *place, "default") for place in EVERY)
-    assert f"in {covered[2]:.2f}–{covered[-1]:.2f} of the cells in 34 of 36 cases" in LIMITS
-    assert f"only {covered[0]:.2f}–{covered[1]:.2f} on the steepest, a CNN on Boiler" in LIMITS
-    concept = (sampling_page.ROOT / "docs/concepts/errors.md").read_text()
-    low, last, first, high = (f"{100 * covered[place]:.0f}" for place in (0, 1, 2, -1))
-    assert f"it was {first}–{high} % in 34 of 36 cases, and only {low}–{last} % on the steepest" in concept
-    for ways, words in ((("50", "200"), "too: {}–{} of the cells"), (("plain 50",), "a plain mean gives {}–{}")):
-        found = [model[way]["covered"] for model in COVERAGE.values() for way in ways]
-        assert words.format(*(f"{end:.2f}" for end in (min(found), max(found)))) in LIMITS
+    pooled = json.loads((RESULTS / "held_out.json").read_text())["pooled"]["50 samples"]
+    smooth, steep = (f"{pooled[kind]['cover']:.2f}" for kind in ("smooth", "steep"))
+    assert f"in {smooth} of the cells of smooth and {steep} of steep models" in LIMITS
+    for part, whole in (("wolf", "good"), ("sleep", "bad")):
+        assert pooled["all"][part] <= 0.05 * pooled["all"][whole]
+    assert "neither cry wolf nor sleep in more than 5 % of the runs" in LIMITS
 
 
 def test_the_readme_says_how_large_errors_are_at_50_samples():

@@ -8,13 +8,13 @@ from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import (
-    BORROWED,
     ControlVariateMean,
     Estimate,
     WeightedMean,
     relative_error,
     with_unmet,
 )
+from tempograd.engine.fingerprints import fingerprint
 from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
     Gradients,
@@ -30,7 +30,6 @@ from tempograd.engine.inputs import InputPart, Packed, Packing, Region, is_sever
 from tempograd.engine.model import (
     Model,
     computing,
-    fingerprint,
     frozen,
     mutable_if_needed,
     owner,
@@ -56,7 +55,6 @@ from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
-    "BORROWED",
     "Batching",
     "Block",
     "Call",

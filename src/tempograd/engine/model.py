@@ -1,6 +1,5 @@
 """A model as it is found and left: frozen while it is explained; its device, precision and fingerprint."""
 
-import hashlib
 import inspect
 import re
 import threading
@@ -8,11 +7,10 @@ import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from copy import copy
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar, get_args
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +18,7 @@ from torch.nn.modules import module as nn_module
 from torch.nn.parameter import is_lazy
 
 from tempograd._utils import validation
+from tempograd.engine.bits import Bits
 from tempograd.errors import InputError, ModelError
 from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those who look for it here
 from tempograd.typing import Precision
@@ -33,15 +32,9 @@ NO_NUMBERS = (
     "model.load_state_dict(state, assign=True)."
 )
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
-GROUP = 2**24  # elements of tensors that are compared at once
-WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
-WORDS = WIDTHS | {4: torch.int32, 8: torch.int64}
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
-SMALL = 2**22  # weights; of smaller modules a copy is kept between calls, to know their fingerprint again
 WALKS = (nn.Module.named_modules, nn.Module.named_parameters, nn.Module.named_buffers)
-STATE = {name: getattr(nn.Module, name) for name in ("state_dict", "_save_to_state_dict", "get_extra_state")}
-PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16}
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 T = TypeVar("T")
 Net = TypeVar("Net", bound=nn.Module)
@@ -50,7 +43,6 @@ _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copie
 _here = threading.local()  # the calls of this thread, and whether its model is running
 _lock = threading.RLock()
 _shared: dict[Hashable, "_SharedChange"] = {}
-_known: "WeakKeyDictionary[nn.Module, _Known]" = WeakKeyDictionary()
 
 
 @contextmanager
@@ -612,102 +604,6 @@ def _products() -> tuple[tuple[Any, str], ...]:
     return ((backends.cuda.matmul, "allow_tf32"),)
 
 
-def fingerprint(model: Model) -> Callable[[], str]:
-    """Name the weights by a hash of their names, shapes and two checksums of their bits.
-
-    The checksums are sent to the device at once; calling the result waits for them. A function around one module
-    has the name of that module; around several it has theirs behind its own, and around none its own alone.
-
-    Examples
-    --------
-    >>> fingerprint(torch.nn.ReLU())()
-    'ReLU:e3b0c44298fc1c14'
-    """
-    modules = modules_of(model)
-    if len(modules) != 1:
-        own = str(getattr(model, "__qualname__", type(model).__name__))
-        marks = [_fingerprint(module) for module in modules]
-        return lambda: "+".join([own, *(mark() for mark in marks)])
-    return _fingerprint(modules[0])
-
-
-class _Known(NamedTuple):
-    """The fingerprint that a module had, and of which bits."""
-
-    signature: Hashable
-    keys: list[str]
-    bits: "Bits"
-    name: str
-
-
-def _fingerprint(module: nn.Module) -> Callable[[], str]:
-    """Name the weights of one module; where they are bit for bit those of the last call, by its name.
-
-    The bits are compared and nothing else is trusted: writes through ``.data`` leave no trace in a tensor.
-    """
-    parts = parts_of(module)
-    require_numbers(parts)
-    signature = _signature(module, parts)
-    known = None if signature is None else _known.get(module)
-    if known is not None and known.signature == signature:
-        now = known.bits.again()
-        differs = known.bits.differ(now)
-        return lambda: _keep(module, signature, known.keys, now) if any(map(bool, differs)) else known.name
-    items = module.state_dict().items()
-    state = sorted(((key, value) for key, value in items if isinstance(value, Tensor)), key=lambda item: item[0])
-    keys, tensors = [key for key, _ in state], [tensor.detach() for _, tensor in state]
-    if signature is None:
-        return _hashed(module, keys, tensors)
-    now = Bits(tensors)
-    return lambda: _keep(module, signature, keys, now)
-
-
-def _keep(module: nn.Module, signature: Hashable, keys: list[str], bits: "Bits") -> str:
-    name = _hashed(module, keys, bits.values())()
-    _known[module] = _Known(signature, keys, bits, name)
-    return name
-
-
-def _hashed(module: nn.Module, keys: list[str], tensors: list[Tensor]) -> Callable[[], str]:
-    digest = hashlib.sha256()
-    for key, tensor in zip(keys, tensors, strict=True):
-        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-    sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
-    for group in grouped(tensors):
-        bits = torch.cat([part for _, part in group]).long()
-        plain = bits.sum()
-        position = torch.arange(1, len(bits) + 1, device=bits.device)
-        sums.append(torch.stack([plain, bits.mul_(position).sum()]))
-
-    def name() -> str:
-        final = digest.copy()
-        for pair in sums:
-            final.update(str(pair.tolist()).encode())
-        return f"{type(module).__name__}:{final.hexdigest()[:16]}"
-
-    return name
-
-
-def _signature(module: nn.Module, parts: ModuleParts) -> Hashable:
-    """Return what the names and places of a module's weights depend on; None if its class decides on them."""
-    found: list[Any] = [type(module)]
-    for part in parts.modules:
-        own = part.__dict__
-        hooked = part._state_dict_hooks or part._state_dict_pre_hooks or not own.keys().isdisjoint(STATE)
-        hooked = hooked or isinstance(part, torch.jit.ScriptModule)
-        if hooked or any(getattr(type(part), name) is not method for name, method in STATE.items()):
-            return None
-        found += [*part._modules, *map(id, part._modules.values()), None, *part._parameters, None, *part._buffers]
-        found.append(tuple(sorted(part._non_persistent_buffers_set)))
-    size = 0
-    for tensor in chain(parts.parameters, parts.buffers):
-        size += tensor.numel()
-        if tensor.dtype not in PLAIN or type(tensor) not in {Tensor, nn.Parameter}:
-            return None
-        found += [tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device]
-    return tuple(found) if size <= SMALL else None
-
-
 def find_device(device: Any) -> torch.device:
     """Return a device after a small sum on it, or say in one sentence why there is none.
 
@@ -791,89 +687,3 @@ class SharedChanges:
             self._mine.clear()
         if failed is not None:
             raise failed
-
-
-class Bits:
-    """A copy of the bits of some tensors, to tell later whether they are the same, and to put them back."""
-
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._count = len(tensors)
-        self._groups: list[list[tuple[int, Tensor]]] = []  # of one kind, so that few operations serve many
-        self._words: dict[int, Tensor] = {}  # views of those that have one
-        waiting: dict[tuple[torch.dtype, torch.device], list[tuple[int, Tensor]]] = {}
-        size = 0
-        for place, tensor in enumerate(tensors):
-            if tensor.is_meta:
-                continue
-            plain = tensor.detach()
-            plain = torch.view_as_real(plain) if plain.is_complex() else plain
-            waiting.setdefault((plain.dtype, plain.device), []).append((place, plain))
-            if plain.is_contiguous():
-                self._words[place] = _words(plain)
-            size += plain.numel()
-            if size > GROUP:
-                self._groups += waiting.values()
-                waiting, size = {}, 0
-        self._groups += waiting.values()
-        self._copies = self._joined()
-
-    def _joined(self) -> list[Tensor]:
-        known = self._words
-        return [
-            torch.cat([known[place] if place in known else _words(tensor) for place, tensor in group])
-            for group in self._groups
-        ]
-
-    def again(self) -> "Bits":
-        """Return a copy of the bits that the same tensors have now."""
-        other = copy(self)
-        other._copies = self._joined()
-        return other
-
-    def differ(self, other: "Bits") -> list[Tensor]:
-        """Tell for each kind of tensors whether bits differ from those of another moment; nothing waits here."""
-        return [torch.ne(one, two).any() for one, two in zip(self._copies, other._copies, strict=True)]
-
-    def same(self) -> bool:
-        """Tell whether no bit has changed, also where a change left no trace in the version of a tensor."""
-        return all(torch.equal(now, before) for now, before in zip(self._joined(), self._copies, strict=True))
-
-    def values(self) -> list[Tensor]:
-        """Return the tensors as they were, in their order; complex numbers as pairs of real ones."""
-        found = {place: before for place, _, before in self._before()}
-        return [found[place] for place in range(self._count)]
-
-    def restore(self) -> None:
-        """Put the bits back."""
-        for _, tensor, before in self._before():
-            tensor.copy_(before)
-
-    def _before(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        for group, words in zip(self._groups, self._copies, strict=True):
-            sizes = [tensor.numel() * tensor.element_size() // words.element_size() for _, tensor in group]
-            for (place, tensor), part in zip(group, torch.split(words, sizes), strict=True):
-                yield place, tensor, part.view(tensor.dtype).view(tensor.shape)
-
-
-def _words(tensor: Tensor) -> Tensor:
-    """Return a tensor as whole numbers, flat."""
-    flat = tensor if tensor.ndim == 1 else tensor.reshape(-1)
-    return flat.view(WORDS[tensor.element_size()])
-
-
-def grouped(tensors: Sequence[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collect tensors of one width on one device with their bits, flat, so that few operations serve many of them.
-
-    Complex numbers come as pairs of real ones.
-    """
-    waiting: dict[tuple[torch.dtype, torch.device], list[tuple[Tensor, Tensor]]] = {}
-    size = 0
-    for tensor in tensors:
-        plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-        bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
-        waiting.setdefault((bits.dtype, bits.device), []).append((plain, bits))
-        size += bits.numel()
-        if size > GROUP:
-            yield from waiting.values()
-            waiting, size = {}, 0
-    yield from waiting.values()

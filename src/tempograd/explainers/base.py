@@ -154,12 +154,9 @@ def _in_its_unit(
 
 
 def over_draws(
-    requests: Sequence[Request],
-    attribute: Callable[[Sequence[Request]], list[Attribution]],
-    draws: int,
-    borrowed: int = 0,
+    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]], draws: int
 ) -> tuple[list[Attribution], list[Request]]:
-    """Explain ``draws`` realisations of the requested model, and average; see :class:`Facts` for ``borrowed``.
+    """Explain ``draws`` realisations of the requested model, and average.
 
     The requests are those to the last of them, which know target and steps.
     """
@@ -178,7 +175,7 @@ def over_draws(
         parts.append(attribute(realised))
         for request, part in zip(realised, parts[-1], strict=True):
             request.verify(part.values)
-    return [_mean(list(each), requests[0].mask, borrowed) for each in zip(*parts, strict=True)], realised
+    return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
 
 
 def _predicted(request: Request, models: list[Model]) -> Tensor | None:
@@ -201,7 +198,7 @@ def _predicted(request: Request, models: list[Model]) -> Tensor | None:
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
 
-def _mean(parts: list[Attribution], mask: Tensor | None, borrowed: int) -> Attribution:
+def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
     first, count = parts[0], len(parts)
     maps = torch.stack([part.values for part in parts]).double()
     between = maps.std(0) / count**0.5
@@ -211,7 +208,7 @@ def _mean(parts: list[Attribution], mask: Tensor | None, borrowed: int) -> Attri
         own = _stacked([part.standard_error for part in parts]).double().mean(0)
         inner = torch.full_like(between, torch.inf)
         if first.ess is not None:
-            inner = (first.ess.double() - 1).clamp(min=0.5) + borrowed
+            inner = (first.ess.double() - 1).clamp(min=0.5)
         whole = between.square() + own.square()
         spread = between**4 / (count - 1) + own**4 / inner
         freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
@@ -584,7 +581,7 @@ class Explainer(ABC):
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
             if any(_varies(requests[0]) for _ in range(TRIES)):
-                return *over_draws(requests, self._attributions, draws, self.facts.borrowed), draws
+                return *over_draws(requests, self._attributions, draws), draws
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
         return self._attributions(requests), list(requests), 1
 

@@ -261,5 +261,4 @@ def facts(method: str, parameters: Mapping[str, Any]) -> Facts:
         found = kind(**{name: value for name, value in parameters.items() if name in names}).facts
     except TempogradError:
         found, known = kind().facts, False
-    found = replace(found, borrowed=0)  # which those who do say so
     return found if known else replace(found, complete=False, adaptive=False)

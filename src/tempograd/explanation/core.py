@@ -79,8 +79,6 @@ class Facts:
         Whether ``tolerance=`` can be passed, and then stops each series where its error is small enough.
     unit : str
         The setting that buys accuracy, such as ``"n_samples"``; empty if there is none.
-    borrowed : int
-        Degrees of freedom that the error of a value has from the others of its series, beside its own draws.
     """
 
     complete: bool = False
@@ -88,15 +86,12 @@ class Facts:
     needs_gradient: bool = True
     adaptive: bool = False
     unit: str = ""
-    borrowed: int = 0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            kinds = {"unit": str, "deterministic": bool | None, "borrowed": int}.get(name, bool)
+            kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
             if not isinstance(value, kinds):
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
-        if isinstance(self.borrowed, bool) or self.borrowed < 0:
-            raise InputError(f"borrowed of a method cannot be {brief(self.borrowed)}.")
 
 
 CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
@@ -331,16 +326,14 @@ class Explanation:
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the lower and upper limits that should hold the converged value with probability ``level``.
 
-        Student's t with the effective sample size minus one degrees of freedom, and those that the method says
-        its errors borrow from other cells; infinite where fewer than two draws counted. A method without
-        Monte-Carlo error has no interval. Where a model is steep, rare draws carry the variance and the limits may
-        be too narrow (see "Limits" in the README): more samples help.
+        Student's t with the effective sample size minus one degrees of freedom; infinite where fewer
+        than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
+        draws carry the variance and the limits may be too narrow (see "Limits" in the README): more samples help.
         """
         level = validation.check_share(level, "level")
         if self.standard_error is None or self.ess is None:
             raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
-        borrowed = self.facts.borrowed if self.draws == 1 else 0  # an average over draws has counted them
-        freedom = torch.where(self.ess > 1, self.ess - 1 + borrowed, 0)
+        freedom = (self.ess - 1).clamp(min=0)
         half = torch.where(self.standard_error == 0, 0, stats.t_quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
@@ -366,7 +359,7 @@ class Explanation:
         The expected size of all errors over that of all scores, :math:`\sqrt{2/\pi} \sum s / \sum |A|`.
         """
         error = self.standard_error
-        ess = self.ess if self.facts.borrowed else None  # without it, one draw tells nothing of its error
+        ess = self.ess if self.facts.adaptive else None  # whose errors tell how single draws vary
         return None if error is None else relative_error(self.values, error, self.mask, ess)
 
     @property

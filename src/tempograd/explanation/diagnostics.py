@@ -21,6 +21,7 @@ MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothin
 MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
 TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
+LOOKED = 25  # samples below which more of them come before anything else
 
 
 class Errors(NamedTuple):
@@ -158,11 +159,9 @@ def errors(explanation: "Explanation") -> Errors:
         relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
     good = [value <= SLACK * aim for value in relative.tolist()]
     # where the error is too large for other reasons, more points come first
-    blind = (
-        [False] * len(good)
-        if check is None or delta is None
-        else (2 * check.seen.to(delta) < delta.abs()).tolist()
-    )
+    blind = [False] * len(good)
+    if check is not None and delta is not None and min(points, default=0) >= LOOKED:
+        blind = (2 * check.seen.to(delta) < delta.abs()).tolist()
     missed = [value > SLACK * aim and (fine or most) for value, fine, most in zip(unmet, good, blind, strict=True)]
     if top and points:  # a run that was not stopped by its top had all the points there were
         good = [count < (explanation.parameters.get("max_samples") or 0) for count in points]

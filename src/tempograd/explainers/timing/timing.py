@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import BORROWED, Block, HostCopy, Region, Request
+from tempograd.engine import Block, HostCopy, Region, Request
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import (
@@ -152,8 +152,7 @@ class Timing(Explainer):
     @property
     def facts(self) -> Facts:
         """Return what an explanation keeps of the method."""
-        borrowed = BORROWED if self.controlled else 0
-        return replace(super().facts, adaptive=self.controlled and self._examined, borrowed=borrowed)
+        return replace(super().facts, adaptive=self.controlled and self._examined)
 
     @property
     def schedule(self) -> Schedule:
