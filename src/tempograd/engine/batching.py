@@ -103,10 +103,11 @@ def _room(device: torch.device) -> float:
 # near the processor, and calls of small operations should not outweigh their work. Measured with one thread and
 # two (forward and backward per sequence; GRUs of 8, 32, 64 and 200 units, the library's CNN and transformer, an
 # MLP; 24 to 192 steps of 8 to 128 channels; 32 to 4,096 sequences): the fastest sizes kept 20 to 60 MB whatever
-# the model, and within a factor of two of them time hardly changes. A matrix of weights keeps about one number per
-# step for each of its rows. Threads do not count: more cores should not change the last digits of a score.
+# the model with one thread and up to 130 MB with two, and near them time hardly changes. A matrix of weights keeps
+# about one number per step for each of its rows. Threads do not count: more cores should not change the last digits
+# of a score.
 
-ROOM = 3 * 2**24  # bytes that a pass may keep
+ROOM = 5 * 2**24  # bytes that a pass may keep
 LEAST, MOST_ON_CPU = 64, 4096  # sequences: with fewer, calls outweigh their work; more are no faster
 
 
@@ -117,7 +118,7 @@ def suits_cpu(modules: Iterable[nn.Module], time: int, channels: int, precision:
     --------
     >>> small, large = nn.GRU(8, 32), nn.GRU(8, 200)
     >>> suits_cpu([small], 48, 8, torch.float32), suits_cpu([large], 48, 8, torch.float32)
-    (1260, 215)
+    (2100, 359)
     """
     rows = sum(len(weight) for module in modules for weight in _matrices(module))
     if rows == 0:
