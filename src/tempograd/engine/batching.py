@@ -104,7 +104,7 @@ def _room(device: torch.device) -> float:
 # two (forward and backward per sequence; GRUs of 8, 32, 64 and 200 units, the library's CNN and transformer, an
 # MLP; 24 to 192 steps of 8 to 128 channels; 32 to 4,096 sequences): the fastest sizes kept 20 to 60 MB whatever
 # the model with one thread and up to 130 MB with two, and near them time hardly changes. A matrix of weights keeps
-# about one number per step for each of its rows. Threads do not count: more cores should not change the last digits
+# about one number per step for each of its rows. Threads do not count: more cores should not change the digits
 # of a score.
 
 ROOM = 5 * 2**24  # bytes that a pass may keep
