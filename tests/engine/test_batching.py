@@ -209,6 +209,19 @@ def test_long_series_come_in_small_batches():
     assert Batching(torch.device("cuda"), cells=2**20).size == 128  # as on a large one, where there is none
 
 
+def test_series_that_stay_together_are_never_parted():
+    for size in (1, 7, 50, 60, 130, 1000):
+        batching, start, blocks = Batching(torch.device("cpu"), 4, size), 0, []
+        batching.together = 50
+        while start < 170:
+            rows = batching.next_rows(start, 170, 1)
+            blocks.append(rows.stop - rows.start)
+            start = rows.stop
+        assert sum(blocks) == 170
+        assert all(count % 50 == 0 for count in blocks[:-1])
+        assert max(blocks) <= max(50, 1.05 * size)
+
+
 def test_a_smaller_gpu_gets_smaller_batches(monkeypatch):
     small = SimpleNamespace(total_memory=24 * 2**30)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)

@@ -132,7 +132,7 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
     def _batching(self, request: Request) -> Batching:
         batching = super()._batching(request)
         if "B3" in self.quirks:
-            batching.size = max(TEST_BATCH, batching.size // TEST_BATCH * TEST_BATCH)
+            batching.size, batching.together = max(TEST_BATCH, batching.size), TEST_BATCH
         return batching
 
     def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:

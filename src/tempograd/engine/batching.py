@@ -37,6 +37,7 @@ class Batching:
     ) -> None:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
         self.device, self.automatic = device, size is None
+        self.together = 1  # series that stay in one block, counted from the first
         usual = max(1, min(_most(device, on_cpu), _most_cells(device) // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
@@ -61,7 +62,10 @@ class Batching:
     def next_rows(self, start: int, series: int, per_series: int) -> slice:
         """Return the series that come next, from ``start`` on: as many as later, so that no pass is small."""
         most = max(1, int(self.size // per_series * SLACK))
-        return slice(start, start + even(series - start, most))
+        count = even(series - start, most)
+        if self.together > 1:
+            count = min(math.ceil(count / self.together), max(1, most // self.together)) * self.together
+        return slice(start, min(start + count, series))
 
     def _fits(self, work: Work, rows: slice) -> bool:
         try:
