@@ -92,7 +92,10 @@ class Evidence:
         self._request, self._middle = request, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes, self._straight = False, False, False  # which rows wait for their scores
-        self._ends: Tensor | None = None  # and whose far ends, (series, ends)
+        self._ends: Tensor | None = None  # and whose far ends, (series, ends), of the newest stage
+        self._far: Tensor | None = None  # their scores, where the stage comes in several runs
+        self._near: list[Tensor] = []  # and its points near the baseline, (series, points, 4)
+        self._points, self._first = points, 0  # of the newest stage, and which of the parts is its first
         self.delta: Tensor | None = None
         self.unmet: Tensor | None = None  # :func:`_before`, of the newest stage, (series,)
 
@@ -116,11 +119,15 @@ class Evidence:
     def far_ends(self, block: Block, active: Tensor | None, batch: slice, points: int) -> Tensor | None:
         """Return where some paths of a stage of ``points`` begin, (series, ends, time, channel), to be read last.
 
-        ``active``, (series, points, time, channel), has the cells that move from the baseline to each point of
-        ``batch``; None where all do, and then nothing is read.
+        ``active``, (series, points, time, channel), has the cells that move from the baseline to each of the first
+        points of the stage, :func:`near_baseline` or more of them; None where all do, and then nothing is read.
+        They are read with the first ``batch``.
         """
-        self._ends = None
-        if active is None or batch.start > 0:
+        if batch.start > 0:
+            return None
+        self._ends, self._far, self._near = None, None, []
+        self._points, self._first = points, len(self._parts)
+        if active is None:
             return None
         self._ends = _various(active, points)
         moved = active.gather(1, self._ends[..., None, None].expand(-1, -1, *active.shape[2:]))
@@ -151,12 +158,19 @@ class Evidence:
             first = [block.x, block.clean_score, z[:, run].detach(), gradient[:, run], score[:, run]]
             place = None if position is None else position[..., run]
             self._compare(first, place, beside if run.start == 0 else [])
+        if self._ends is not None and not self._at_once(z):
+            self._collect(block, batch, z, gradient, score, position, beside)
         if self._probes:
             self._probe(block, z, gradient, score, self._middle - batch.start, beside[-2:])
 
+    def _at_once(self, z: Tensor) -> bool:
+        """Tell whether these points are all of a stage, and few enough to be compared with each other."""
+        return z.shape[1] == self._points <= TOGETHER
+
     def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
         """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
-        request, edge, ends = self._request, self._edge and len(beside) > 1, self._ends if beside else None
+        request, edge = self._request, self._edge and len(beside) > 1
+        ends = self._ends if beside and self._at_once(first[2]) else None
         slight = STRAIGHT if self._straight else SLIGHT
         unit, placed = resolution(request.device, request.dtype), position is not None
         read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
@@ -180,6 +194,35 @@ class Evidence:
         self._parts.append(found)
         if ends is not None:
             self.unmet = unmet[:, 0]
+
+    def _collect(
+        self,
+        block: Block,
+        batch: slice,
+        z: Tensor,
+        gradient: Tensor,
+        score: Tensor,
+        position: Tensor | None,
+        beside: list[Tensor],
+    ) -> None:
+        """Keep what the points near the baseline tell, and judge their far ends once the stage has passed."""
+        if self._ends is None or position is None:
+            raise RuntimeError("Far ends belong to points with a position.")
+        if batch.start == 0:
+            self._far = torch.stack(beside[-self._ends.shape[1] :], 1).double()
+        few = slice(0, max(0, near_baseline(self._points) - batch.start))
+        left, place = block.x[:, None] - z[:, few].detach(), position[..., few].double()
+        own, way = (gradient[:, few] * left).sum((2, 3)).double(), left.abs().sum((2, 3)).double()
+        self._near.append(torch.stack([way, own / (1 - place), score[:, few].double(), place.expand_as(own)], 2))
+        if batch.stop < self._points or self._far is None:
+            return
+        largest, level = (
+            torch.stack([part[:, NAMES.index(name)] for part in self._parts[self._first :]]).amax(0)
+            for name in ("slope", "level")
+        )
+        near = torch.cat(self._near, 1).gather(1, self._ends[..., None].expand(-1, -1, 4))
+        unit = resolution(self._request.device, self._request.dtype)
+        self.unmet = _before(near.unbind(2), self._far, largest, NOISE * unit * level)
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
@@ -264,43 +307,57 @@ def _along(
         sums, slope = _between(left, gradient, score, missed, place, noise, slight)
         largest = slope.abs().amax(1)
         if far is not None:
-            more = [_before(left, slope, score, place, *far, largest, noise)]
+            ends, scores = far
+            way = left.gather(1, ends[..., None].expand(-1, -1, left.shape[2])).abs().sum(2).double()
+            few = (part.expand_as(score).gather(1, ends) for part in (slope, score, place))
+            more = [_before((way, *few), scores, largest, noise)]
     known = [largest, seen, level, nothing if jump is None else jump]
     return torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1)
 
 
-def _before(
-    left: Tensor,
-    slope: Tensor,
-    score: Tensor,
-    place: Tensor,
-    ends: Tensor,
-    far: Tensor,
-    largest: Tensor,
-    noise: Tensor,
-) -> Tensor:
+def _before(few: Tensors, far: Tensor, largest: Tensor, noise: Tensor) -> Tensor:
     r"""Return what happened before some points and their slopes do not tell, per length of a path, (series,).
 
     From the far end of its path to a point at :math:`\alpha` the score changes by :math:`F - F'`. The slope there
     says :math:`\alpha d`, right up to curvature, :math:`\alpha^2` times the largest slope. The rest was met by no
-    point.
+    point. ``few`` has, each (series, points), what is left of the way to x, slopes, scores and positions; ``far``
+    has the scores at the far ends.
     """
-    few = left.gather(1, ends[..., None].expand(-1, -1, left.shape[2])).abs().sum(2)
-    score, slope, place = (part.expand_as(score).gather(1, ends) for part in (score, slope, place))
+    way, slope, score, place = few
     off = (score - far - place * slope).abs() - place.square() * largest[:, None] - noise[:, None]
     off = off.nan_to_num(0, 0, 0)  # no number at the baseline is another matter
-    return (off.clamp(min=0) * (1 - place) / few.double().clamp(min=TINY)).mean(1)
+    return (off.clamp(min=0) * (1 - place) / way.clamp(min=TINY)).mean(1)
+
+
+def _candidates(points: int) -> tuple[int, int, int]:
+    """Return how many far ends are read in a stage of so many points, and from and up to which they are chosen.
+
+    The very first may lie before what they should tell of.
+    """
+    count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
+    skipped = min(int(SKIPPED[0] * points), SKIPPED[1])
+    return count, skipped, min(points, skipped + CANDIDATES * count)
+
+
+def near_baseline(points: int) -> int:
+    """Return how many of the first points of a stage decide whose far ends are read.
+
+    Examples
+    --------
+    >>> near_baseline(1), near_baseline(20), near_baseline(50), near_baseline(1000)
+    (1, 5, 11, 11)
+    """
+    return _candidates(points)[2]
 
 
 def _various(active: Tensor, points: int) -> Tensor:
     """Choose points near the baseline, of a stage of so many, whose masks let different cells move.
 
-    The very first may lie before what they should tell of. Of ``active`` (series, points, time, channel); the
-    result is (series, ends).
+    Of ``active`` (series, points, time, channel), which has at least :func:`near_baseline` points; the result is
+    (series, ends).
     """
-    count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
-    skipped = min(int(SKIPPED[0] * points), SKIPPED[1], max(active.shape[1] - count, 0))
-    candidates = active[:, skipped : skipped + CANDIDATES * count].flatten(2)
+    count, skipped, stop = _candidates(points)
+    candidates = active[:, skipped:stop].flatten(2)
     first = ((candidates > 0) & (candidates.cumsum(1) == 1)).any(2)  # where a cell moves that did not before
     rank = torch.arange(candidates.shape[1], device=active.device)
     best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
