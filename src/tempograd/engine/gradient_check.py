@@ -15,6 +15,7 @@ from torch import Tensor
 from tempograd._utils.rng import Stream, bits, keys
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
+from tempograd.engine.estimators import UNSEEN
 from tempograd.engine.model import exact, resolution
 from tempograd.engine.request import Block, Request
 from tempograd.errors import InputError, brief
@@ -24,7 +25,6 @@ EDGE = 1e-5  # share of the path from the baseline within which nothing but a ju
 FAR_ENDS, MOST_ENDS = 0.08, 4  # share of the points of a stage whose far ends are read, and their number
 CANDIDATES, SKIPPED = 2, (0.06, 3)  # points of which one is chosen, next to the baseline but for the first
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
-UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 TOGETHER = 100  # points that are compared with each other
 FEW = 4  # series of which products are taken pair by pair
