@@ -78,8 +78,8 @@ class Timing(Explainer):
         Take noise out of the estimate by regressing each cell's effects on the position on the path and on how far
         a point's slope and score are from completeness, which have mean 0 and cost no pass. Errors then also count
         what is missing of the change of the score, so that they hold where a model is steep. Slopes come
-        from the same points as means, which biases the estimate by :math:`O(1 / n)`: with 50 samples by about
-        0.8 % of smooth maps and 7 % of steep ones. ``False`` gives the plain weighted mean over one grid of
+        from the same points as means, which biases the estimate by :math:`O(1 / n)`: with 50 samples by at most
+        about 0.8 % of smooth maps and 7 % of steep ones. ``False`` gives the plain weighted mean over one grid of
         positions.
     anchored : float, optional
         Share of the masks that are drawn given that a chosen cell is active. Exact weights, the ratio of the two
