@@ -301,7 +301,8 @@ def _various(active: Tensor, points: int) -> Tensor:
     count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
     skipped = min(int(SKIPPED[0] * points), SKIPPED[1], max(active.shape[1] - count, 0))
     candidates = active[:, skipped : skipped + CANDIDATES * count].flatten(2)
-    first = ((candidates > 0) & (candidates.cumsum(1) == 1)).any(2)  # where a cell moves that did not before
+    moving = candidates.cumsum(1).mul_(candidates) == 1  # what did not move before
+    first = moving.view(torch.uint8).amax(2)  # any(2) is many times slower on a CPU
     rank = torch.arange(candidates.shape[1], device=active.device)
     best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
     return best + skipped
