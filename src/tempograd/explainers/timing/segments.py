@@ -377,12 +377,14 @@ def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
 # Single cells, each held by itself
 #
 # In each mask every cell is active with probability :math:`p`, independently of the others. Over the :math:`S`
-# points of a series a cell's turns are spread evenly. The points are cut into runs of
-# :math:`k = \lfloor 1/p \rfloor`; run :math:`[a, b)` has a turn, at a random place, if
-# :math:`\lfloor u + pb \rfloor > \lfloor u + pa \rfloor`; then all turns are rotated by a random number of points.
-# :math:`u`, places and rotation are the cell's own. So each point is as likely as any other, a cell has
-# :math:`\lfloor pS \rfloor` or :math:`\lceil pS \rceil` turns, and they are not all near one end of the path.
-# Where :math:`p` is above one half, the same is done with what is held.
+# points of a series a cell has :math:`N = \lceil pS \rceil` turns, or one less, spread over the path. Turn :math:`j`
+# is at
+#
+# .. math:: \lfloor j S / N + v_j (S / N - 1) + r \rfloor \bmod S,
+#
+# so that no two are at one point; a cell that has one less leaves out :math:`j = 0`. The :math:`v_j`, uniform on
+# :math:`[0, 1)`, and the rotation :math:`r`, uniform on :math:`[0, S)`, are the cell's own; by the rotation each
+# point is as likely as any other. Where :math:`p` is above one half, the same is done with what is held.
 
 AT_ONCE = 2**22  # words that are kept at once
 
@@ -395,22 +397,25 @@ def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before:
     series, steps = sampler.p_active.shape
     inverted = sampler.free > ONE // 2
     rate = ONE - sampler.free if inverted else sampler.free
-    device = stream.device
-    masks = torch.full((series, points, steps * sampler.channels), inverted, device=device)
-    run = min(ONE // max(rate, 1), points)
-    starts = torch.arange(0, points, run, device=device)[:, None]
-    ends = (starts + run).clamp(max=points)
+    turns = max(1, -(-rate * points >> 32))
+    shift = 30 - points.bit_length()  # places in units of 2^-(32 + shift) points: sums of two are below 2^63
+    lattice = torch.tensor([(j * points << shift) // turns << 32 for j in range(turns)], device=stream.device)
+    jitter = (points << shift) // turns - (1 << shift)
+    masks = torch.empty(series, points, steps * sampler.channels, dtype=torch.bool, device=stream.device)
     root = split(stream, FAR)[..., None]
-    size = max(1, AT_ONCE // (series * len(starts)))
+    size = max(1, AT_ONCE // (series * max(turns, points // 4)))
     for first in range(0, masks.shape[2], size):
-        cell = torch.arange(first, min(first + size, masks.shape[2]), device=device)
+        cell = torch.arange(first, min(first + size, masks.shape[2]), device=stream.device)
         own = split(root, cell)[:, :, None]  # (2, series, 1, cells)
-        phase = bits(own, torch.tensor([FAR], device=device)[:, None])
-        turn = (phase + rate * (before + ends) >> 32) > (phase + rate * (before + starts) >> 32)
-        word = bits(own, 2 * before + torch.arange(len(starts) + 1, device=device)[:, None])
-        place = starts + scale(word[:, 1:], ends - starts) + scale(word[:, :1], points)
-        place -= (place >= points) * points
-        masks[:, :, first : first + len(cell)].scatter_(1, place, turn ^ inverted)
+        phase = bits(own, torch.tensor([FAR], device=stream.device)[:, None])
+        full = (phase + rate * (before + points) >> 32) - (phase + rate * before >> 32) == turns
+        word = bits(own, 2 * before + torch.arange(turns + 1, device=stream.device)[:, None])
+        place = word[:, 1:].mul_(jitter).add_(lattice[:, None]).add_(word[:, :1] * (points << shift))
+        place >>= 32 + shift
+        twice = torch.full((series, 2 * points, len(cell)), inverted, device=stream.device)
+        twice.scatter_(1, place[:, 1:], value=not inverted).scatter_(1, place[:, :1], full ^ inverted)
+        here = masks[:, :, first : first + len(cell)]
+        (torch.bitwise_and if inverted else torch.bitwise_or)(twice[:, :points], twice[:, points:], out=here)
     return masks.view(series, points, steps, sampler.channels)
 
 

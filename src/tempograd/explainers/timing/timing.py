@@ -91,7 +91,8 @@ class Timing(Explainer):
         Share of the masks that are drawn given that a chosen cell is active; exact weights keep the estimate
         unchanged in expectation. By default 0.8 where a cell would be active in fewer than 5 samples, and none
         elsewhere. In any case the last masks are redrawn until every observed cell is active at least once;
-        only with ``anchored=0`` masks are independent and stay as they come.
+        only with ``anchored=0`` masks are independent and stay as they come. Single cells need none: by default
+        they take even turns.
 
     Notes
     -----
