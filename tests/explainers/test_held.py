@@ -89,7 +89,9 @@ def test_every_mask_comes_as_often_as_its_probability_says(time, channels, low, 
     for covered, probability in enumerated(complete(time, channels, None, low, high, time, held)).items():
         same = (held_cells == torch.from_numpy(np.frombuffer(covered, dtype=bool).copy())).all(2)
         each = (same * weights).mean(1)  # of one series, whose masks belong together
-        assert abs(each.mean() - probability) < 5 * each.std() / len(each) ** 0.5 + 1e-5
+        assert (
+            abs(each.mean() - probability) < 5 * each.std() / len(each) ** 0.5 + 1.5e-4
+        )  # the rarest: 15 of 100,000
 
 
 # Single cells
@@ -156,17 +158,19 @@ def all_masks(model, x, held):
 def test_single_cells_are_what_rand_ig_estimates(held):
     model, x = smooth(3, 2, seed=2), 2 * series(1, 3, 2, seed=4, dtype=torch.float64)
     expected = all_masks(model, x, held)
-    methods = {
-        "balanced": Timing(50, held=held, max_length=1),
-        "independent": Timing(50, held=held, max_length=1, anchored=0),
-        "plain mean": Timing(50, held=held, max_length=1, control_variates=False),
-        "rand_ig": RandIG(50, p=1 - held),
+    single = {"held": held, "max_length": 1}
+    methods = {  # and how many series; the controls cost a bias, which many samples have little of
+        "balanced": (Timing(50, **single, control_variates=False), 1000),
+        "independent": (Timing(50, **single, control_variates=False, anchored=0), 1000),
+        "controlled": (Timing(1000, **single), 60),
+        "rand_ig": (RandIG(50, p=1 - held), 1000),
     }
-    for name, method in methods.items():
-        found = method(model, x.expand(600, -1, -1), target=1, output="raw", gradient_check=False).values.double()
+    for name, (method, many) in methods.items():
+        found = method(model, x.expand(many, -1, -1), target=1, output="raw", gradient_check=False).values.double()
         found = found[(found != 0).flatten(1).all(1)]  # without those of which a cell never moved
         error = found.std(0) / len(found) ** 0.5
-        assert ((found.mean(0) - expected).abs() < 5 * error + 0.01 * expected.abs().max()).all(), name
+        slack = {"controlled": 0.01}.get(name, 0.0) * expected.abs().max()
+        assert ((found.mean(0) - expected).abs() < 5 * error + slack).all(), name
 
 
 def test_balanced_cells_have_smaller_errors_than_independent_ones():

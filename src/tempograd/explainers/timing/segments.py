@@ -377,8 +377,8 @@ def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
 # Single cells, each held by itself
 #
 # In each mask every cell is active with probability :math:`p`, independently of the others. Over the :math:`S`
-# points of a series a cell has :math:`N = \lceil pS \rceil` turns, or one less, spread over the path. Turn :math:`j`
-# is at
+# points of a series a cell has :math:`N = \lceil pS \rceil` turns, or one less, spread over the path.
+# Turn :math:`j` is at
 #
 # .. math:: \lfloor j S / N + v_j (S / N - 1) + r \rfloor \bmod S,
 #
