@@ -377,14 +377,11 @@ def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
 # Single cells, each held by itself
 #
 # In each mask every cell is active with probability :math:`p`, independently of the others. Over the :math:`S`
-# points of a series a cell has :math:`N = \lceil pS \rceil` turns, or one less, spread over the path.
-# Turn :math:`j` is at
-#
-# .. math:: \lfloor j S / N + v_j (S / N - 1) + r \rfloor \bmod S,
-#
-# so that no two are at one point; a cell that has one less leaves out :math:`j = 0`. The :math:`v_j`, uniform on
-# :math:`[0, 1)`, and the rotation :math:`r`, uniform on :math:`[0, S)`, are the cell's own; by the rotation each
-# point is as likely as any other. Where :math:`p` is above one half, the same is done with what is held.
+# points of a series a cell has :math:`N = \lceil pS \rceil` turns, or one less, spread over the path: the points
+# are cut into :math:`N` runs as equal as can be, each has a turn at a random place, one of them none where there
+# is one less, and all turns are rotated by a random number of points. Places and rotation are the cell's own. By
+# the rotation each point is as likely as any other. Where :math:`p` is above one half, the same is done with what
+# is held.
 
 AT_ONCE = 2**22  # words that are kept at once
 
@@ -398,9 +395,7 @@ def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before:
     inverted = sampler.free > ONE // 2
     rate = ONE - sampler.free if inverted else sampler.free
     turns = max(1, -(-rate * points >> 32))
-    shift = 30 - points.bit_length()  # places in units of 2^-(32 + shift) points: sums of two are below 2^63
-    lattice = torch.tensor([(j * points << shift) // turns << 32 for j in range(turns)], device=stream.device)
-    jitter = (points << shift) // turns - (1 << shift)
+    edges = torch.arange(turns + 1, device=stream.device)[:, None] * points // turns
     masks = torch.empty(series, points, steps * sampler.channels, dtype=torch.bool, device=stream.device)
     root = split(stream, FAR)[..., None]
     size = max(1, AT_ONCE // (series * max(turns, points // 4)))
@@ -410,8 +405,8 @@ def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before:
         phase = bits(own, torch.tensor([FAR], device=stream.device)[:, None])
         full = (phase + rate * (before + points) >> 32) - (phase + rate * before >> 32) == turns
         word = bits(own, 2 * before + torch.arange(turns + 1, device=stream.device)[:, None])
-        place = word[:, 1:].mul_(jitter).add_(lattice[:, None]).add_(word[:, :1] * (points << shift))
-        place >>= 32 + shift
+        place = word[:, 1:].mul_(edges.diff(dim=0)).add_(edges[:-1] << 32).add_(scale(word[:, :1], points) << 32)
+        place >>= 32
         twice = torch.full((series, 2 * points, len(cell)), inverted, device=stream.device)
         twice.scatter_(1, place[:, 1:], value=not inverted).scatter_(1, place[:, :1], full ^ inverted)
         here = masks[:, :, first : first + len(cell)]
