@@ -386,7 +386,7 @@ def test_how_many_rows_and_passes_it_costs():
 
     def passes(count, method, *, check):
         sizes.clear()
-        explain(model, inputs(count), method, gradient_check=check)
+        explain(model, inputs(count), method, gradient_check=check, batch_size=1000)
         return sizes.copy()
 
     for method, riding, apart in (("timing", 1, 4), ("rand_ig", 1, 4), ("integrated_gradients", 3, 0)):
