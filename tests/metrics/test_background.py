@@ -145,7 +145,7 @@ def test_sentences():
         tg.evaluate(model, exp, baseline="zero", background=POOL)
     with pytest.raises(tg.TempogradError, match="draws= makes no difference"):
         tg.evaluate(model, exp, baseline="zero", draws=3)
-    with pytest.raises(tg.TempogradError, match="draws must be an integer"):
+    with pytest.raises(tg.TempogradError, match="draws must be at least 1"):
         tg.evaluate(model, exp, background=POOL, draws=0)
     with pytest.warns(TempogradWarning, match="compares with other background series"):
         tg.evaluate(model, exp, background=POOL[1:])

@@ -10,8 +10,8 @@ from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import (
     ControlVariateMean,
+    DrawnSteps,
     Estimate,
-    Steps,
     WeightedMean,
     relative_error,
     with_unmet,
@@ -62,6 +62,7 @@ __all__ = [
     "Block",
     "Call",
     "ControlVariateMean",
+    "DrawnSteps",
     "Estimate",
     "Evidence",
     "FixedInputs",
@@ -77,7 +78,6 @@ __all__ = [
     "Prefixes",
     "Region",
     "Request",
-    "Steps",
     "WeightedMean",
     "accumulate",
     "all_scores",

@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
     effective: Tensor
 
 
-class Steps(NamedTuple):
+class DrawnSteps(NamedTuple):
     r"""How far each point moves the cells, where that is drawn, and its mean over all draws, which is known.
 
     Effects :math:`y_i = g_i s_i`, gradients times steps, then vary with the draw of :math:`s_i` even where the
@@ -59,8 +59,8 @@ class WeightedMean:
 
     in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual estimate
     of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
-    ``errors=False`` leaves the error out (it is 0 then). With :class:`Steps`, :math:`y` are effects without the
-    noise of these.
+    ``errors=False`` leaves the error out (it is 0 then). With :class:`DrawnSteps`, :math:`y` are effects without
+    the noise of these.
     """
 
     def __init__(self, *, errors: bool = True) -> None:
@@ -70,7 +70,11 @@ class WeightedMean:
         self._single: list[Tensor] | None = None
 
     def add(
-        self, y: Tensor, weight: Tensor | None = None, active: Tensor | None = None, steps: Steps | None = None
+        self,
+        y: Tensor,
+        weight: Tensor | None = None,
+        active: Tensor | None = None,
+        steps: DrawnSteps | None = None,
     ) -> None:
         """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points).
 
@@ -174,7 +178,7 @@ class ControlVariateMean:
     :math:`\tfrac3n (|c| - s)^4 / |c|^3`: nearly nothing where a good part was seen.
 
     The estimate is unbiased up to :math:`O(1 / n)`: slopes and means come from the same points. With
-    :class:`Steps`, effects are those without the noise of these.
+    :class:`DrawnSteps`, effects are those without the noise of these.
     """
 
     def __init__(self, displacement: Tensor, model: Model | None = None) -> None:
@@ -197,7 +201,7 @@ class ControlVariateMean:
         active: Tensor,
         position: Tensor,
         gap: Tensor | None,
-        steps: Steps | None = None,
+        steps: DrawnSteps | None = None,
     ) -> None:
         """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 

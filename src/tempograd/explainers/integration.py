@@ -13,13 +13,13 @@ from torch import Tensor
 from tempograd.engine import (
     Block,
     ControlVariateMean,
+    DrawnSteps,
     Estimate,
     Evidence,
     GradientCheck,
     Gradients,
     Prefetcher,
     Request,
-    Steps,
     WeightedMean,
     compute_gradients,
     each_gradient,
@@ -402,11 +402,11 @@ class TargetRun:
             self.evidence.take(others)
 
 
-def _steps(at: Points, precision: torch.dtype) -> Steps | None:
+def _steps(at: Points, precision: torch.dtype) -> DrawnSteps | None:
     """Return how far points move, where the mean of that is known."""
     if at.step is None or at.mean_step is None:
         return None
-    return Steps(at.step.to(precision), at.mean_step.to(precision))
+    return DrawnSteps(at.step.to(precision), at.mean_step.to(precision))
 
 
 @dataclass(frozen=True)
