@@ -3,6 +3,7 @@
 import itertools
 
 import captum.attr
+import numpy as np
 import pytest
 import torch
 
@@ -153,14 +154,13 @@ def test_expected_gradients_are_those_of_captum():
     method = captum.attr.GradientShap(lambda z: model(z).softmax(-1))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        runs = [method.attribute(x, POOL, n_samples=500, stdevs=0.0, target=1) for _ in range(8)]
+        np.random.seed(0)  # noqa: NPY002  # which captum draws from
+        runs = [method.attribute(x, POOL, n_samples=250, stdevs=0.0, target=1) for _ in range(16)]
     drawn = torch.stack(runs).double()
     fitted = tg.explain(model, x, "gradient_shap", background=POOL, target=1, n_samples=2000)
     for name in ("integrated_gradients", "gradient_shap"):
         found = against(model, x, name, target=1, **MANY.get(name, {"n_samples": 2000})).values
-        assert (
-            float(((found - drawn.mean(0)) / (drawn.std(0) / 8**0.5)).abs().max()) < 7
-        )  # t, 7 degrees of freedom
+        assert float(((found - drawn.mean(0)) / (drawn.std(0) / 16**0.5)).abs().max()) < 6
         assert float(((found - fitted.values) / fitted.standard_error).abs().max()) < 5
 
 

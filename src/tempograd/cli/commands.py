@@ -266,10 +266,13 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.baseline is None:
         warn_of_several_baselines(named)
     options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
-    if args.background is not None:
-        others = read_data(args.background, args, "train", labels=False)
-        options["background"] = others.x if others.inputs is None else others.inputs
-    scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
+    pool = None if args.background is None else read_data(args.background, args, "train", labels=False)
+    drawn = [label for label, found in named.items() if args.baseline is not None or found.background is not None]
+    scores = {}
+    for label, explanation in named.items():
+        others = None if pool is None else pool.x if pool.inputs is None else pool.inputs
+        others = others if label in drawn or not drawn else None  # one that compares with zero has no use for them
+        scores[label] = evaluate(model, explanation, x, background=others, **options)
     found = score_table(scores)
     if args.json:
         about = [
