@@ -270,9 +270,9 @@ def run_evaluate(args: argparse.Namespace) -> None:
     drawn = [label for label, found in named.items() if args.baseline is not None or found.background is not None]
     scores = {}
     for label, explanation in named.items():
-        others = None if pool is None else pool.x if pool.inputs is None else pool.inputs
-        others = others if label in drawn or not drawn else None  # one that compares with zero has no use for them
-        scores[label] = evaluate(model, explanation, x, background=others, **options)
+        used = None if drawn and label not in drawn else pool  # one that compares with zero has no use for them
+        series = used if used is None else used.x if used.inputs is None else used.inputs
+        scores[label] = evaluate(model, explanation, x, background=series, **options)
     found = score_table(scores)
     if args.json:
         about = [

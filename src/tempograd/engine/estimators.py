@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd._utils.kernels import MANY, CellSums, available, over_cells, over_points
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, exact
 
@@ -194,6 +195,16 @@ class ControlVariateMean:
         self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
         self._controls = 0
 
+    def over_cells(self, gradient: Tensor, active: Tensor) -> CellSums | None:
+        """Sum effects up over the cells of many series, where a kernel can: the check of gradients needs them too.
+
+        Then ``active`` are bytes.
+        """
+        plain = gradient.dtype == self._displacement.dtype == torch.float32 and active.dtype == torch.uint8
+        if len(gradient) < MANY or not plain or not available(gradient.device):
+            return None
+        return over_cells(gradient, active, self._displacement)
+
     def add(
         self,
         gradient: Tensor,
@@ -202,19 +213,24 @@ class ControlVariateMean:
         position: Tensor,
         gap: Tensor | None,
         steps: DrawnSteps | None = None,
+        cells: CellSums | None = None,
     ) -> None:
         """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 
         ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
-        point; without it only the position is used. ``steps`` are in units of the displacement.
+        point; without it only the position is used. ``steps`` are in units of the displacement. With sums over
+        ``cells`` masks are bytes.
         """
         self._controls = 1 if gap is None else 3
         self._flush()
+        if cells is not None:
+            self._add_up(_sums(_Kernels(cells, gradient, active), position, weight, gap))
+            return
         each, mean = (None, None) if steps is None else steps
         given = {"weight": weight, "gap": gap, "step": each, "mean_step": mean}
         names = tuple(name for name, part in given.items() if part is not None)
         parts = [part for part in given.values() if part is not None]
-        self._waiting = names, (gradient, active, position, *parts)
+        self._waiting = names, (gradient, active.to(gradient.dtype), position, *parts)
         if self._sums or self._model is None or gradient.numel() > CELLS:
             self._flush()
 
@@ -248,9 +264,7 @@ class ControlVariateMean:
                 more = inputs[-1] if unmet is not None else None
                 inputs = inputs[: 3 + len(names)]
                 with exact(displacement.device):
-                    *sums, unit, seen = _sums(
-                        displacement, *inputs[:3], **dict(zip(names, inputs[3:], strict=True))
-                    )
+                    *sums, unit, seen = _summed(displacement, names, inputs)
                     found = _estimate(k, displacement, unit, seen, change, sums)
                 return _judged(found, displacement, more) if judged else found
 
@@ -275,9 +289,12 @@ class ControlVariateMean:
             return
         names, parts = self._waiting
         self._waiting = None
-        given = dict(zip(names, parts[3:], strict=True))
         with exact(self._displacement.device):
-            *new, unit, seen = _sums(self._displacement, *parts[:3], **given)
+            found = _summed(self._displacement, names, parts)
+        self._add_up(found)
+
+    def _add_up(self, found: Tensors) -> None:
+        *new, unit, seen = found
         if self._unit is None or self._seen is None:
             self._sums, self._unit, self._seen = new, unit, seen
             return
@@ -287,29 +304,80 @@ class ControlVariateMean:
         self._unit, self._seen = largest, torch.maximum(self._seen, seen)
 
 
+class _Products:
+    """Sums over cells, and then over points, as products of matrices."""
+
+    def __init__(
+        self,
+        displacement: Tensor,
+        gradient: Tensor,
+        active: Tensor,
+        step: Tensor | None = None,
+        mean_step: Tensor | None = None,
+    ) -> None:
+        # whatever the layout of the gradient, which for recurrent layers is not that of the series
+        moved = torch.mul(
+            gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device)
+        )
+        self._plain, self._shift = moved, None
+        if step is not None and mean_step is not None:
+            moved, self._shift = moved * step, ((step - mean_step[:, None]) * active).flatten(2)
+        self._moved, self._active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)
+        self._way = displacement.square()[..., None]
+        self.slope = torch.bmm(self._moved, displacement[..., None])[..., 0]
+        self.length = torch.bmm(self._active, self._way)[..., 0].sqrt()
+
+    def energy(self, on_effects: Tensor) -> Tensor:
+        """Sum squared effects over cells, and before squares take their place the effects over points."""
+        self._effects, self.of_steps = torch.bmm(on_effects, self._moved), list[Tensor]()
+        if self._shift is not None:
+            weight, square = on_effects[:, :1], on_effects[:, 1:2]
+            both, alone = torch.bmm(square, self._moved * self._shift), torch.bmm(square, self._shift.square())
+            gradient = torch.bmm(weight, self._plain.flatten(2))
+            self.of_steps.append(torch.cat([gradient, both, alone, torch.bmm(on_effects, self._shift)], 1))
+        self._moved.square_()
+        return torch.bmm(self._moved, self._way)[..., 0]
+
+    def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
+        """Sum masks, effects and their squares over points, each times its factors (series, factors, points)."""
+        return torch.bmm(on_active, self._active), self._effects, torch.bmm(on_squares, self._moved)
+
+
+class _Kernels:
+    """The same sums by kernels for a GPU."""
+
+    def __init__(self, cells: CellSums, gradient: Tensor, active: Tensor) -> None:
+        self._cells, self._gradient, self._active = cells, gradient, active
+        self.of_steps: list[Tensor] = []
+        self.slope, self.length = cells.slope, cells.way.sqrt()
+
+    def energy(self, on_effects: Tensor) -> Tensor:
+        """Sum squared effects over cells."""
+        self._on_effects = on_effects
+        return self._cells.energy
+
+    def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
+        """Sum masks, effects and their squares over points."""
+        return over_points(self._gradient, self._active, on_active, self._on_effects, on_squares)
+
+
+def _summed(displacement: Tensor, names: Sequence[str], parts: Sequence[Tensor]) -> Tensors:
+    """Sum up gradients, masks and positions of points, and behind them what has these ``names``."""
+    given = dict(zip(names, parts[3:], strict=True))
+    gradient, active, position = parts[:3]
+    products = _Products(displacement, gradient, active, given.pop("step", None), given.pop("mean_step", None))
+    return _sums(products, position, **given)
+
+
 def _sums(
-    displacement: Tensor,
-    gradient: Tensor,
-    active: Tensor,
-    position: Tensor,
-    weight: Tensor | None = None,
-    gap: Tensor | None = None,
-    step: Tensor | None = None,
-    mean_step: Tensor | None = None,
-) -> tuple[Tensor, ...]:
+    found: _Products | _Kernels, position: Tensor, weight: Tensor | None = None, gap: Tensor | None = None
+) -> Tensors:
     """Sum over points what the regression needs, and return two more, (series, 1).
 
     They are the unit of the completeness controls, without which their powers would leave the range of numbers,
     and the largest change of the score that a point saw.
     """
-    # whatever the layout of the gradient, which for recurrent layers is not that of the series
-    moved = torch.mul(gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device))
-    plain, shift = moved, None
-    if step is not None and mean_step is not None:
-        moved, shift = moved * step, (step - mean_step[:, None]).mul_(active).flatten(2)
-    moved, active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)[..., None]
-    way = displacement.square()
-    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, way)[..., 0].sqrt()
+    slope, length = found.slope, found.length
     unit, seen = slope.abs().amax(1, keepdim=True), torch.zeros_like(slope[:, :1])
     if gap is not None:
         seen = gap.abs().amax(1, keepdim=True)
@@ -321,23 +389,16 @@ def _sums(
     if gap is not None:
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
-    products = [a * b for a, b in combinations_with_replacement(e, 2)]
-    by_control = torch.stack([w, u, *(u * a for a in e)], 1)
-    effects, of_steps = torch.bmm(by_control, moved), []
-    if shift is not None:
-        pairs = torch.bmm(u[:, None], moved * shift), torch.bmm(u[:, None], shift.square())
-        of_steps = [torch.cat([torch.bmm(w[:, None], plain.flatten(2)), *pairs, torch.bmm(by_control, shift)], 1)]
-    squared = moved.square_()  # which is no longer needed itself
-    steep, flat = _by_steepness(u, torch.bmm(squared, way)[..., 0], length)
+    pairs = [a * b for a, b in combinations_with_replacement(e, 2)]
+    energy = found.energy(torch.stack([w, u, *(u * a for a in e)], 1))
+    steep, flat = _by_steepness(u, energy, length)
     share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
-    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), flat, share, one], 1)
+    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *pairs)), flat, share, one], 1)
     return (
-        torch.bmm(factors, active),
-        effects,
-        torch.bmm(torch.stack([u, steep], 1), squared),
+        *found.over_points(factors, torch.stack([u, steep], 1)),
         factors.sum(2),
         torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),
-        *of_steps,
+        *found.of_steps,
         unit,
         seen,
     )
