@@ -211,6 +211,13 @@ class MethodOptions(SegmentOptions, total=False):
     reference_weight: float
 
 
+class BaselineOptions(MethodOptions, total=False):
+    """The arguments of :func:`tempograd.compare_baselines` beside model, series, method, baselines and metric."""
+
+    k: int | float
+    of: Measured | None
+
+
 class RecipeOptions(TypedDict, total=False):
     """The settings of a training, :class:`tempograd.models.Recipe`."""
 
