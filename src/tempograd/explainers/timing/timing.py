@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import Block, HostCopy, Region, Request
+from tempograd.engine import Background, Block, HostCopy, Region, Request
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import (
@@ -22,6 +22,7 @@ from tempograd.explainers.integration import (
     Points,
     Schedule,
     geometric,
+    in_units,
     integrate_all,
     masked_points,
     midpoints,
@@ -130,6 +131,7 @@ class Timing(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
     held: float | None = settings.real(None, high=1.0, closed=(True, False), by_name=True)
@@ -259,7 +261,7 @@ class Timing(Explainer):
         def path(block: Block, stage: int) -> GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
             if stage > 0:
-                return self._path(block, _joined(block, draws, parts))
+                return self._path(block, _joined(block, draws, parts), stage)
             unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
             def resample() -> GradientPath | None:
@@ -320,7 +322,7 @@ class Timing(Explainer):
         sampler, stream = table.of(block.lengths), keys(seed, block.ids, Stream.SEGMENTS)
         drawn = self.draw(stream, sampler, block.observed, stage)
         if stage > 0:  # what could be seen was seen in the first
-            return self._path(block, drawn)
+            return self._path(block, drawn, stage)
         unseen = HostCopy(drawn.unseen)
 
         def resample() -> GradientPath | None:
@@ -365,7 +367,9 @@ class Timing(Explainer):
         """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
         return difference
 
-    def _path(self, block: Block, drawn: MaskSample) -> GradientPath:
+    def _path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+        if block.background is not None:
+            return self._path_from_each(block, block.background, drawn, stage)
         alpha = self._positions(drawn.masks.shape[1], block.x)
         difference = block.x - block.baseline
 
@@ -379,6 +383,22 @@ class Timing(Explainer):
 
         scale, straight = self._scale(difference, drawn.masks), self._plain
         return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
+
+    def _path_from_each(self, block: Block, background: Background, drawn: MaskSample, stage: int) -> GradientPath:
+        """Do the same where every point has a series of its own to come from."""
+        points = drawn.masks.shape[1]
+        alpha, starts = self._positions(points, block.x), background.starts(block, points, stage)
+        scale = background.displacement(block)
+        mean_step = in_units(background.mean_step(block)[:, None], scale)[:, 0]
+
+        def at(batch: slice) -> Points:
+            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)
+            step = block.x[:, None] - starts(batch)
+            z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
+            weight = None if drawn.weights is None else drawn.weights[:, batch]
+            return Points(z, weight, active, in_units(step, scale), mean_step, alpha[batch])
+
+        return GradientPath(self._scale(scale, drawn.masks), at, controlled=self.controlled)
 
 
 @dataclass(frozen=True)
