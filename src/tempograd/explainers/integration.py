@@ -480,11 +480,11 @@ class BlockRunner:
     ) -> Iterator[tuple[Gradients, list[Tensor]]]:
         """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
-        They ride along where there is room for them, and so do ``ends``, (series, rows, time, channel). On a CPU
-        many of them together are read without a gradient.
+        They ride along where there is room for them, and so do ``ends``, (series, rows, time, channel); many of
+        them together are read without a gradient.
         """
         room = self._room(blocks[0])
-        if ends is not None and (z.is_cuda or room >= ROOM):
+        if ends is not None and room >= ROOM:
             rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None
