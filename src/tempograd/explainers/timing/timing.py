@@ -26,7 +26,6 @@ from tempograd.explainers.integration import (
     midpoints,
 )
 from tempograd.explainers.timing.segments import (
-    ONE,
     RAREST,
     MaskSample,
     SegmentSampler,
@@ -289,12 +288,6 @@ class Timing(Explainer):
         self, setting: SegmentSettings, longest: int, watched: NDArray[np.bool_] | None
     ) -> None:
         """Refuse settings under which some cell is (almost) never active."""
-        if setting.single and setting.free * self.n_samples < ONE:
-            least = math.ceil(ONE / setting.free)
-            raise SettingError(
-                f"held={self.held:g} leaves a single cell active in {setting.free * self.n_samples / ONE:.2g} of "
-                f"{self.n_samples} samples: use n_samples={least} at least, or a smaller held."
-            )
         rare = setting.p_active() < RAREST
         if watched is not None:
             rare &= watched
@@ -302,6 +295,12 @@ class Timing(Explainer):
             raise SettingError(
                 f"{setting} fix step {rare.argmax()} of series of {setting.time} steps and {setting.channels} "
                 f"channels (almost) always, so nothing can be said of it: try {self._workable(setting, longest)}."
+            )
+        turns = float(setting.p_active()[0]) * self.n_samples
+        if setting.single and round(turns, 6) < 1:
+            raise SettingError(
+                f"held={setting.held:g} leaves a single cell active in {turns:.2g} of {self.n_samples} samples: "
+                f"use n_samples={math.ceil(round(self.n_samples / turns, 3))} at least, or a smaller held."
             )
 
     def _workable(self, setting: SegmentSettings, longest: int) -> SegmentSettings:
