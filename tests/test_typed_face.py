@@ -166,7 +166,7 @@ def test_the_call_is_that_of_the_design():
 
 
 def test_explainers_take_the_same_call():
-    assert spelt(tg.Explainer.__call__) == f"(self, model, x, *, {CALL})"
+    assert spelt(tg.Explainer.__call__) == f"(self, model, x, *, background=None, {CALL})"
     ours, theirs = (typing.get_type_hints(each) for each in (tg.explain, tg.Explainer.__call__))
     assert theirs.items() <= ours.items()
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
+    from tempograd.views.baselines import BaselineComparison, compare_baselines
 
 __all__ = [
     "DATASETS",
@@ -49,6 +50,7 @@ __all__ = [
     "METRICS",
     "MODELS",
     "AugmentedOcclusion",
+    "BaselineComparison",
     "ContraLSP",
     "Dataset",
     "DeepLift",
@@ -79,6 +81,7 @@ __all__ = [
     "accuracy",
     "adapters",
     "compare",
+    "compare_baselines",
     "concat",
     "evaluate",
     "explain",
@@ -98,6 +101,7 @@ __all__ = [
 # Explanations draw themselves, and files of schema 1 ask for the facts of their method, by what stands above them.
 _join(
     plot="tempograd.plots.series",
+    plot_baselines="tempograd.plots.baselines",
     show="tempograd.html_report.notebook.show",
     as_html="tempograd.html_report.notebook.as_html",
     facts="tempograd.explainers.by_name.facts",
@@ -136,6 +140,7 @@ _HOMES = {
         "html_report": ("report",),
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
+        "views.baselines": ("BaselineComparison", "compare_baselines"),
     }.items()
     for name in names
 }

@@ -10,9 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd._utils import kernels
 from tempograd.engine import (
     Block,
     ControlVariateMean,
+    DrawnSteps,
     Estimate,
     Evidence,
     GradientCheck,
@@ -30,7 +32,7 @@ from tempograd.engine import (
     with_targets,
     with_unmet,
 )
-from tempograd.engine.cuda import CELLS
+from tempograd.engine.gradient_check import near_baseline
 from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
@@ -113,7 +115,6 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
 
 FEW = 16  # points added up by a product of matrices, one after the other; a sum of all loses fewer digits
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
-APART = 16  # rows without a gradient that are worth a pass of their own
 
 
 class Points(NamedTuple):
@@ -123,12 +124,30 @@ class Points(NamedTuple):
     weight: Tensor | None = None  # broadcasts to (series, points); None if all are equal
     active: Tensor | None = None  # like z: 1 for active cells, 0 for fixed ones; None if all are active
     step: Tensor | None = None  # factor of the gradient, where it differs between points
+    mean_step: Tensor | None = None  # (series, time, channel), its mean over all draws, where that is known
     position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
 
 
 def midpoints(points: int, like: Tensor) -> Tensor:
     """Return positions at the middle of equal parts of the path."""
     return (torch.arange(points, device=like.device) + 0.5).to(like.dtype) / points
+
+
+def in_units(step: Tensor, scale: Tensor) -> Tensor:
+    """Return how far each point moves, (series, points, time, channel), in units of a scale like the series."""
+    return step / torch.where(scale == 0, 1, scale)[:, None]
+
+
+def masked_points(x: Tensor, difference: Tensor, active: Tensor, alpha: Tensor) -> Tensor:
+    """Return points on the way from x - difference to x at positions ``alpha``, in active cells alone.
+
+    ``active`` is (series, points, time, channel), of numbers or bytes, ``alpha`` (points,).
+    """
+    plain = x.dtype == torch.float32 and active.dtype == torch.uint8
+    if len(x) >= kernels.MANY and plain and kernels.available(x.device):
+        return kernels.on_paths(x, difference, active, alpha)
+    back = active * (alpha[:, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
+    return torch.addcmul(x[:, None], back, difference[:, None], out=back)  # in memory that is there
 
 
 class GradientPath(NamedTuple):
@@ -214,7 +233,7 @@ class ResultBuffer:
         self._delta: Tensor | None = None
         self._evidence: Tensor | None = None
         self._straight = False
-        self._unit = resolution(request.device, request.dtype)
+        self._unit, self._model = resolution(request.device, request.dtype), request.model
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
@@ -258,7 +277,9 @@ class ResultBuffer:
         """Return everything, once it has been written."""
         check, parts = None, [part for part in self._parts if part is not None]
         if self._evidence is not None:
-            check = judge_gradients(self._evidence, parts[0], self._delta, self._unit, straight=self._straight)
+            check = judge_gradients(
+                self._evidence, parts[0], self._delta, self._unit, straight=self._straight, model=self._model
+            )
         found = Attribution(parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
         if not self._schedule.random:
             return found
@@ -327,22 +348,28 @@ class TargetRun:
                 self._mean.change = delta.to(self.request.precision)
             if self.evidence is not None:
                 self.evidence.delta = delta
-        if self.evidence is not None:
-            self.evidence.add(block, batch, at.z, gradient, score, at.position, scores)
         precision = self.request.precision
+        cells = None
+        if isinstance(self._mean, ControlVariateMean) and at.active is not None and at.step is None:
+            cells = self._mean.over_cells(gradient, at.active)
+        if self.evidence is not None:
+            self.evidence.add(block, batch, at.z, gradient, score, at.position, scores, cells)
         gradient = gradient.to(precision)
-        active = None if at.active is None else at.active.to(precision)
         if self._mean is None:
-            sums = active is None and not self._schedule.random
+            sums = at.active is None and not self._schedule.random
             self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
+        steps = _steps(at, precision)
+        if at.step is not None and steps is None:
+            gradient = gradient * at.step
         if not isinstance(self._mean, ControlVariateMean):
-            y = gradient if at.step is None else gradient * at.step
-            self._mean.add(y, at.weight, *([] if active is None else [active]))
+            active = None if at.active is None else at.active.to(precision)
+            more = () if isinstance(self._mean, WeightedSum) else (active, steps)
+            self._mean.add(gradient, at.weight, *more)
             return
-        if active is None or at.position is None or block.clean_score is None:
+        if at.active is None or at.position is None or block.clean_score is None:
             raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
         gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
-        self._mean.add(gradient, at.weight, active, at.position, gap)
+        self._mean.add(gradient, at.weight, at.active, at.position, gap, steps, cells)
 
     def look(
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
@@ -390,6 +417,13 @@ class TargetRun:
             self._mean.take(others)
         if self.evidence is not None:
             self.evidence.take(others)
+
+
+def _steps(at: Points, precision: torch.dtype) -> DrawnSteps | None:
+    """Return how far points move, where the mean of that is known."""
+    if at.step is None or at.mean_step is None:
+        return None
+    return DrawnSteps(at.step.to(precision), at.mean_step.to(precision))
 
 
 @dataclass(frozen=True)
@@ -441,28 +475,34 @@ class BlockRunner:
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
             extra: list[Tensor] = []
-            ends: Tensor | None = None
+            ends, moving = None, self._moving(paths, at, batch, points)
             for run in runs:  # the same for all, and each is told that it will be read
                 if run.evidence is not None:
                     extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
-                    active = None if paths.straight or paths.start is None else at.active
-                    ends = run.evidence.far_ends(blocks[0], active, batch, self.schedule.stages[stage])
+                    ends = run.evidence.far_ends(blocks[0], moving, batch, points)
             found = self._differentiate(at.z, blocks, [*rows, *extra], ends)
             for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
                 run.add(gradients, at, batch, scores, starts=start is not None)
                 blocks[place] = gradients.block
         return blocks
 
+    def _moving(self, paths: GradientPath, at: Points, batch: slice, points: int) -> Tensor | None:
+        """Return what moves in the first points of a stage, however few of them the first pass takes."""
+        if batch.start > 0 or paths.straight or paths.start is None or not self.requests[0].checked:
+            return None
+        near = near_baseline(points)
+        return at.active if batch.stop >= near else paths.at(slice(0, near)).active
+
     def _differentiate(
         self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None
     ) -> Iterator[tuple[Gradients, list[Tensor]]]:
         """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
-        They ride along where there is room for them, ``ends``, (series, rows, time, channel), only where they are
-        few: a pass of their own needs no gradient.
+        They ride along where there is room for them, and so do ``ends``, (series, rows, time, channel); many of
+        them together are read without a gradient.
         """
         room = self._room(blocks[0])
-        if ends is not None and (z.numel() <= CELLS if z.is_cuda else len(z) * ends.shape[1] < APART):
+        if ends is not None and room >= ROOM:
             rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None

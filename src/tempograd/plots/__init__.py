@@ -12,9 +12,11 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
 ``convergence``         how sure the scores are: their estimated error as samples were added
 ``cost``                faithfulness against cost, methods as dots
+``baselines``           how much a map depends on what it compares with
 ======================  =========================================================================
 """
 
+from tempograd.plots.baseline_tables import BaselinesRecord, baselines, baselines_record, draw_baselines
 from tempograd.plots.channels import (
     ChannelImportanceRecord,
     channel_importance,
@@ -50,6 +52,7 @@ from tempograd.plots.maps import (
 from tempograd.plots.one_series import SeriesRecord, draw_series, series, series_record
 
 __all__ = [
+    "BaselinesRecord",
     "ChannelImportanceRecord",
     "CompareRecord",
     "ConvergenceRecord",
@@ -59,6 +62,8 @@ __all__ = [
     "HorizonRecord",
     "RemovalRecord",
     "SeriesRecord",
+    "baselines",
+    "baselines_record",
     "channel_importance",
     "channel_importance_record",
     "compare",
@@ -67,6 +72,7 @@ __all__ = [
     "convergence_record",
     "cost",
     "cost_record",
+    "draw_baselines",
     "draw_channel_importance",
     "draw_compare",
     "draw_convergence",

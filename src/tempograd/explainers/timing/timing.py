@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import Block, HostCopy, Region, Request
+from tempograd.engine import Background, Block, HostCopy, Region, Request
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import (
@@ -22,7 +22,9 @@ from tempograd.explainers.integration import (
     Points,
     Schedule,
     geometric,
+    in_units,
     integrate_all,
+    masked_points,
     midpoints,
 )
 from tempograd.explainers.timing.segments import (
@@ -84,11 +86,14 @@ class Timing(Explainer):
     control_variates : bool, default=True
         Take noise out of the estimate by regressing each cell's effects on the position on the path and on how far
         a point's slope and score are from completeness, which have mean 0 and cost no pass. Errors then also count
-        what is missing of the change of the score, so that they hold where a model is steep. ``False`` gives the
-        plain weighted mean over one grid of positions.
+        what is missing of the change of the score, so that they hold where a model is steep. Slopes come
+        from the same points as means, which biases the estimate by :math:`O(1 / n)`: with 50 samples by at most
+        about 0.8 % of smooth maps and 7 % of steep ones. ``False`` gives the plain weighted mean over one grid of
+        positions.
     anchored : float, optional
-        Share of the masks that are drawn given that a chosen cell is active; exact weights keep the estimate
-        unchanged in expectation. By default 0.8 where a cell would be active in fewer than 5 samples, and none
+        Share of the masks that are drawn given that a chosen cell is active. Exact weights, the ratio of the two
+        densities, undo it in expectation; their mean is divided by their sum, and such a ratio is biased by
+        :math:`O(1 / n)` as well. By default 0.8 where a cell would be active in fewer than 5 samples, and none
         elsewhere. In any case the last masks are redrawn until every observed cell is active at least once;
         only with ``anchored=0`` masks are independent and stay as they come. Single cells need none: by default
         they take even turns.
@@ -125,6 +130,7 @@ class Timing(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
     held: float | None = settings.real(None, high=1.0, closed=(True, False), by_name=True)
@@ -254,7 +260,7 @@ class Timing(Explainer):
         def path(block: Block, stage: int) -> GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
             if stage > 0:
-                return self._path(block, _joined(block, draws, parts))
+                return self._path(block, _joined(block, draws, parts), stage)
             unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
             def resample() -> GradientPath | None:
@@ -315,7 +321,7 @@ class Timing(Explainer):
         sampler, stream = table.of(block.lengths), keys(seed, block.ids, Stream.SEGMENTS)
         drawn = self.draw(stream, sampler, block.observed, stage)
         if stage > 0:  # what could be seen was seen in the first
-            return self._path(block, drawn)
+            return self._path(block, drawn, stage)
         unseen = HostCopy(drawn.unseen)
 
         def resample() -> GradientPath | None:
@@ -360,19 +366,38 @@ class Timing(Explainer):
         """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
         return difference
 
-    def _path(self, block: Block, drawn: MaskSample) -> GradientPath:
+    def _path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+        if block.background is not None:
+            return self._path_from_each(block, block.background, drawn, stage)
         alpha = self._positions(drawn.masks.shape[1], block.x)
         difference = block.x - block.baseline
 
         def at(batch: slice) -> Points:
-            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)  # faster on a CPU than from bool
-            back = active * (alpha[batch, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
-            z = torch.addcmul(block.x[:, None], back, difference[:, None], out=back)  # in memory that is there
+            active = drawn.masks[:, batch].view(torch.uint8)
+            if not active.is_cuda:
+                active = active.to(block.x.dtype)  # products are faster on a CPU than from bytes
+            z = masked_points(block.x, difference, active, alpha[batch])
             weight = None if drawn.weights is None else drawn.weights[:, batch]
             return Points(z, weight, active, position=alpha[batch])
 
         scale, straight = self._scale(difference, drawn.masks), self._plain
         return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
+
+    def _path_from_each(self, block: Block, background: Background, drawn: MaskSample, stage: int) -> GradientPath:
+        """Do the same where every point has a series of its own to come from."""
+        points = drawn.masks.shape[1]
+        alpha, starts = self._positions(points, block.x), background.starts(block, points, stage)
+        scale = background.displacement(block)
+        mean_step = in_units(background.mean_step(block)[:, None], scale)[:, 0]
+
+        def at(batch: slice) -> Points:
+            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)
+            step = block.x[:, None] - starts(batch)
+            z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
+            weight = None if drawn.weights is None else drawn.weights[:, batch]
+            return Points(z, weight, active, in_units(step, scale), mean_step, alpha[batch])
+
+        return GradientPath(self._scale(scale, drawn.masks), at, controlled=self.controlled)
 
 
 @dataclass(frozen=True)
