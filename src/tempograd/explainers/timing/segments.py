@@ -300,7 +300,8 @@ def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, ancho
         if anchor is not None:
             given = sampler.more_if_active.gather(1, anchor.clamp(min=0) // sampler.channels)
             limit = torch.where(anchor < 0, limit, given)
-        count = count + (bits(stream, torch.tensor(MORE, device=stream.device)) < limit)[..., None]
+        word = bits(stream, torch.arange(MORE, MORE + 1, device=stream.device))
+        count = count + (word < limit)[..., None]
     return drawn._replace(length=torch.where(index < count, drawn.length, 0))
 
 
@@ -402,7 +403,7 @@ def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before:
     for first in range(0, masks.shape[2], size):
         cell = torch.arange(first, min(first + size, masks.shape[2]), device=stream.device)
         own = split(root, cell)[:, :, None]  # (2, series, 1, cells)
-        phase = bits(own, torch.tensor([FAR], device=stream.device)[:, None])
+        phase = bits(own, torch.arange(FAR, FAR + 1, device=stream.device)[:, None])
         full = (phase + rate * (before + points) >> 32) - (phase + rate * before >> 32) == turns
         word = bits(own, 2 * before + torch.arange(turns + 1, device=stream.device)[:, None])
         place = word[:, 1:].mul_(edges.diff(dim=0)).add_(edges[:-1] << 32).add_(scale(word[:, :1], points) << 32)
