@@ -47,6 +47,7 @@ SMALL = 2**20  # cells of all masks together, worth remembering between calls
 REGIONS = 64  # more stages than any schedule has: streams of regions are not those of stages
 FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
+MANY = 10  # the same where the held share is given: there 3 to 9 % of the error
 
 
 @EXPLAINERS.register("timing")
@@ -93,10 +94,10 @@ class Timing(Explainer):
     anchored : float, optional
         Share of the masks that are drawn given that a chosen cell is active. Exact weights, the ratio of the two
         densities, undo it in expectation; their mean is divided by their sum, and such a ratio is biased by
-        :math:`O(1 / n)` as well. By default 0.8 where a cell would be active in fewer than 5 samples, and none
-        elsewhere. In any case the last masks are redrawn until every observed cell is active at least once;
-        only with ``anchored=0`` masks are independent and stay as they come. Single cells need none: by default
-        they take even turns.
+        :math:`O(1 / n)` as well. By default 0.8 where a cell would be active in fewer than 5 samples, or 10 with
+        ``held``, and none elsewhere. In any case the last masks are redrawn until every observed cell is active at
+        least once; only with ``anchored=0`` masks are independent and stay as they come. Single cells need no
+        anchors: by default they take even turns.
 
     Notes
     -----
@@ -284,7 +285,8 @@ class Timing(Explainer):
         setting = complete(max(length, 1), channels, count, self.min_length, self.max_length, longest, held)
         share = 0.0 if setting.single else self.anchored
         if share is None:
-            share = SHARE if setting.p_active().min() * self.schedule.stages[0] < ENOUGH else 0.0
+            enough = ENOUGH if self.held is None else MANY
+            share = SHARE if setting.p_active().min() * self.schedule.stages[0] < enough else 0.0
         setting = replace(setting, anchored=share)
         if self._examined:
             self._refuse_the_impossible(setting, longest, watched)
