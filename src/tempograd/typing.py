@@ -147,6 +147,7 @@ class ExplainOptions(CallOptions, total=False):
 class SegmentOptions(ExplainOptions, total=False):
     """Those, and the hyper-parameters that :class:`tempograd.Timing` alone has, or gives their type."""
 
+    held: float | None
     segments: int | None
     min_length: int | None
     max_length: int | None
