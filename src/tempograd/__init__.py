@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
+    from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
 
 __all__ = [
     "DATASETS",
@@ -67,6 +68,7 @@ __all__ = [
     "Occlusion",
     "RandIG",
     "Random",
+    "Ranking",
     "Series",
     "Split",
     "TempogradError",
@@ -74,6 +76,7 @@ __all__ = [
     "TimeX",
     "TimeXPP",
     "Timing",
+    "Tuning",
     "WinIT",
     "__version__",
     "accuracy",
@@ -84,7 +87,9 @@ __all__ = [
     "explain",
     "load_dataset",
     "load_model",
+    "load_settings",
     "plots",
+    "rank",
     "read_series",
     "removal_curve",
     "report",
@@ -92,12 +97,15 @@ __all__ = [
     "summarise",
     "targets",
     "train",
+    "tune",
     "wrap",
 ]
 
 # Explanations draw themselves, and files of schema 1 ask for the facts of their method, by what stands above them.
 _join(
     plot="tempograd.plots.series",
+    plot_ranking="tempograd.plots.ranking",
+    plot_tuning="tempograd.plots.tuning",
     show="tempograd.html_report.notebook.show",
     as_html="tempograd.html_report.notebook.as_html",
     facts="tempograd.explainers.by_name.facts",
@@ -136,6 +144,7 @@ _HOMES = {
         "html_report": ("report",),
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
+        "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
     }.items()
     for name in names
 }
