@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tempograd._utils import validation
 from tempograd._utils.formatting import alike, short_number, table, with_error
-from tempograd._utils.io import SETTINGS, as_path, write_atomically
+from tempograd._utils.io import SETTINGS, as_path, reason, write_atomically
 from tempograd._utils.registry import joined
-from tempograd.errors import DataError, MissingExtraError, TempogradError, brief, quote, short_path
+from tempograd.errors import DataError, MissingExtraError, TempogradError, quote, short_path
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.version import __version__
 
@@ -109,7 +109,7 @@ class Tuning:
     Attributes
     ----------
     explainer : Explainer
-        With the settings that won, ready to be called: it has learnt from the background series, if there were any.
+        With the settings that won, ready to be called: it has learnt from background series, if there were any.
     method : str
     settings : dict
         What differs from what was given as the default; empty if that stays.
@@ -240,8 +240,10 @@ def load_settings(path: str | Path) -> Explainer:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"{short_path(path)} does not exist.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{short_path(path)} holds no settings: {brief(str(error))}.") from error
+    except OSError as error:
+        raise DataError(f"{short_path(path)} cannot be read: {reason(error)}.") from error
+    except (ValueError, RecursionError):  # no JSON, or lists without end
+        found = None
     method, settings = (found.get(name) if isinstance(found, dict) else None for name in ("method", "settings"))
     if not isinstance(method, str) or not isinstance(settings, dict) or "tempograd" not in found:
         raise DataError(f"{short_path(path)} holds no settings: write them with Tuning.save or 'tempograd tune'.")

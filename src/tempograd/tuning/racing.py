@@ -1,19 +1,19 @@
 r"""Settings of a method race on some series, and the one that is better than the default by more than noise wins.
 
 **The race.** The default is explained and scored on all :math:`N` series, and :math:`K` other settings on some, as
-many as the budget allows. The better half of them goes on to more series, and so on, until a few finalists have run on
-all series. What is compared is the difference to the default on the same series with the same seed, and a series that
-a setting has been scored on is not explained again. Where the budget is short, all rounds but the last take fewer
-samples.
+many as the budget allows. The better half of them goes on to more series, and so on, until a few finalists have
+run on all series. What is compared is the difference to the default on the same series with the same seed, and a
+series that a setting has been scored on is not explained again. Where the budget is short, all rounds but the last
+take fewer samples.
 
-**The rule.** With the differences :math:`d_i` of a finalist to the default, :math:`i = 1, …, n`, positive where it is
-better, it is better by more than noise if
+**The rule.** With the differences :math:`d_i` of a finalist to the default, :math:`i = 1, …, n`, positive where it
+is better, it is better by more than noise if
 
 .. math:: \bar d > t_{n-1}\!\left(1 - \frac{\alpha}{K}\right) \frac{\mathrm{sd}(d)}{\sqrt n}, \qquad \alpha = 0.05.
 
 Of all :math:`K` settings that started, one is the luckiest, so the level is divided by :math:`K` (Bonferroni),
-which holds whatever happened in earlier rounds. Among those that pass the best mean wins; if none passes, the default
-stays.
+which holds whatever happened in earlier rounds. Among those that pass the best mean wins; if none passes, the
+default stays.
 """
 
 import math
@@ -128,20 +128,22 @@ def _candidates(
             )
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
-        tried = _own_grid(grid, fixed)
+        tried = _own_grid(grid, set(given))
     found: list[dict[str, Setting]] = []
     for setting in tried:
         if setting and setting not in found:
             found.append(setting)
     if not found:
-        raise InputError(f"No setting of {default.name} is left to tune: {listed(sorted(fixed))} were given.")
+        raise InputError(
+            f"No setting of {default.name} is left to tune, since given ones stay: {listed(sorted(fixed))}."
+        )
     return found
 
 
-def _own_grid(grid: Any, fixed: set[str]) -> list[dict[str, Setting]]:
+def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
     if isinstance(grid, (str, dict)) or not all(isinstance(each, dict) and each for each in _iterated(grid)):
         raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
-    both = sorted(fixed & {name for each in grid for name in each})
+    both = sorted(given & {name for each in grid for name in each})
     if both:
         raise InputError(f"{both[0]}= was given and is in grid= too: leave one of them out.")
     return [dict(each) for each in grid]
@@ -312,7 +314,7 @@ class _Race:
 
     def _gain(self, runner: _Runner) -> float:
         """Return by how much a setting is better than the default on the same series; 0 before it ran."""
-        gap = compare(runner.scores[runner.ran], self.base.scores[runner.ran]).mean if runner.series else 0.0
+        gap = float((runner.scores - self.base.scores)[runner.ran].nanmean()) if runner.series else 0.0
         return -math.inf if math.isnan(gap) else gap if self.bench.higher_is_better else -gap
 
     def _run(self, runner: _Runner, each: Round, advance: Advance, note: str) -> None:
@@ -368,9 +370,9 @@ class _Race:
         fewest = _rounds(len(self.runners), count, *SHORT[-1], min(FEWEST, count))
         needed = self._cost(fewest) / SLACK + (count + FEWEST) * one
         raise InputError(
-            f"budget={self.budget:g} does not pay for {len(self.runners)} settings of {self.default.name} on {count} "
-            f"series, maps and scores: pass budget={math.ceil(needed / (count * self.explained)) + 1}, or fewer "
-            "settings as grid=."
+            f"budget={self.budget:g} does not pay for {len(self.runners)} settings of {self.default.name} on "
+            f"{count} series, maps and scores: pass budget={math.ceil(needed / (count * self.explained)) + 1}, or "
+            "fewer settings as grid=."
         )
 
     def _dearest(self) -> float:

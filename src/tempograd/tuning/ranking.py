@@ -1,18 +1,18 @@
 r"""Which explainer is most faithful to a model, and which of them cannot be told apart.
 
 Every explainer explains the same series with the same seed, the same metric scores all maps, and the same values
-take the place of removed cells. For each pair of the :math:`m` explainers the differences :math:`d_i` of their scores
-have the interval
+take the place of removed cells. For each pair of the :math:`m` explainers the differences :math:`d_i` of their
+scores have the interval
 
 .. math:: \bar d \pm t_{n-1}\!\left(1 - \frac{\alpha}{2 M}\right) \frac{\mathrm{sd}(d)}{\sqrt n},
     \qquad M = \frac{m (m - 1)}{2}, \qquad \alpha = 0.05,
 
-so that all of them hold at once in 95 of 100 cases (Bonferroni), whichever explainer turns out to be the best. Those
-whose interval to the best one holds 0 cannot be told from it. Random scores run along: an explainer that is not better
-than those has told nothing about the model, and they never win.
+so that all of them hold at once in 95 of 100 cases (Bonferroni), whichever explainer turns out to be the best.
+Those whose interval to the best one holds 0 cannot be told from it. Random scores run along: an explainer that is
+not better than those has told nothing about the model, and they never win.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -93,27 +93,27 @@ class Ranking:
 
         None where random scores are as good.
         """
-        return tuple(row.method for row in self.table if row.ties and row.better_than_random)
+        if not self.table[0].better_than_random:
+            return ()
+        return tuple(row.method for row in self.table if row.ties and row.method != CONTROL)
 
     def verdict(self) -> str:
         """Say in one sentence which explainer is the most faithful, or that these series cannot tell."""
-        name, on = self.metric.upper(), f"on {self.series} series"
-        best, tested = self.best, [row for row in self.table if row.method != CONTROL]
-        if not any(row.better_than_random for row in tested):
-            return f"Cannot tell: by {name} {on} none of {_listed(tested)} is better than random scores."
-        floor = [row for row in tested if not row.better_than_random]
-        tail = (
-            f"; {_listed(floor)} {'is' if len(floor) == 1 else 'are'} not better than random scores"
-            if floor
-            else ""
-        )
+        by = f"by {self.metric.upper()} on {self.series} series"
+        tested = [row for row in self.table if row.method != CONTROL]
+        floor = [row.method for row in tested if not row.better_than_random]
+        if len(floor) == len(tested):
+            return f"Cannot tell: {by} {_none(floor)} better than random scores."
+        tail = f"; {_none(floor)} better than random scores" if floor else ""
+        best, top = self.best, tested[0]
+        if not best:
+            return f"Cannot tell: {by} {top.method} has the best mean but is not told from random scores{tail}."
         if len(best) > 1:
-            return f"Cannot tell: by {name} {on} {_and(best)} are equally good{tail}."
-        top, others = self.table[0], [row for row in self.table[1:] if row.method != CONTROL]
-        if not others:
-            return f"{top.method} is better than random scores by {name} {on}{tail}."
-        score, second = alike(top.score, others[0].score)
-        return f"{top.method} is the most faithful by {name} {on}: {score} against {second} of {others[0].method}{tail}."
+            return f"Cannot tell: {by} {_and(best)} are not told apart{tail}."
+        if len(tested) == 1:
+            return f"{top.method} is better than random scores {by}."
+        score, second = alike(top.score, tested[1].score)
+        return f"{top.method} is the most faithful {by}: {score} against {second} of {tested[1].method}{tail}."
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per explainer, with the columns of :class:`~tempograd.tuning.Ranked`."""
@@ -143,22 +143,18 @@ def _cells(row: Ranked) -> list[str]:
     return [row.method, with_error(row.score, row.standard_error), shown, f"{row.passes:,}"]
 
 
-def _listed(rows: Iterable[Ranked]) -> str:
-    return _and([row.method for row in rows])
-
-
-def _and(names: Any) -> str:
+def _and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _none(names: Sequence[str]) -> str:
+    return f"{names[0]} is not" if len(names) == 1 else f"none of {_and(names)} is"
 
 
 def rank(
     model: Model,
     x: Inputs,
-    methods: Iterable[str | Explainer] | Mapping[str, str | Explainer] = (
-        "timing",
-        "integrated_gradients",
-        "lime",
-    ),
+    methods: Iterable[str | Explainer] | Mapping[str, str | Explainer],
     *,
     metric: str | Metric = "cpd",
     **options: Unpack[RankOptions],
@@ -170,8 +166,8 @@ def rank(
     model : nn.Module, callable or estimator
     x : Tensor or array of shape (series, time, channel), or several inputs
     methods : names or explainers, or mapping from names to these
-        What is compared, each with its own settings, such as those that :func:`tempograd.tune` found. Random scores
-        run along.
+        What is compared, each with its own settings, such as those that :func:`tempograd.tune` found. Random
+        scores run along.
     metric : str or Metric
         What they are compared by, with ``k``, ``of`` and ``truth`` as in :func:`tempograd.evaluate`. Removed cells
         take the values of ``baseline`` whatever a method compares with.
@@ -194,7 +190,7 @@ def rank(
     >>> model = lambda x: (x * torch.arange(16.0).view(8, 2)).sum((1, 2))
     >>> ranking = rank(model, torch.rand(20, 8, 2) - 0.5, ["occlusion", "integrated_gradients"], output="raw")
     >>> ranking.verdict()
-    'Cannot tell: by CPD on 20 series occlusion and integrated_gradients are equally good.'
+    'Cannot tell: by CPD on 20 series occlusion and integrated_gradients are not told apart.'
     """
     named = _named(methods)
     for name in options:

@@ -91,14 +91,14 @@ class Bench:
         if truth is not None:
             truth = _tensors(truth) if is_several(truth) else validation.as_tensor(truth, "truth")
             truth = truth.transpose(1, 2) if layout == "BDT" and not several else truth
-        skipped = {"background", "ids", "seed", *SCORING, *SHOWN}
+        used = set(CALL) - {"background", "ids", "seed", *SHOWN}
         return cls(
             model=model,
             x=x,
             metric=chosen,
             count=count,
             ids=validation.check_ids(options.get("ids"), count),
-            call={name: value for name, value in options.items() if name not in skipped},
+            call={name: value for name, value in options.items() if name in used},
             background=options.get("background"),
             k=options.get("k", 0.1),
             truth=truth,
@@ -162,7 +162,7 @@ class Bench:
         truth = None if self.truth is None else _taken(self.truth, rows)
         baseline = self._rows("baseline", self.call.get("baseline"), rows)
         options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of}
-        arguments = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
+        arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
         with generators_kept(self.model):
             found = (measure if quiet else evaluate)(self.model, explanation, None, *arguments, **options)
         return found[self.metric.name].detach().double().cpu()
