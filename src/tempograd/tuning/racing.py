@@ -6,14 +6,17 @@ run on all series. What is compared is the difference to the default on the same
 series that a setting has been scored on is not explained again. Where the budget is short, all rounds but the last
 take fewer samples.
 
-**The rule.** With the differences :math:`d_i` of a finalist to the default, :math:`i = 1, …, n`, positive where it
-is better, it is better by more than noise if
+**The rule.** Setting :math:`k` is better than the default by :math:`d_{ki}` on series :math:`i`, on average by
 
-.. math:: \bar d > t_{n-1}\!\left(1 - \frac{\alpha}{K}\right) \frac{\mathrm{sd}(d)}{\sqrt n}, \qquad \alpha = 0.05.
+.. math:: t_k = \frac{\bar d_k}{\mathrm{sd}(d_k) / \sqrt{n_k}}
 
-Of all :math:`K` settings that started, one is the luckiest, so the level is divided by :math:`K` (Bonferroni),
-which holds whatever happened in earlier rounds. Among those that pass the best mean wins; if none passes, the
-default stays.
+standard errors. Of many settings that are all as good as the default one looks better by luck. How much, the
+differences themselves tell: if nothing is better, each series could as well have the other sign. With random signs
+:math:`\varepsilon_i`, the same for all settings, the largest of all :math:`t_k` is as large as chance makes it,
+correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % of 4,000 draws
+reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well, so that
+it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the default
+stays.
 """
 
 import math
@@ -36,6 +39,7 @@ from tempograd.tuning.trials import CALL, SCORING, Bench, Scored
 from tempograd.typing import Inputs, Model, Setting, TuneOptions
 
 LEVEL = 0.05  # how often noise alone may change the default
+DRAWS = 4000  # of random signs, which tell what noise can do
 FINALISTS = 3  # that run on all series, beside the default, where the budget allows
 LEAST = 8  # series of the first round, unless there are fewer or the budget is short
 SHORT = ((3, 0.5), (2, 0.5), (2, 0.25), (1, 0.25))  # finalists, and samples of the other rounds, where it is
@@ -87,12 +91,16 @@ def tune(
 
     Notes
     -----
-    A setting replaces the default if its mean difference :math:`\bar d` to it, on all :math:`n` series, is above
-    :math:`t_{n-1}(1 - 0.05 / K)` standard errors, where :math:`K` settings were tried: noise alone changes the
-    default in at most about one of twenty cases. The difference of the winner is that of the luckiest all the
-    same, so report scores of other series than ``x``.
+    A setting replaces the default if its mean difference to it, in standard errors, is larger than the largest of
+    all settings in 95 % of cases in which none is better: what noise does is found by turning round the signs of
+    differences at random [1]_. So noise alone changes the default about once in twenty times at most. The difference
+    of the winner is that of a lucky one all the same, so report scores of other series than ``x``.
 
     A good score by one metric is no proof of a good map: see :doc:`/howto/tune`.
+
+    References
+    ----------
+    .. [1] P. H. Westfall and S. S. Young, "Resampling-Based Multiple Testing", Wiley 1993.
 
     Examples
     --------
@@ -387,8 +395,10 @@ class _Race:
     def outcome(self, given: Explainer) -> Tuning:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
-        level = 1 - 2 * LEVEL / max(1, len(started))
-        better = [runner for runner in started if self._finished(runner) and self._is_better(runner, level)]
+        sign = 1 if self.bench.higher_is_better else -1
+        gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
+        chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
+        better = [runner for runner, luck in chances if self._finished(runner) and luck <= LEVEL]
         winner = max(better, key=self._gain, default=self.base)
         order = sorted(started, key=lambda runner: (-runner.series, -self._gain(runner)))
         return Tuning(
@@ -407,10 +417,6 @@ class _Race:
     def _finished(self, runner: _Runner) -> bool:
         return runner.samples == 1.0 and bool(runner.ran.all())
 
-    def _is_better(self, runner: _Runner, level: float) -> bool:
-        gap = compare(runner.scores, self.base.scores, level)
-        return gap.low > 0 if self.bench.higher_is_better else gap.high < 0
-
     def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
         own = summarise(runner.scores[runner.ran])
         gap = compare(runner.scores[runner.ran], self.base.scores[runner.ran])
@@ -425,6 +431,34 @@ class _Race:
             finished=self._finished(runner),
             chosen=chosen,
         )
+
+
+def by_luck(gains: Tensor) -> list[float]:
+    """Return for each row how often the best of all rows looks at least as good if none of them is good.
+
+    ``gains`` are differences, (settings, series), NaN where one is not known.
+
+    Examples
+    --------
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> noise = torch.randn(5, 30, generator=generator, dtype=torch.float64)
+    >>> noise[0] += 1
+    >>> [luck <= 0.05 for luck in by_luck(noise)]
+    [True, False, False, False, False]
+    """
+    known = ~gains.isnan()
+    values, count = torch.where(known, gains, 0.0).double(), known.sum(1)
+    signs = torch.randint(2, (DRAWS, gains.shape[1]), generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+    squares = values.square().sum(1)
+
+    def ratio(total: Tensor) -> Tensor:
+        """Return means in standard errors; 0 where nothing differs, or a single series tells."""
+        spread = (squares - total.square() / count).clamp(min=0) / (count - 1)
+        found = total / (spread * count).sqrt()
+        return torch.where((count > 1) & (squares > 0), found, 0.0)
+
+    chance = ratio(signs @ values.mT).amax(1)
+    return [(1 + int((chance >= each).sum())) / (1 + DRAWS) for each in ratio(values.sum(1))]
 
 
 def _samples(explainer: Explainer, share: float = 1.0) -> int:
