@@ -49,7 +49,7 @@ STEPS, DECIDING = 24, (3, 8, 13)
 
 
 def positive_series(count, seed=0):
-    return 0.5 + torch.rand(count, STEPS, 1, generator=torch.Generator().manual_seed(seed))
+    return 0.8 + 0.4 * torch.rand(count, STEPS, 1, generator=torch.Generator().manual_seed(seed))
 
 
 def truth_of(x):
@@ -65,9 +65,9 @@ class Gated(torch.nn.Module):
     """
 
     def forward(self, x):
-        gate = torch.sigmoid(40 * (x.mean((1, 2)) - 0.8))[:, None]
+        gate = torch.sigmoid(40 * (x.mean((1, 2)) - 0.65))[:, None]
         decides = x[:, list(DECIDING), 0].sum(1, keepdim=True)
-        return gate * decides + (1 - gate) * (x.sum((1, 2))[:, None] - decides)
+        return gate * decides + (1 - gate) * 3 * (x.sum((1, 2))[:, None] - decides)
 
 
 class Saturated(torch.nn.Module):

@@ -13,10 +13,10 @@ take fewer samples.
 standard errors. Of many settings that are all as good as the default one looks better by luck. How much, the
 differences themselves tell: if nothing is better, each series could as well have the other sign. With random signs
 :math:`\varepsilon_i`, the same for all settings, the largest of all :math:`t_k` is as large as chance makes it,
-correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % of 4,000 draws
-reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well, so that
-it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the default
-stays.
+correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % of 4,000
+draws reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well, so
+that it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the
+default stays.
 """
 
 import math
@@ -93,8 +93,8 @@ def tune(
     -----
     A setting replaces the default if its mean difference to it, in standard errors, is larger than the largest of
     all settings in 95 % of cases in which none is better: what noise does is found by turning round the signs of
-    differences at random [1]_. So noise alone changes the default about once in twenty times at most. The difference
-    of the winner is that of a lucky one all the same, so report scores of other series than ``x``.
+    differences at random [1]_. So noise alone changes the default about once in twenty times at most. The
+    difference of the winner is that of a lucky one all the same, so report scores of other series than ``x``.
 
     A good score by one metric is no proof of a good map: see :doc:`/howto/tune`.
 
@@ -185,7 +185,7 @@ def plan(settings: int, series: int, explained: float, scored: float, left: floa
     Examples
     --------
     >>> plan(settings=8, series=100, explained=5000, scored=1500, left=8 * 5000)
-    [Round(settings=8, series=53, samples=1.0), Round(settings=4, series=73, samples=1.0), \
+    [Round(settings=8, series=59, samples=1.0), Round(settings=4, series=77, samples=1.0), \
 Round(settings=3, series=100, samples=1.0)]
     """
     for least in (LEAST, FEWEST):
