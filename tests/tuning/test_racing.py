@@ -25,13 +25,13 @@ def noise(count, seed=0):
 @pytest.mark.parametrize("model", [Gated(), Saturated()], ids=["held", "free"])
 def test_the_right_end_of_the_family_is_found(model):
     x, other = positive_series(24), positive_series(24, seed=1)
-    found = tg.tune(model, x, n_samples=20, k=3, **RAW)
+    found = tg.tune(model, x, n_samples=80, k=3, **RAW)
     shares = [row.setting.get("held", 0.0) for row in found.table if row.chosen]
     assert shares[0] >= 0.75 if isinstance(model, Gated) else shares[0] <= 0.25
     assert "segments" in found.settings or "held" in found.settings
     scores = [
         tg.evaluate(model, each(model, other, **RAW), metrics=["cpd", "auroc"], k=3, truth=truth_of(other))
-        for each in (found.explainer, tg.Timing(n_samples=20))
+        for each in (found.explainer, tg.Timing(n_samples=80))
     ]
     assert scores[0]["auroc"].mean() >= max(0.9, float(scores[1]["auroc"].mean()) + 0.1)
     assert tg.compare(scores[0]["cpd"], scores[1]["cpd"]).low > 0

@@ -14,8 +14,8 @@ standard errors. Of many settings that are all as good as the default one looks 
 differences themselves tell: if nothing is better, each series could as well have the other sign. With random signs
 :math:`\varepsilon_i`, the same for all settings, the largest of all :math:`t_k` is as large as chance makes it,
 correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % of 4,000
-draws reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well, so
-that it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the
+draws reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well,
+so that it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the
 default stays.
 """
 
