@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.tuning.racing import by_luck, cost, plan
+from tempograd.tuning.racing import by_luck, plan, total_cost
 from tempograd.tuning.trials import Bench, Scored
 from tests.helpers.models import series
 from tests.helpers.trials import Gated, Mixed, Saturated, positive_series, short_cpd, truth_of, weighted
@@ -155,10 +155,10 @@ def test_a_plan_costs_what_it_says_and_uses_what_there_is():
             new = each.series - done.get(each.samples, 0)
             spent += sum(50 * each.samples + 16 for _ in range(each.settings) for _ in range(new))
             done = {each.samples: each.series}
-        assert spent == pytest.approx(cost(rounds, 50, 16))
+        assert spent == pytest.approx(total_cost(rounds, 50, 16))
         assert spent <= left
         more = [each._replace(series=min(each.series + 1, series_)) for each in rounds]
-        assert more == rounds or cost(more, 50, 16) > 0.9 * left
+        assert more == rounds or total_cost(more, 50, 16) > 0.9 * left
 
 
 def test_a_plan_that_cannot_be_paid_is_none():

@@ -34,10 +34,10 @@ The last two can run code as soon as they are opened: pass --trust for files of 
 """
 
 
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True, forms: str = "see below") -> Any:
     """Add the model, its weights, whether it may run code, and where it computes."""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
+    group.add_argument("--model", required=needed, metavar="MODEL", help=f"a file, or module:callable ({forms})")
     group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
     group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
     add_device(group)
@@ -329,6 +329,7 @@ RANK_EXAMPLES = (
     "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion",
     "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
 )
+SHOWN = {"model", "weights", "trust", "device", "background", "target", "baseline", "seed"}
 SAME = "All other options of 'tempograd explain' work here too: see 'tempograd explain --help'.\n\n"
 
 
@@ -390,12 +391,12 @@ def _add_metric(group: Any, use: str) -> None:
 
 def _add_rest(parser: argparse.ArgumentParser) -> None:
     """Add what else ``explain`` takes; its help has the words, so that this one fits a screen."""
-    _add_convention(add_model(parser))
     known = len(parser._actions)
+    _add_convention(add_model(parser, forms="see 'tempograd explain --help'"))
     _add_question(parser.add_argument_group("what is explained"))
     add_files(parser)
     for action in parser._actions[known:]:
-        if action.dest not in {"baseline", "background", "target", "seed"}:
+        if action.dest not in SHOWN:
             action.help = argparse.SUPPRESS
 
 

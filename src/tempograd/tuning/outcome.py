@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def in_words(setting: Mapping[str, Any]) -> str:
+def setting_in_words(setting: Mapping[str, Any]) -> str:
     """Write settings as people say them; without any they are the default.
 
     Examples
     --------
-    >>> in_words({"held": 0.75, "min_length": 7, "max_length": 15}), in_words({"segments": 0}), in_words({})
-    ('held 0.75, segments of 7–15', 'nothing held', 'default')
-    >>> in_words({"held": 0.5, "min_length": 1, "max_length": 1}), in_words({"mask_weight": 0.1, "over": "all"})
-    ('held 0.5, single cells', 'mask weight 0.1, over all')
+    >>> setting_in_words({"held": 0.75, "min_length": 7, "max_length": 15}), setting_in_words({"segments": 0})
+    ('held 0.75, segments of 7–15', 'nothing held')
+    >>> setting_in_words({"held": 0.5, "min_length": 1, "max_length": 1}), setting_in_words({})
+    ('held 0.5, single cells', 'default')
     """
     if not setting:
         return "default"
@@ -99,7 +99,7 @@ class Trial:
     @property
     def words(self) -> str:
         """The setting as people say it."""
-        return in_words(self.setting)
+        return setting_in_words(self.setting)
 
 
 @dataclass(frozen=True, repr=False)

@@ -34,7 +34,7 @@ from tempograd.errors import InputError, SettingError, UnknownNameError, brief, 
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.by_name import explainer_of
 from tempograd.metrics import Metric, compare, summarise
-from tempograd.tuning.outcome import Trial, Tuning, changed_settings, in_words
+from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
 from tempograd.tuning.trials import CALL, SCORING, Bench, Scored
 from tempograd.typing import Inputs, Model, Setting, TuneOptions
 
@@ -192,7 +192,7 @@ Round(settings=3, series=100, samples=1.0)]
         for finalists, samples in ((FINALISTS, 1.0), *SHORT):
             for first in range(series, min(least, series) - 1, -1):
                 rounds = _rounds(settings, series, finalists, samples, first)
-                if cost(rounds, explained / series, scored / series) <= left:
+                if total_cost(rounds, explained / series, scored / series) <= left:
                     return rounds
     return None
 
@@ -210,7 +210,7 @@ def _rounds(settings: int, series: int, finalists: int, samples: float, first: i
     return [Round(*each) for each in zip(counts, sizes, shares, strict=True)]
 
 
-def cost(rounds: Sequence[Round], explained: float, scored: float) -> float:
+def total_cost(rounds: Sequence[Round], explained: float, scored: float) -> float:
     """Return the passes that rounds take; series that a setting has been scored on are not explained again."""
     total, before = 0.0, Round(0, 0, 0.0)
     for each in rounds:
@@ -310,7 +310,7 @@ class _Race:
             for number, each in enumerate(rounds, 1):
                 self._halve(each.settings)
                 for runner in [each for each in self.runners if not each.out]:
-                    note = f"round {number} of {len(rounds)}: {in_words(runner.setting)}"
+                    note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
                     self._run(runner, each, advance, note)
 
     def _halve(self, settings: int) -> None:
@@ -388,7 +388,7 @@ class _Race:
         return max(_samples(runner.explainer) for runner in self.runners) / _samples(self.default)
 
     def _cost(self, rounds: Sequence[Round]) -> float:
-        return cost(rounds, self.explained * self._dearest(), self.scored)
+        return total_cost(rounds, self.explained * self._dearest(), self.scored)
 
     # Who won
 
