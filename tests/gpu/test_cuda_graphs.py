@@ -24,7 +24,7 @@ def _nothing_recorded():
 def recordings(model: nn.Module) -> int:
     """Passes that are recorded, without the sums over their points and what they tell of the gradient."""
     known = cuda._known.get(model, {})
-    passes = [found for key, found in known.items() if key[0][0] not in ("controlled", "evidence")]
+    passes = [found for key, found in known.items() if key[0][0] not in ("controlled", "evidence", "judged")]
     return sum(isinstance(found, cuda._CapturedGraph) for found in passes)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd._utils.kernels import MANY, CellSums, available, over_cells, over_points
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, exact
 
@@ -152,19 +153,38 @@ class ControlVariateMean:
         self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
         self._controls = 0
 
+    def over_cells(self, gradient: Tensor, active: Tensor) -> CellSums | None:
+        """Sum effects up over the cells of many series, where a kernel can: the check of gradients needs them too.
+
+        Then ``active`` are bytes.
+        """
+        plain = gradient.dtype == self._displacement.dtype == torch.float32 and active.dtype == torch.uint8
+        if len(gradient) < MANY or not plain or not available(gradient.device):
+            return None
+        return over_cells(gradient, active, self._displacement)
+
     def add(
-        self, gradient: Tensor, weight: Tensor | None, active: Tensor, position: Tensor, gap: Tensor | None
+        self,
+        gradient: Tensor,
+        weight: Tensor | None,
+        active: Tensor,
+        position: Tensor,
+        gap: Tensor | None,
+        cells: CellSums | None = None,
     ) -> None:
         """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 
         ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
-        point; without it only the position is used.
+        point; without it only the position is used. With sums over ``cells`` masks are bytes.
         """
         self._controls = 1 if gap is None else 3
         self._flush()
+        if cells is not None:
+            self._add_up(_sums(_Kernels(cells, gradient, active), position, weight, gap))
+            return
         names = tuple(name for name, part in (("weight", weight), ("gap", gap)) if part is not None)
         parts = [part for part in (weight, gap) if part is not None]
-        self._waiting = names, (gradient, active, position, *parts)
+        self._waiting = names, (gradient, active.to(gradient.dtype), position, *parts)
         if self._sums or self._model is None or gradient.numel() > CELLS:
             self._flush()
 
@@ -198,9 +218,8 @@ class ControlVariateMean:
                 more = inputs[-1] if unmet is not None else None
                 inputs = inputs[: 3 + len(names)]
                 with exact(displacement.device):
-                    *sums, unit, seen = _sums(
-                        displacement, *inputs[:3], **dict(zip(names, inputs[3:], strict=True))
-                    )
+                    given = dict(zip(names, inputs[3:], strict=True))
+                    *sums, unit, seen = _sums(_Products(displacement, *inputs[:2]), inputs[2], **given)
                     found = _estimate(k, displacement, unit, seen, change, sums)
                 return _judged(found, displacement, more) if judged else found
 
@@ -227,7 +246,11 @@ class ControlVariateMean:
         self._waiting = None
         given = dict(zip(names, parts[3:], strict=True))
         with exact(self._displacement.device):
-            *new, unit, seen = _sums(self._displacement, *parts[:3], **given)
+            found = _sums(_Products(self._displacement, *parts[:2]), parts[2], **given)
+        self._add_up(found)
+
+    def _add_up(self, found: Tensors) -> None:
+        *new, unit, seen = found
         if self._unit is None or self._seen is None:
             self._sums, self._unit, self._seen = new, unit, seen
             return
@@ -237,24 +260,56 @@ class ControlVariateMean:
         self._unit, self._seen = largest, torch.maximum(self._seen, seen)
 
 
+class _Products:
+    """Sums over cells, and then over points, as products of matrices."""
+
+    def __init__(self, displacement: Tensor, gradient: Tensor, active: Tensor) -> None:
+        # whatever the layout of the gradient, which for recurrent layers is not that of the series
+        moved = torch.mul(
+            gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device)
+        )
+        self._moved, self._active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)
+        self._way = displacement.square()[..., None]
+        self.slope = torch.bmm(self._moved, displacement[..., None])[..., 0]
+        self.length = torch.bmm(self._active, self._way)[..., 0].sqrt()
+
+    def energy(self, on_effects: Tensor) -> Tensor:
+        """Sum squared effects over cells, and before squares take their place the effects over points."""
+        self._effects = torch.bmm(on_effects, self._moved)
+        self._moved.square_()
+        return torch.bmm(self._moved, self._way)[..., 0]
+
+    def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
+        """Sum masks, effects and their squares over points, each times its factors (series, factors, points)."""
+        return torch.bmm(on_active, self._active), self._effects, torch.bmm(on_squares, self._moved)
+
+
+class _Kernels:
+    """The same sums by kernels for a GPU."""
+
+    def __init__(self, cells: CellSums, gradient: Tensor, active: Tensor) -> None:
+        self._cells, self._gradient, self._active = cells, gradient, active
+        self.slope, self.length = cells.slope, cells.way.sqrt()
+
+    def energy(self, on_effects: Tensor) -> Tensor:
+        """Sum squared effects over cells."""
+        self._on_effects = on_effects
+        return self._cells.energy
+
+    def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
+        """Sum masks, effects and their squares over points."""
+        return over_points(self._gradient, self._active, on_active, self._on_effects, on_squares)
+
+
 def _sums(
-    displacement: Tensor,
-    gradient: Tensor,
-    active: Tensor,
-    position: Tensor,
-    weight: Tensor | None = None,
-    gap: Tensor | None = None,
-) -> tuple[Tensor, ...]:
+    found: _Products | _Kernels, position: Tensor, weight: Tensor | None = None, gap: Tensor | None = None
+) -> Tensors:
     """Sum over points what the regression needs, and return two more, (series, 1).
 
     They are the unit of the completeness controls, without which their powers would leave the range of numbers,
     and the largest change of the score that a point saw.
     """
-    # whatever the layout of the gradient, which for recurrent layers is not that of the series
-    moved = torch.mul(gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device))
-    moved, active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)[..., None]
-    way = displacement.square()
-    slope, length = torch.bmm(moved, displacement)[..., 0], torch.bmm(active, way)[..., 0].sqrt()
+    slope, length = found.slope, found.length
     unit, seen = slope.abs().amax(1, keepdim=True), torch.zeros_like(slope[:, :1])
     if gap is not None:
         seen = gap.abs().amax(1, keepdim=True)
@@ -266,16 +321,13 @@ def _sums(
     if gap is not None:
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
-    products = [a * b for a, b in combinations_with_replacement(e, 2)]
-    effects = torch.bmm(torch.stack([w, u, *(u * a for a in e)], 1), moved)
-    squared = moved.square_()  # which is no longer needed itself
-    steep, flat = _by_steepness(u, torch.bmm(squared, way)[..., 0], length)
+    pairs = [a * b for a, b in combinations_with_replacement(e, 2)]
+    energy = found.energy(torch.stack([w, u, *(u * a for a in e)], 1))
+    steep, flat = _by_steepness(u, energy, length)
     share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
-    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), flat, share, one], 1)
+    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *pairs)), flat, share, one], 1)
     return (
-        torch.bmm(factors, active),
-        effects,
-        torch.bmm(torch.stack([u, steep], 1), squared),
+        *found.over_points(factors, torch.stack([u, steep], 1)),
         factors.sum(2),
         torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),
         unit,

@@ -7,15 +7,14 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd._utils.kernels import CellSums
 from tempograd._utils.rng import Stream, bits, keys
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
-from tempograd.engine.model import exact, resolution
+from tempograd.engine.model import Model, exact, resolution
 from tempograd.engine.request import Block, Request
 from tempograd.errors import InputError, brief
 
@@ -44,8 +43,7 @@ SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have 
 STEEP = 5.0  # times the change per length of the path
 LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
-TINY = np.finfo(np.float64).tiny
-_Floats = NDArray[np.float64]
+TINY = torch.finfo(torch.float64).tiny
 
 
 class Evidence:
@@ -139,22 +137,30 @@ class Evidence:
         score: Tensor,
         position: Tensor | None,
         beside: list[Tensor],
+        cells: CellSums | None = None,
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
         ``beside`` holds, each (series,), the scores of the start, the :meth:`extra_points` and the
-        :meth:`far_ends`.
+        :meth:`far_ends`; ``cells`` effects that somebody has summed up.
         """
         if block.clean_score is None:
             raise RuntimeError("The score of the series is not known yet: call Request.with_target first.")
         for run in slices(z.shape[1], TOGETHER):
             first = [block.x, block.clean_score, z[:, run].detach(), gradient[:, run], score[:, run]]
             place = None if position is None else position[..., run]
-            self._compare(first, place, beside if run.start == 0 else [])
+            effects = None if cells is None or place is None else _left_of(cells, run, place)
+            self._compare(first, place, beside if run.start == 0 else [], effects)
         if self._probes:
             self._probe(block, z, gradient, score, self._middle - batch.start, beside[-2:])
 
-    def _compare(self, first: list[Tensor], position: Tensor | None, beside: list[Tensor]) -> None:
+    def _compare(
+        self,
+        first: list[Tensor],
+        position: Tensor | None,
+        beside: list[Tensor],
+        effects: tuple[Tensor, Tensor, Tensor] | None,
+    ) -> None:
         """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
         request, edge, ends = self._request, self._edge and len(beside) > 1, self._ends if beside else None
         slight = STRAIGHT if self._straight else SLIGHT
@@ -168,12 +174,14 @@ class Evidence:
             with exact(request.device) if rounded else nullcontext():
                 jump = (given[-1][:, 1] - given[-1][:, 0]).abs() if edge else None
                 far = None if ends is None else (given[-2], given[-1][:, 2 * edge :])
-                return (_along(*given[: 5 + placed], unit=unit, slight=slight, jump=jump, far=far),)
+                return (
+                    _along(*given[: 5 + placed], unit=unit, slight=slight, jump=jump, far=far, effects=effects),
+                )
 
         kind = ("evidence", placed, edge, ends is not None, unit, slight)
         captured = (
             run_captured(request.model, kind, work, inputs, uses_model=False)
-            if first[2].numel() <= CELLS
+            if first[2].numel() <= CELLS and effects is None
             else None
         )
         found, unmet = (captured or work(*inputs))[0].tensor_split([len(NAMES)], 1)
@@ -245,11 +253,12 @@ def _along(
     slight: float,
     jump: Tensor | None,
     far: tuple[Tensor, Tensor] | None = None,
+    effects: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> Tensor:
     """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits.
 
     With some points and the scores at the ``far`` ends of their paths, (series, ends) each, there is one column
-    more: :func:`_before`.
+    more: :func:`_before`. ``effects`` are those of :func:`_effects`, where they are known.
     """
     score = score.double()
     missed = clean[:, None] - score
@@ -260,10 +269,12 @@ def _along(
     noise, place, more = NOISE * unit * level, position, []
     if place is not None:
         place = place.double()
-        left = (x[:, None] - z).flatten(2)  # of the path to x
-        sums, slope = _between(left, gradient, score, missed, place, noise, slight)
+        effects = effects or _effects(gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2))
+        sums, slope = _between(effects, score, missed, place, noise, slight)
         largest = slope.abs().amax(1)
         if far is not None:
+            few = z.flatten(2).gather(1, far[0][..., None].expand(-1, -1, x[0].numel()))
+            left = (x.flatten(1)[:, None] - few).abs().sum(2)  # of the path to x
             more = [_before(left, slope, score, place, *far, largest, noise)]
     known = [largest, seen, level, nothing if jump is None else jump]
     return torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1)
@@ -285,11 +296,10 @@ def _before(
     says :math:`\alpha d`, right up to curvature, :math:`\alpha^2` times the largest slope. The rest was met by no
     point.
     """
-    few = left.gather(1, ends[..., None].expand(-1, -1, left.shape[2])).abs().sum(2)
     score, slope, place = (part.expand_as(score).gather(1, ends) for part in (score, slope, place))
     off = (score - far - place * slope).abs() - place.square() * largest[:, None] - noise[:, None]
     off = off.nan_to_num(0, 0, 0)  # no number at the baseline is another matter
-    return (off.clamp(min=0) * (1 - place) / few.double().clamp(min=TINY)).mean(1)
+    return (off.clamp(min=0) * (1 - place) / left.double().clamp(min=TINY)).mean(1)
 
 
 def _various(active: Tensor, points: int) -> Tensor:
@@ -301,17 +311,24 @@ def _various(active: Tensor, points: int) -> Tensor:
     count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
     skipped = min(int(SKIPPED[0] * points), SKIPPED[1], max(active.shape[1] - count, 0))
     candidates = active[:, skipped : skipped + CANDIDATES * count].flatten(2)
-    first = ((candidates > 0) & (candidates.cumsum(1) == 1)).any(2)  # where a cell moves that did not before
+    first = ((candidates > 0) & (candidates.cumsum(1, dtype=candidates.dtype) == 1)).any(
+        2
+    )  # where a cell moves that did not before
     rank = torch.arange(candidates.shape[1], device=active.device)
     best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
     return best + skipped
 
 
 def _between(
-    left: Tensor, gradient: Tensor, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor, slight: float
+    effects: tuple[Tensor, Tensor, Tensor],
+    score: Tensor,
+    missed: Tensor,
+    place: Tensor,
+    noise: Tensor,
+    slight: float,
 ) -> tuple[Tensor, Tensor]:
     """Compare the change between neighbours with what both gradients say of it; return sums and slopes."""
-    own, next_step, last_step = _effects(gradient.to(left.dtype).flatten(2), left)
+    own, next_step, last_step = effects
     first, second, delta = own[:, :-1] - next_step, last_step - own[:, 1:], score.diff(dim=1)
     gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
     size = torch.stack([first, second, delta]).abs().amax(0)
@@ -335,6 +352,13 @@ def _effects(gradient: Tensor, left: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     pairs = ((gradient, left), (gradient[:, :-1], left[:, 1:]), (gradient[:, 1:], left[:, :-1]))
     own, following, last = (torch.linalg.vecdot(one, other).double() for one, other in pairs)
     return own, following, last
+
+
+def _left_of(cells: CellSums, run: slice, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return :func:`_effects` of a run of points from sums over whole paths, of which 1 - place is left."""
+    left = (1 - place.double()).expand_as(cells.slope[:, run])
+    own, following, last = (part[:, run].double() for part in (cells.slope, cells.following, cells.before))
+    return own * left, following[:, :-1] * left[:, 1:], last[:, 1:] * left[:, :-1]
 
 
 def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -450,50 +474,66 @@ class GradientCheck:
 
 
 def judge_gradients(
-    totals: Tensor, values: Tensor, delta: Tensor | None, unit: float, *, straight: bool
+    totals: Tensor,
+    values: Tensor,
+    delta: Tensor | None,
+    unit: float,
+    *,
+    straight: bool,
+    model: Model | None = None,
 ) -> GradientCheck:
     """Judge the evidence ``totals``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
     ``delta`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
-    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to it.
+    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to it. With a
+    model, the work on a few series is captured like its passes.
     """
+
+    def work(totals: Tensor, values: Tensor, *delta: Tensor) -> Tensors:
+        return _judged(totals, values, *delta, unit=unit, straight=straight)
+
+    inputs = (totals, values) if delta is None else (totals, values, delta)
+    found = None
+    if model is not None and values.numel() <= CELLS:
+        found = run_captured(model, ("judged", unit, straight), work, inputs, uses_model=False)
+    return GradientCheck(*(found or work(*inputs)))
+
+
+def _judged(
+    totals: Tensor, values: Tensor, delta: Tensor | None = None, *, unit: float, straight: bool
+) -> Tensors:
+    """Return the parts of the check; nothing waits for the device."""
     sizes = torch.stack([values.sum((1, 2)), values.abs().sum((1, 2)), values.flatten(1).norm(dim=1)])
-    total, size, norm = sizes.double().cpu().numpy()  # a few numbers, for which numpy is faster
-    facts = totals.cpu().numpy()
-    known = dict(zip(NAMES, facts.T, strict=True))
-    change = None if delta is None else delta.double().cpu().numpy()
-    if change is not None:  # a baseline without a finite output tells nothing
-        change = np.where(np.isfinite(change), change, np.nan)
-    slope, whole = known["slope"], known["seen"] if change is None else np.fmax(known["seen"], np.abs(change))
-    scale, floor = np.maximum(whole, size), NOISE * unit * known["level"]
-    missing = np.nan_to_num(total - change) if straight and change is not None else _missing(known)
+    total, size, norm = sizes.double()
+    nothing = torch.full_like(total, torch.nan)
+    known = dict(zip(NAMES, totals.unbind(1), strict=True))
+    change = nothing if delta is None else torch.where(delta.isfinite(), delta.double(), nothing)
+    slope, whole = known["slope"], torch.fmax(known["seen"], change.abs())
+    scale, floor = torch.maximum(whole, size), NOISE * unit * known["level"]
+    missing = (total - change).nan_to_num(0) if straight and delta is not None else _missing(known)
     near, nearest = (
-        known[f"{where}_gap"] / np.maximum(known[f"{where}_size"], TINY) for where in ("near", "nearest")
+        known[f"{where}_gap"] / known[f"{where}_size"].clamp(min=TINY) for where in ("near", "nearest")
     )
-    local = np.maximum(known["size"], PART * norm)
+    local = torch.maximum(known["size"], PART * norm)
     often = (near > GAP) & (nearest > STAYS) | (known["nearest_often"] > MOSTLY * known["nearest_pairs"])
-    wrong = np.where(known["nearest_pairs"] < PAIRS, near > LARGE, often)
-    wrong |= known["outside"] - known["noise"] > NEARBY * local
-    off = np.abs(missing) > OFF * scale
-    jumps = known["jump"] > np.maximum(JUMP * whole, 100 * EDGE * slope) + floor
+    wrong = torch.where(known["nearest_pairs"] < PAIRS, near > LARGE, often)
+    wrong = wrong | (known["outside"] - known["noise"] > NEARBY * local)
+    jumps = known["jump"] > torch.maximum(JUMP * whole, 100 * EDGE * slope) + floor
     steep = (slope > STEEP * whole) | (known["count"] < LOOKED)
     if not straight:  # draws may have missed a cliff, and then neighbours next to x know of no gap
-        steep |= (near < GAP / 2) | ((nearest < GAP / 2) & (near < LARGE))
-    found = np.where(off, np.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
-    found = np.where(wrong, Found.WRONG, np.where(jumps, Found.JUMPS, found))
-    nearby = np.where(known["noise"] > 0, facts[:, -2:].T / np.maximum(local, TINY), np.nan).T
-    found = np.where(whole > floor, found, Found.UNKNOWN)
-    parts = found, near, nearby, missing / np.maximum(scale, TINY), known["jump"], known["seen"]
-    kinds = (torch.int8, *[torch.float32] * 5)
-    return GradientCheck(
-        *(torch.from_numpy(part).to(totals.device, kind) for part, kind in zip(parts, kinds, strict=True))
-    )
+        steep = steep | (near < GAP / 2) | ((nearest < GAP / 2) & (near < LARGE))
+    found = torch.where(missing.abs() > OFF * scale, torch.where(steep, Found.STEEP, Found.JUMPS), Found.AGREES)
+    found = torch.where(wrong, Found.WRONG, torch.where(jumps, Found.JUMPS, found))
+    found = torch.where(whole > floor, found, Found.UNKNOWN)
+    nearby = torch.where(known["noise"][:, None] > 0, totals[:, -2:] / local[:, None].clamp(min=TINY), torch.nan)
+    parts = near, nearby, missing / scale.clamp(min=TINY), known["jump"], known["seen"]
+    return found.to(torch.int8), *(part.float() for part in parts)
 
 
-def _missing(known: dict[str, _Floats]) -> _Floats:
+def _missing(known: dict[str, Tensor]) -> Tensor:
     """Return the part of the change that slopes along the path miss, 0 where their noise could be it."""
-    count = np.maximum(known["count"], 1)
+    count = known["count"].clamp(min=1)
     mean = known["off"] / count
-    variance = np.maximum(known["squares"] / count - mean**2, 0) / count
-    sure = (mean**2 > SURE**2 * variance) & (count >= ENOUGH)
-    return np.where(sure, 2 * mean, 0)  # the mean position is 1/2
+    variance = (known["squares"] / count - mean.square()).clamp(min=0) / count
+    sure = (mean.square() > SURE**2 * variance) & (count >= ENOUGH)
+    return torch.where(sure, 2 * mean, 0)  # the mean position is 1/2

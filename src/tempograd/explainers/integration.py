@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd._utils import kernels
 from tempograd.engine import (
     Block,
     ControlVariateMean,
@@ -30,7 +31,6 @@ from tempograd.engine import (
     with_targets,
     with_unmet,
 )
-from tempograd.engine.cuda import CELLS
 from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
@@ -131,6 +131,18 @@ def midpoints(points: int, like: Tensor) -> Tensor:
     return (torch.arange(points, device=like.device) + 0.5).to(like.dtype) / points
 
 
+def masked_points(x: Tensor, difference: Tensor, active: Tensor, alpha: Tensor) -> Tensor:
+    """Return points on the way from x - difference to x at positions ``alpha``, in active cells alone.
+
+    ``active`` is (series, points, time, channel), of numbers or bytes, ``alpha`` (points,).
+    """
+    plain = x.dtype == torch.float32 and active.dtype == torch.uint8
+    if len(x) >= kernels.MANY and plain and kernels.available(x.device):
+        return kernels.on_paths(x, difference, active, alpha)
+    back = active * (alpha[:, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
+    return torch.addcmul(x[:, None], back, difference[:, None], out=back)  # in memory that is there
+
+
 class GradientPath(NamedTuple):
     """The paths of a few series."""
 
@@ -214,7 +226,7 @@ class ResultBuffer:
         self._delta: Tensor | None = None
         self._evidence: Tensor | None = None
         self._straight = False
-        self._unit = resolution(request.device, request.dtype)
+        self._unit, self._model = resolution(request.device, request.dtype), request.model
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
@@ -258,7 +270,9 @@ class ResultBuffer:
         """Return everything, once it has been written."""
         check, parts = None, [part for part in self._parts if part is not None]
         if self._evidence is not None:
-            check = judge_gradients(self._evidence, parts[0], self._delta, self._unit, straight=self._straight)
+            check = judge_gradients(
+                self._evidence, parts[0], self._delta, self._unit, straight=self._straight, model=self._model
+            )
         found = Attribution(parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
         if not self._schedule.random:
             return found
@@ -327,22 +341,24 @@ class TargetRun:
                 self._mean.change = delta.to(self.request.precision)
             if self.evidence is not None:
                 self.evidence.delta = delta
-        if self.evidence is not None:
-            self.evidence.add(block, batch, at.z, gradient, score, at.position, scores)
         precision = self.request.precision
+        cells = None
+        if isinstance(self._mean, ControlVariateMean) and at.active is not None:
+            cells = self._mean.over_cells(gradient, at.active)
+        if self.evidence is not None:
+            self.evidence.add(block, batch, at.z, gradient, score, at.position, scores, cells)
         gradient = gradient.to(precision)
-        active = None if at.active is None else at.active.to(precision)
         if self._mean is None:
-            sums = active is None and not self._schedule.random
+            sums = at.active is None and not self._schedule.random
             self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
         if not isinstance(self._mean, ControlVariateMean):
             y = gradient if at.step is None else gradient * at.step
-            self._mean.add(y, at.weight, *([] if active is None else [active]))
+            self._mean.add(y, at.weight, *([] if at.active is None else [at.active.to(precision)]))
             return
-        if active is None or at.position is None or block.clean_score is None:
+        if at.active is None or at.position is None or block.clean_score is None:
             raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
         gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
-        self._mean.add(gradient, at.weight, active, at.position, gap)
+        self._mean.add(gradient, at.weight, at.active, at.position, gap, cells)
 
     def look(
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
@@ -462,7 +478,7 @@ class BlockRunner:
         few: a pass of their own needs no gradient.
         """
         room = self._room(blocks[0])
-        if ends is not None and (z.numel() <= CELLS if z.is_cuda else len(z) * ends.shape[1] < APART):
+        if ends is not None and (z.is_cuda or len(z) * ends.shape[1] < APART):
             rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None

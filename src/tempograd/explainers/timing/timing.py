@@ -22,6 +22,7 @@ from tempograd.explainers.integration import (
     Schedule,
     geometric,
     integrate_all,
+    masked_points,
     midpoints,
 )
 from tempograd.explainers.timing.segments import (
@@ -316,9 +317,10 @@ class Timing(Explainer):
         difference = block.x - block.baseline
 
         def at(batch: slice) -> Points:
-            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)  # faster on a CPU than from bool
-            back = active * (alpha[batch, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
-            z = torch.addcmul(block.x[:, None], back, difference[:, None], out=back)  # in memory that is there
+            active = drawn.masks[:, batch].view(torch.uint8)
+            if not active.is_cuda:
+                active = active.to(block.x.dtype)  # products are faster on a CPU than from bytes
+            z = masked_points(block.x, difference, active, alpha[batch])
             weight = None if drawn.weights is None else drawn.weights[:, batch]
             return Points(z, weight, active, position=alpha[batch])
 
