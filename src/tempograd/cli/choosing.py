@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,9 @@ def run_tune(args: argparse.Namespace) -> None:
         same["baseline"] = args.baseline
     following = command("explain", **same, settings=args.out)
     if args.json:
-        plain = asdict(found) | {"explainer": None, "verdict": found.verdict(), "out": str(args.out)}
-        del plain["explainer"]
-        print(json.dumps(plain | {"next": following}, indent=2, ensure_ascii=False, default=str))
+        plain = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in {"explainer", "table"}}
+        plain |= {"table": [asdict(row) for row in found.table], "verdict": found.verdict()}
+        print(json.dumps(plain | {"out": str(args.out), "next": following}, indent=2, ensure_ascii=False))
         return
     print(found)
     times = found.passes / found.unit
