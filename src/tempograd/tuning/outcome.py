@@ -12,6 +12,7 @@ from tempograd._utils.io import SETTINGS, as_path, reason, write_atomically
 from tempograd._utils.registry import joined
 from tempograd.errors import DataError, MissingExtraError, TempogradError, quote, short_path
 from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.typing import Setting
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Trial:
         Whether it won.
     """
 
-    setting: Mapping[str, Any]
+    setting: Mapping[str, Setting]
     score: float
     standard_error: float
     difference: float
@@ -128,7 +129,7 @@ class Tuning:
 
     explainer: Explainer
     method: str
-    settings: dict[str, Any]
+    settings: dict[str, Setting]
     table: list[Trial]
     metric: str
     higher_is_better: bool

@@ -111,13 +111,19 @@ class Bench:
         """The direction of a good score."""
         return self.metric.higher_is_better
 
+    @property
+    def other_series(self) -> dict[str, Inputs | None]:
+        """The other series that are the baseline, as an argument of calls, where they are."""
+        baseline = self.call.get("baseline")
+        return {"background": self.background} if isinstance(baseline, str) and baseline == "background" else {}
+
     def order(self) -> Tensor:
         """Return all series in a random order, since files are often sorted by class."""
         return torch.randperm(self.count, generator=torch.Generator().manual_seed(self.seed % 2**63))
 
     def ready(self, explainer: Explainer) -> Explainer:
         """Return the explainer as it is after it learnt from the background series, if there are some."""
-        if self.background is None:
+        if self.background is None or (self.other_series and not explainer.needs_fit):
             return explainer
         convention = Call(pick=self.call.get("pick"), model_layout=self.call.get("model_layout", "BTD"))
         layout = self.call.get("layout", "BTD")
@@ -126,10 +132,11 @@ class Bench:
     def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool = True) -> Explanation:
         """Explain some of the series; ``quiet`` where another explainer has said what there is to say."""
         call = {name: self._rows(name, value, rows) for name, value in self.call.items()}
+        call |= {"ids": self.ids[rows], "seed": self.seed, **self.other_series}
         if quiet:
             call["gradient_check"] = False
         with _silence() if quiet else nullcontext():
-            return explainer(self.model, _taken(self.x, rows), ids=self.ids[rows], seed=self.seed, **call)
+            return explainer(self.model, _taken(self.x, rows), **call)
 
     def score(
         self,
@@ -161,7 +168,7 @@ class Bench:
     def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
         truth = None if self.truth is None else _taken(self.truth, rows)
         baseline = self._rows("baseline", self.call.get("baseline"), rows)
-        options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of}
+        options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of, **self.other_series}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
         with generators_kept(self.model):
             found = (measure if quiet else evaluate)(self.model, explanation, None, *arguments, **options)
