@@ -153,7 +153,8 @@ def test_a_plan_costs_what_it_says_and_uses_what_there_is():
         spent = 0.0
         for each in rounds:  # a slow count: every setting, every series, once for each number of samples
             new = each.series - done.get(each.samples, 0)
-            spent += sum(50 * each.samples + 16 for _ in range(each.settings) for _ in range(new))
+            running = each.settings + (each.samples < 1)  # the default once more, with as few samples
+            spent += sum(50 * each.samples + 16 for _ in range(running) for _ in range(new))
             done = {each.samples: each.series}
         assert spent == pytest.approx(total_cost(rounds, 50, 16))
         assert spent <= left
@@ -168,6 +169,7 @@ def test_a_plan_that_cannot_be_paid_is_none():
 def test_a_short_budget_drops_half_of_the_settings_each_round():
     rounds = plan(24, 100, 5000, 1000, 40_000)
     assert [each.settings for each in rounds] == [24, 12, 6, 3]
+    assert all(each.samples == 1 for each in rounds)
     assert all(a.series < b.series for a, b in pairwise(rounds))
 
 

@@ -40,9 +40,9 @@ from tempograd.typing import Inputs, Model, Setting, TuneOptions
 
 LEVEL = 0.05  # how often noise alone may change the default
 DRAWS = 4000  # of random signs, which tell what noise can do
-FINALISTS = 3  # that run on all series, beside the default, where the budget allows
-LEAST = 8  # series of the first round, unless there are fewer or the budget is short
-SHORT = ((3, 0.5), (2, 0.5), (2, 0.25), (1, 0.25))  # finalists, and samples of the other rounds, where it is
+# Finalists, which run on all series; the least number of series in the first round; the share of samples in all
+# rounds but the last. The first of these that the budget pays for; few samples are unjust to settings that hold much.
+WAYS = ((3, 8, 1.0), (2, 8, 1.0), (1, 8, 1.0), (1, 4, 1.0), (1, 8, 0.5), (1, 2, 0.5), (1, 2, 0.25))
 SLACK = 0.98  # of the budget, since series differ in what their scores cost
 FEWEST = 2  # series that tell any difference
 UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
@@ -180,7 +180,7 @@ def plan(settings: int, series: int, explained: float, scored: float, left: floa
     """Return rounds that cost at most ``left``, with as many series in the first as that allows; None if none do.
 
     ``explained`` and ``scored`` are the passes that one setting takes on all series. All rounds but the last may
-    have fewer samples, whose scores the last cannot use.
+    have fewer samples, whose scores the last cannot use, and which the default takes as well.
 
     Examples
     --------
@@ -188,12 +188,11 @@ def plan(settings: int, series: int, explained: float, scored: float, left: floa
     [Round(settings=8, series=59, samples=1.0), Round(settings=4, series=77, samples=1.0), \
 Round(settings=3, series=100, samples=1.0)]
     """
-    for least in (LEAST, FEWEST):
-        for finalists, samples in ((FINALISTS, 1.0), *SHORT):
-            for first in range(series, min(least, series) - 1, -1):
-                rounds = _rounds(settings, series, finalists, samples, first)
-                if total_cost(rounds, explained / series, scored / series) <= left:
-                    return rounds
+    for finalists, least, samples in WAYS:
+        for first in range(series, min(least, series) - 1, -1):
+            rounds = _rounds(settings, series, finalists, samples, first)
+            if total_cost(rounds, explained / series, scored / series) <= left:
+                return rounds
     return None
 
 
@@ -215,7 +214,8 @@ def total_cost(rounds: Sequence[Round], explained: float, scored: float) -> floa
     total, before = 0.0, Round(0, 0, 0.0)
     for each in rounds:
         new = each.series - (before.series if before.samples == each.samples else 0)
-        total += each.settings * new * (explained * each.samples + scored)
+        running = each.settings + (each.samples < 1)  # the default too
+        total += running * new * (explained * each.samples + scored)
         before = each
     return total
 
@@ -253,6 +253,7 @@ class _Race:
         self.bench, self.default, self.budget = bench, _with_fixed_samples(default), budget
         self.order, self.strict = bench.order(), False
         self.base, self.runners = self._runner({}, self.default), list[_Runner]()
+        self.sketch = self._runner({}, self.default)  # the default with fewer samples, where others have them
         self.explained = self.scored = 0.0  # passes of the default on one series
         self.most = math.inf  # passes that all may take
         self.known = False  # whether maps take as many passes as planned
@@ -309,6 +310,8 @@ class _Race:
             rounds = self._planned()  # now that the cost of all series is known
             for number, each in enumerate(rounds, 1):
                 self._halve(each.settings)
+                if each.samples < 1:
+                    self._run(self.sketch, each, advance, f"round {number} of {len(rounds)}: the default")
                 for runner in [each for each in self.runners if not each.out]:
                     note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
                     self._run(runner, each, advance, note)
@@ -320,9 +323,13 @@ class _Race:
         for runner in racing[settings:]:
             runner.out = True
 
+    def _beside(self, runner: _Runner) -> Tensor:
+        """Return the scores of the default with as many samples."""
+        return self.base.scores if runner.samples == 1 else self.sketch.scores
+
     def _gain(self, runner: _Runner) -> float:
         """Return by how much a setting is better than the default on the same series; 0 before it ran."""
-        gap = float((runner.scores - self.base.scores)[runner.ran].nanmean()) if runner.series else 0.0
+        gap = float((runner.scores - self._beside(runner))[runner.ran].nanmean()) if runner.series else 0.0
         return -math.inf if math.isnan(gap) else gap if self.bench.higher_is_better else -gap
 
     def _run(self, runner: _Runner, each: Round, advance: Advance, note: str) -> None:
@@ -375,7 +382,8 @@ class _Race:
         )
         if rounds is not None:
             return rounds
-        fewest = _rounds(len(self.runners), count, *SHORT[-1], min(FEWEST, count))
+        finalists, first, samples = WAYS[-1]
+        fewest = _rounds(len(self.runners), count, finalists, samples, first)
         needed = self._cost(fewest) / SLACK + (count + FEWEST) * one
         raise InputError(
             f"budget={self.budget:g} does not pay for {len(self.runners)} settings of {self.default.name} on "
@@ -396,7 +404,7 @@ class _Race:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
         sign = 1 if self.bench.higher_is_better else -1
-        gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
+        gains = [torch.where(each.ran, sign * (each.scores - self._beside(each)), math.nan) for each in started]
         chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
         better = [runner for runner, luck in chances if self._finished(runner) and luck <= LEVEL]
         winner = max(better, key=self._gain, default=self.base)
@@ -419,7 +427,7 @@ class _Race:
 
     def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
         own = summarise(runner.scores[runner.ran])
-        gap = compare(runner.scores[runner.ran], self.base.scores[runner.ran])
+        gap = compare(runner.scores[runner.ran], self._beside(runner)[runner.ran])
         return Trial(
             setting=dict(runner.setting),
             score=own.mean,
@@ -427,7 +435,7 @@ class _Race:
             difference=gap.mean,
             difference_error=gap.standard_error,
             series=gap.count,
-            passes=runner.passes,
+            passes=runner.passes + (self.sketch.passes if runner is self.base else 0),
             finished=self._finished(runner),
             chosen=chosen,
         )
