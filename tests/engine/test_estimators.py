@@ -1,6 +1,7 @@
 """Means with control variates, weighted means with their errors, and the error of a series' scores together."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -208,31 +209,44 @@ def test_masks_that_move_nothing_do_not_undo_the_ridge():
 class Sum(torch.nn.Module):
     """A sigmoid of a weighted sum; its steepness decides in how narrow a part of the path it changes."""
 
-    def __init__(self, weights, steepness):
+    def __init__(self, weights, steepness, middle):
         super().__init__()
-        self.weights, self.steepness = torch.nn.Parameter(weights), steepness
+        self.weights, self.steepness, self.middle = torch.nn.Parameter(weights), steepness, middle
 
     def forward(self, x):
-        return self.steepness * ((x * self.weights).sum((1, 2))[:, None] - 4)
+        return self.steepness * ((x * self.weights).sum((1, 2))[:, None] - self.middle)
 
 
-def runs(steepness, seeds, model=0, **options):
-    """Explanations by all seeds, as series of one call, and the converged map."""
-    generator = torch.Generator().manual_seed(model)
+SEGMENTS = (3, 2, 7)
+
+
+@cache
+def drawn(steepness, number):
+    """A model that changes where half of its sum is there, a series, and the converged map."""
+    generator = torch.Generator().manual_seed(number)
     weights = torch.randn(20, 2, generator=generator)
     x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
-    model, segments = Sum(weights, steepness), (3, 2, 7)
-    converged = tg.Timing(40_000, *segments)(model, x, batch_size=20_000, output="probability").values
-    return tg.Timing(50, *segments, **options)(model, x.repeat(seeds, 1, 1), output="probability"), converged
+    model = Sum(weights, steepness, float((x * weights).sum()) / 2)
+    converged = tg.Timing(40_000, *SEGMENTS)(model, x, batch_size=20_000, output="probability").values
+    return model, x, converged
+
+
+def runs(steepness, seeds, number=0, **options):
+    """Explanations by all seeds, as series of one call, and the converged map."""
+    model, x, converged = drawn(steepness, number)
+    found = tg.Timing(50, *SEGMENTS, **options)(model, x.repeat(seeds, 1, 1), output="probability")
+    return found, converged
 
 
 def test_the_error_is_well_below_that_of_the_plain_mean_and_the_answer_the_same():
-    plain, converged = runs(1.0, 200, control_variates=False)
-    ours, _ = runs(1.0, 200)
-    before, after = ((each.values - converged).abs().sum((1, 2)).mean() for each in (plain, ours))
-    assert after < 0.8 * before
-    bias = (ours.values.mean(0) - converged[0]).abs().sum() / converged.abs().sum()
-    assert bias < 0.01
+    shares, biases = [], []
+    for number in range(4):
+        (plain, converged), (ours, _) = (runs(1.0, 200, number, control_variates=each) for each in (False, True))
+        before, after = ((each.values - converged).abs().sum((1, 2)).mean() for each in (plain, ours))
+        shares.append(float(after / before))
+        biases.append(float((ours.values.mean(0) - converged[0]).abs().sum() / converged.abs().sum()))
+    assert np.mean(shares) < 0.75
+    assert np.mean(biases) < 0.01
 
 
 def covered(explanation, converged):
@@ -241,13 +255,13 @@ def covered(explanation, converged):
 
 
 def test_intervals_hold_far_more_often_where_the_model_is_steep():
-    """Over five models: on one they hold in 70 to 95 % of the cells, and the plain mean's in 25 to 60 %."""
-    shares = {}
-    for controls in (False, True):
-        found = [covered(*runs(60.0, 100, model, control_variates=controls)) for model in range(5)]
-        shares[controls] = sum(found) / len(found)
-    assert shares[False] < 0.65
-    assert shares[True] > max(0.75, shares[False] + 0.2)
+    """On single models they hold in 93 to 98 % of the cells, and the plain mean's in 37 to 65 %; here of six."""
+    plain, ours = (
+        np.mean([covered(*runs(60.0, 100, number, control_variates=controls)) for number in range(6)])
+        for controls in (False, True)
+    )
+    assert plain < 0.7
+    assert ours > 0.9
 
 
 def test_intervals_of_a_smooth_model_are_not_far_too_wide():
@@ -255,29 +269,33 @@ def test_intervals_of_a_smooth_model_are_not_far_too_wide():
     assert 0.93 < covered(ours, converged) < 0.995
 
 
-def test_a_smooth_model_is_not_called_far_from_converged_and_two_seeds_say_the_same():
-    """A small GRU with a true error below 1 %; its intervals were 300 times as wide with some seeds as others."""
-    torch.manual_seed(0)
+def small_gru(number):
+    """Many draws of one series with a model that is smooth: what they say, what they miss, and their widths."""
+    torch.manual_seed(number)
     gru, head = torch.nn.GRU(1, 12, batch_first=True), torch.nn.Linear(12, 2)
     x = torch.randn(1, 7, 1)
-
-    def model(z):
-        return head(gru(z)[0][:, -1])
-
-    found = tg.Timing()(model, x.repeat(200, 1, 1))
+    found = tg.Timing()(lambda z: head(gru(z)[0][:, -1]), x.repeat(200, 1, 1))
     converged = found.values.mean(0)
     true = (found.values - converged).abs().sum((1, 2)) / converged.abs().sum()
-    said = found.relative_error
-    assert true.max() < 0.02
-    assert (said > 0.1).float().mean() < 0.02
     low, high = found.interval(0.95)
     quarter, most = torch.quantile(high - low, torch.tensor([0.25, 0.9]), dim=0)
-    assert (most / quarter).median() < 3
+    return true, found.relative_error, (most / quarter).median()
+
+
+def test_smooth_models_are_not_called_far_from_converged_and_two_seeds_say_the_same():
+    """Twelve small GRUs; with one, 18 of 100 draws said over 10 %, and some intervals were 300 times as wide."""
+    true, said, width = (torch.stack(part) for part in zip(*map(small_gru, range(12)), strict=True))
+    close = true < 0.05
+    assert close.float().mean() > 0.9  # smooth, whatever was drawn
+    assert (said > 0.1)[close].float().mean() < 0.02
+    honest = said.median(1).values / true.mean(1)
+    assert 0.8 < honest.mean() < 1.3
+    assert width.mean() < 2
 
 
 def test_without_segments_it_stays_midpoint_integrated_gradients():
     generator = torch.Generator().manual_seed(0)
-    model = Sum(torch.randn(4, 2, generator=generator), 5.0)
+    model = Sum(torch.randn(4, 2, generator=generator), 5.0, 4.0)
     x = 3 * torch.randn(2, 4, 2, generator=generator)
     plain, ours = (
         tg.Timing(5, segments=0, control_variates=controls)(model, x, output="raw").values

@@ -211,10 +211,10 @@ def sandwich(z, y, weight, beta, alpha):
 
 
 @pytest.mark.parametrize(
-    ("samples", "cells", "alpha", "typical", "single"),
-    [(2000, 20, 0.01, 0.01, 0.06), (200, 20, 0.05, 0.03, 0.25), (80, 40, 0.01, 0.06, 0.5)],
+    ("samples", "cells", "alpha", "mean", "most"),
+    [(2000, 20, 0.01, 0.005, 0.02), (200, 20, 0.05, 0.045, 0.16), (80, 40, 0.01, 0.08, 0.4)],
 )
-def test_errors_are_those_of_the_textbook_where_samples_are_drawn(samples, cells, alpha, typical, single):
+def test_errors_are_those_of_the_textbook_where_samples_are_drawn(samples, cells, alpha, mean, most):
     """The textbook inverts the sums of products that were drawn, the library their expectation."""
     z, y, _ = problems(6, samples, cells)
     y = y + 0.5 * (z[..., :1] * z[..., 1:2] * z[..., 2:3])  # no linear model has these
@@ -224,8 +224,8 @@ def test_errors_are_those_of_the_textbook_where_samples_are_drawn(samples, cells
         active, expected = sandwich(z[i], y[i, :, 0], weight[i], found.beta[i, :, 0], alpha)
         ratios.append(found.error[i, active, 0] / torch.from_numpy(expected))
     ratio = torch.cat(ratios)
-    assert abs(float(ratio.mean()) - 1) < typical
-    assert (ratio - 1).abs().max() < single
+    assert abs(float(ratio.mean()) - 1) < mean
+    assert (ratio - 1).abs().quantile(0.95) < most
 
 
 def test_leverages_of_unequal_weights_sum_to_the_coefficients():
@@ -234,7 +234,7 @@ def test_leverages_of_unequal_weights_sum_to_the_coefficients():
     fitted = torch.tensor([2.0, 7.0, 20.0, 38.0, 39.5]).view(5, 1, 1).double()
     leverage, inflation = lime._leverage(p, fitted, torch.tensor(40))
     torch.testing.assert_close(leverage.sum(1), fitted[:, 0])
-    torch.testing.assert_close(leverage / (1 - leverage), p * inflation * fitted)
+    torch.testing.assert_close(leverage, 1 - 1 / (1 + p * inflation * fitted))
     same, most = lime._leverage(torch.full((1, 40, 1), 1 / 40).double(), fitted[1:2], torch.tensor(40))
     torch.testing.assert_close(same, torch.full_like(same, 7 / 40))
     torch.testing.assert_close(most, torch.full_like(most, 40 / 33))
@@ -244,7 +244,8 @@ def gate(z):
     return torch.sigmoid(12 * (z[:, :, 0].sum(1) - 0.5)) * (1 + z[:, -1, 1])
 
 
-X10 = series(1, 5, 2, seed=3, dtype=torch.float64)[0]
+# more than half of its masks open the gate: where nearly all leave it shut, 50 of them may not see it
+X10 = torch.tensor([[0.4, -0.3], [-0.2, 0.9], [0.7, 0.5], [0.3, -1.1], [0.2, 0.8]], dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_intervals_hold_the_coefficients_of_all_masks(model, settings, most):
     truth = converged(model, X10, **settings)
     low, high = found.interval(0.95)
     held = (low - 1e-6 <= truth) & (truth <= high + 1e-6)
-    assert 0.92 <= float(held.double().mean()) <= 0.985
+    assert 0.9 <= float(held.double().mean()) <= 0.985
     error = (found.values - truth).abs().sum((1, 2)).mean() / truth.abs().sum()
     assert 0.7 <= float(found.relative_error.median() / error) <= most
 
@@ -314,13 +315,13 @@ def test_residuals_that_few_samples_carry_have_few_degrees_of_freedom():
 
 
 def test_the_advised_number_of_masks_reaches_the_goal():
-    x = X10 + 0.2 * series(10, 5, 2, dtype=torch.float64)
+    x = X10 + 0.1 * series(40, 5, 2, dtype=torch.float64)
     advice = Lime()(gate, x, output="raw").verdict()
     assert advice.startswith("not converged")
     count = int(advice.split("n_samples=")[1].split()[0])
-    assert count > 500
-    for seed in range(1, 6):
-        assert Lime(count)(gate, x, output="raw", seed=seed).verdict().startswith("converged")
+    errors = torch.cat([Lime(count)(gate, x, output="raw", seed=seed).relative_error for seed in (1, 2, 3)])
+    assert (errors <= 0.105).double().mean() >= 0.95  # what the verdict asks for
+    assert errors.median() > 0.06  # and no more than it takes
 
 
 def test_errors_of_own_steps_are_those_of_each_steps_own_regression():

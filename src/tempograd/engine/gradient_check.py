@@ -14,6 +14,7 @@ from tempograd._utils.kernels import CellSums
 from tempograd._utils.rng import Stream, bits, keys
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
+from tempograd.engine.estimators import UNSEEN
 from tempograd.engine.model import Model, exact, resolution
 from tempograd.engine.request import Block, Request
 from tempograd.errors import InputError, brief
@@ -23,7 +24,6 @@ EDGE = 1e-5  # share of the path from the baseline within which nothing but a ju
 FAR_ENDS, MOST_ENDS = 0.08, 4  # share of the points of a stage whose far ends are read, and their number
 CANDIDATES, SKIPPED = 2, (0.06, 3)  # points of which one is chosen, next to the baseline but for the first
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
-UNSEEN = 3.0  # what n draws have not met has a probability below 3 / n
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 TOGETHER = 100  # points that are compared with each other
 FEW = 4  # series of which products are taken pair by pair
@@ -90,7 +90,10 @@ class Evidence:
         self._request, self._middle = request, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes, self._straight = False, False, False  # which rows wait for their scores
-        self._ends: Tensor | None = None  # and whose far ends, (series, ends)
+        self._ends: Tensor | None = None  # and whose far ends, (series, ends), of the newest stage
+        self._far: Tensor | None = None  # their scores, where the stage comes in several runs
+        self._near: list[Tensor] = []  # and its points near the baseline, (series, points, 4)
+        self._points, self._first = points, 0  # of the newest stage, and which of the parts is its first
         self.delta: Tensor | None = None
         self.unmet: Tensor | None = None  # :func:`_before`, of the newest stage, (series,)
 
@@ -114,11 +117,15 @@ class Evidence:
     def far_ends(self, block: Block, active: Tensor | None, batch: slice, points: int) -> Tensor | None:
         """Return where some paths of a stage of ``points`` begin, (series, ends, time, channel), to be read last.
 
-        ``active``, (series, points, time, channel), has the cells that move from the baseline to each point of
-        ``batch``; None where all do, and then nothing is read.
+        ``active``, (series, points, time, channel), has the cells that move from the baseline to each of the first
+        points of the stage, :func:`near_baseline` or more of them; None where all do, and then nothing is read.
+        They are read with the first ``batch``.
         """
-        self._ends = None
-        if active is None or batch.start > 0:
+        if batch.start > 0:
+            return None
+        self._ends, self._far, self._near = None, None, []
+        self._points, self._first = points, len(self._parts)
+        if active is None:
             return None
         self._ends = _various(active, points)
         moved = active.gather(1, self._ends[..., None, None].expand(-1, -1, *active.shape[2:]))
@@ -151,8 +158,14 @@ class Evidence:
             place = None if position is None else position[..., run]
             effects = None if cells is None or place is None else _left_of(cells, run, place)
             self._compare(first, place, beside if run.start == 0 else [], effects)
+        if self._ends is not None and not self._at_once(z):
+            self._collect(block, batch, z, gradient, score, position, beside)
         if self._probes:
             self._probe(block, z, gradient, score, self._middle - batch.start, beside[-2:])
+
+    def _at_once(self, z: Tensor) -> bool:
+        """Tell whether these points are all of a stage, and few enough to be compared with each other."""
+        return z.shape[1] == self._points <= TOGETHER
 
     def _compare(
         self,
@@ -162,7 +175,8 @@ class Evidence:
         effects: tuple[Tensor, Tensor, Tensor] | None,
     ) -> None:
         """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
-        request, edge, ends = self._request, self._edge and len(beside) > 1, self._ends if beside else None
+        request, edge = self._request, self._edge and len(beside) > 1
+        ends = self._ends if beside and self._at_once(first[2]) else None
         slight = STRAIGHT if self._straight else SLIGHT
         unit, placed = resolution(request.device, request.dtype), position is not None
         read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
@@ -188,6 +202,35 @@ class Evidence:
         self._parts.append(found)
         if ends is not None:
             self.unmet = unmet[:, 0]
+
+    def _collect(
+        self,
+        block: Block,
+        batch: slice,
+        z: Tensor,
+        gradient: Tensor,
+        score: Tensor,
+        position: Tensor | None,
+        beside: list[Tensor],
+    ) -> None:
+        """Keep what the points near the baseline tell, and judge their far ends once the stage has passed."""
+        if self._ends is None or position is None:
+            raise RuntimeError("Far ends belong to points with a position.")
+        if batch.start == 0:
+            self._far = torch.stack(beside[-self._ends.shape[1] :], 1).double()
+        few = slice(0, max(0, near_baseline(self._points) - batch.start))
+        left, place = block.x[:, None] - z[:, few].detach(), position[..., few].double()
+        own, way = (gradient[:, few] * left).sum((2, 3)).double(), left.abs().sum((2, 3)).double()
+        self._near.append(torch.stack([way, own / (1 - place), score[:, few].double(), place.expand_as(own)], 2))
+        if batch.stop < self._points or self._far is None:
+            return
+        largest, level = (
+            torch.stack([part[:, NAMES.index(name)] for part in self._parts[self._first :]]).amax(0)
+            for name in ("slope", "level")
+        )
+        near = torch.cat(self._near, 1).gather(1, self._ends[..., None].expand(-1, -1, 4))
+        unit = resolution(self._request.device, self._request.dtype)
+        self.unmet = _before(near.unbind(2), self._far, largest, NOISE * unit * level)
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
@@ -273,47 +316,60 @@ def _along(
         sums, slope = _between(effects, score, missed, place, noise, slight)
         largest = slope.abs().amax(1)
         if far is not None:
-            few = z.flatten(2).gather(1, far[0][..., None].expand(-1, -1, x[0].numel()))
-            left = (x.flatten(1)[:, None] - few).abs().sum(2)  # of the path to x
-            more = [_before(left, slope, score, place, *far, largest, noise)]
+            ends, scores = far
+            near = z.flatten(2).gather(1, ends[..., None].expand(-1, -1, x[0].numel()))
+            way = (x.flatten(1)[:, None] - near).abs().sum(2).double()  # what is left of it
+            few = (part.expand_as(score).gather(1, ends) for part in (slope, score, place))
+            more = [_before((way, *few), scores, largest, noise)]
     known = [largest, seen, level, nothing if jump is None else jump]
     return torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1)
 
 
-def _before(
-    left: Tensor,
-    slope: Tensor,
-    score: Tensor,
-    place: Tensor,
-    ends: Tensor,
-    far: Tensor,
-    largest: Tensor,
-    noise: Tensor,
-) -> Tensor:
+def _before(few: Tensors, far: Tensor, largest: Tensor, noise: Tensor) -> Tensor:
     r"""Return what happened before some points and their slopes do not tell, per length of a path, (series,).
 
     From the far end of its path to a point at :math:`\alpha` the score changes by :math:`F - F'`. The slope there
     says :math:`\alpha d`, right up to curvature, :math:`\alpha^2` times the largest slope. The rest was met by no
-    point.
+    point. ``few`` has, each (series, points), what is left of the way to x, slopes, scores and positions; ``far``
+    has the scores at the far ends.
     """
-    score, slope, place = (part.expand_as(score).gather(1, ends) for part in (score, slope, place))
+    way, slope, score, place = few
     off = (score - far - place * slope).abs() - place.square() * largest[:, None] - noise[:, None]
     off = off.nan_to_num(0, 0, 0)  # no number at the baseline is another matter
-    return (off.clamp(min=0) * (1 - place) / left.double().clamp(min=TINY)).mean(1)
+    return (off.clamp(min=0) * (1 - place) / way.clamp(min=TINY)).mean(1)
+
+
+def _candidates(points: int) -> tuple[int, int, int]:
+    """Return how many far ends are read in a stage of so many points, and from and up to which they are chosen.
+
+    The very first may lie before what they should tell of.
+    """
+    count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
+    skipped = min(int(SKIPPED[0] * points), SKIPPED[1])
+    return count, skipped, min(points, skipped + CANDIDATES * count)
+
+
+def near_baseline(points: int) -> int:
+    """Return how many of the first points of a stage decide whose far ends are read.
+
+    Examples
+    --------
+    >>> near_baseline(1), near_baseline(20), near_baseline(50), near_baseline(1000)
+    (1, 5, 11, 11)
+    """
+    return _candidates(points)[2]
 
 
 def _various(active: Tensor, points: int) -> Tensor:
     """Choose points near the baseline, of a stage of so many, whose masks let different cells move.
 
-    The very first may lie before what they should tell of. Of ``active`` (series, points, time, channel); the
-    result is (series, ends).
+    Of ``active`` (series, points, time, channel), which has at least :func:`near_baseline` points; the result is
+    (series, ends).
     """
-    count = min(math.ceil(FAR_ENDS * points), MOST_ENDS)
-    skipped = min(int(SKIPPED[0] * points), SKIPPED[1], max(active.shape[1] - count, 0))
-    candidates = active[:, skipped : skipped + CANDIDATES * count].flatten(2)
-    first = ((candidates > 0) & (candidates.cumsum(1, dtype=candidates.dtype) == 1)).any(
-        2
-    )  # where a cell moves that did not before
+    count, skipped, stop = _candidates(points)
+    candidates = active[:, skipped:stop].flatten(2)
+    so_far = candidates.cumsum(1, dtype=candidates.dtype)
+    first = ((candidates > 0) & (so_far == 1)).any(2)  # where a cell moves that did not before
     rank = torch.arange(candidates.shape[1], device=active.device)
     best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
     return best + skipped

@@ -19,7 +19,7 @@ NO_GRAPH = (
     "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
 )
 
-APART = 32  # series whose scores alone are read: on a CPU, from here on cheaper in a pass without a way back
+APART = 32  # rows of which scores alone are read: from here on cheaper in a pass of their own, without a way back
 
 
 class Gradients(NamedTuple):

@@ -31,6 +31,7 @@ from tempograd.engine import (
     with_targets,
     with_unmet,
 )
+from tempograd.engine.gradient_check import near_baseline
 from tempograd.engine.model import exact
 
 # The schedule: how many points, in which stages, and when they are enough
@@ -457,17 +458,23 @@ class BlockRunner:
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
             extra: list[Tensor] = []
-            ends: Tensor | None = None
+            ends, moving = None, self._moving(paths, at, batch, points)
             for run in runs:  # the same for all, and each is told that it will be read
                 if run.evidence is not None:
                     extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
-                    active = None if paths.straight or paths.start is None else at.active
-                    ends = run.evidence.far_ends(blocks[0], active, batch, self.schedule.stages[stage])
+                    ends = run.evidence.far_ends(blocks[0], moving, batch, points)
             found = self._differentiate(at.z, blocks, [*rows, *extra], ends)
             for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
                 run.add(gradients, at, batch, scores, starts=start is not None)
                 blocks[place] = gradients.block
         return blocks
+
+    def _moving(self, paths: GradientPath, at: Points, batch: slice, points: int) -> Tensor | None:
+        """Return what moves in the first points of a stage, however few of them the first pass takes."""
+        if batch.start > 0 or paths.straight or paths.start is None or not self.requests[0].checked:
+            return None
+        near = near_baseline(points)
+        return at.active if batch.stop >= near else paths.at(slice(0, near)).active
 
     def _differentiate(
         self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.engine import Found, GradientCheck, hidden
+from tempograd.engine.gradient_check import LOOKED
 from tempograd.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothin
 MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
 TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
-LOOKED = 25  # samples below which more of them come before anything else
 
 
 class Errors(NamedTuple):

@@ -80,11 +80,14 @@ class Timing(Explainer):
     control_variates : bool, default=True
         Take noise out of the estimate by regressing each cell's effects on the position on the path and on how far
         a point's slope and score are from completeness, which have mean 0 and cost no pass. Errors then also count
-        what is missing of the change of the score, so that they hold where a model is steep. ``False`` gives the
-        plain weighted mean over one grid of positions.
+        what is missing of the change of the score, so that they hold where a model is steep. Slopes come
+        from the same points as means, which biases the estimate by :math:`O(1 / n)`: with 50 samples by at most
+        about 0.8 % of smooth maps and 7 % of steep ones. ``False`` gives the plain weighted mean over one grid of
+        positions.
     anchored : float, optional
-        Share of the masks that are drawn given that a chosen cell is active; exact weights keep the estimate
-        unchanged in expectation. By default 0.8 where a cell would be active in fewer than 5 samples, and none
+        Share of the masks that are drawn given that a chosen cell is active. Exact weights, the ratio of the two
+        densities, undo it in expectation; their mean is divided by their sum, and such a ratio is biased by
+        :math:`O(1 / n)` as well. By default 0.8 where a cell would be active in fewer than 5 samples, and none
         elsewhere. In any case the last masks are redrawn until every observed cell is active at least once;
         only with ``anchored=0`` masks are independent and stay as they come.
 
