@@ -39,7 +39,7 @@ MODELS = ("gru", "cnn", "transformer")
 BASELINES = ("zero", "average", "background")
 RIVALS = ("integrated_gradients", "gradient_shap", "rand_ig", "occlusion", "augmented_occlusion", "lime")
 FEW = 40  # validation series of rivals that take a pass or more for every cell
-TESTED, POOL, SEED = 500, 1000, 42
+POOL, SEED = 1000, 42
 Record = dict[str, Any]
 
 
@@ -100,9 +100,9 @@ def tuned_on(data: Dataset, series: int) -> tuple[Split, int]:
 class Study:
     """Everything that is measured of one case."""
 
-    def __init__(self, case: Case, model: nn.Module, data: Dataset, samples: int, series: int) -> None:
-        self.model, self.samples = model, samples
-        self.test, (self.validation, self.filled) = evenly(data.test, TESTED), tuned_on(data, series)
+    def __init__(self, case: Case, model: nn.Module, data: Dataset, args: argparse.Namespace) -> None:
+        self.model, self.samples = model, args.samples
+        self.test, (self.validation, self.filled) = evenly(data.test, args.tested), tuned_on(data, args.series)
         self.pool = evenly(data.train, min(POOL, len(data.train.x))).x
         self.options: dict[str, Any] = {"baseline": case.baseline, "seed": 0}
         if case.baseline == "background":
@@ -167,7 +167,7 @@ def run(case: Case, args: argparse.Namespace) -> Record:
     data = tg.load_dataset(case.dataset, fold=0)
     model = trained(case, data, args.models, args.device)
     quality, ready = model_quality(model, data.test), time.monotonic()
-    study = Study(case, model, data, args.samples, args.series)
+    study = Study(case, model, data, args)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TempogradWarning)
         study.family()
@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("--only", help="dataset:model:baseline, each may be empty")
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--series", type=int, default=150, help="to tune on")
+    parser.add_argument("--tested", type=int, default=500, help="series to report on")
     parser.add_argument("--rivals", type=lambda text: tuple(filter(None, text.split(","))), default=RIVALS)
     parser.add_argument("--table", action="store_true", help="print what there is")
     args = parser.parse_args()

@@ -41,7 +41,7 @@ from tempograd.typing import Inputs, Model, Setting, TuneOptions
 LEVEL = 0.05  # how often noise alone may change the default
 DRAWS = 4000  # of random signs, which tell what noise can do
 # Finalists, which run on all series; the least number of series in the first round; the share of samples in all
-# rounds but the last. The first of these that the budget pays for; few samples are unjust to settings that hold much.
+# rounds but the last. The first that the budget pays for is taken. Few samples wrong settings that hold much.
 WAYS = ((3, 8, 1.0), (2, 8, 1.0), (1, 8, 1.0), (1, 4, 1.0), (1, 8, 0.5), (1, 2, 0.5), (1, 2, 0.25))
 SLACK = 0.98  # of the budget, since series differ in what their scores cost
 FEWEST = 2  # series that tell any difference
