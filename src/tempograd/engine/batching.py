@@ -108,10 +108,13 @@ def _room(device: torch.device) -> float:
 # two (forward and backward per sequence; GRUs of 8, 32, 64 and 200 units, the library's CNN and transformer, an
 # MLP; 24 to 192 steps of 8 to 128 channels; 32 to 4,096 sequences): the fastest sizes kept 20 to 60 MB whatever
 # the model with one thread and up to 130 MB with two, and near them time hardly changes. A matrix of weights keeps
-# about one number per step for each of its rows. Threads do not count: more cores should not change the digits
-# of a score.
+# about one number per step for each of its rows. Around the pass, points, masks, gradients and effects are a dozen
+# tensors as large as the series: where these are wide, it is they that no longer stay, and memory asked for anew
+# at each pass (a page fault for every 4 kB) costs more than a pass less saves. Threads do not count: more cores
+# should not change the digits of a score.
 
 ROOM = 5 * 2**24  # bytes that a pass may keep
+WIDE = 2**24  # bytes of the series themselves in a pass
 LEAST, MOST_ON_CPU = 64, 4096  # sequences: with fewer, calls outweigh their work; more are no faster
 
 
@@ -123,12 +126,15 @@ def suits_cpu(modules: Iterable[nn.Module], time: int, channels: int, precision:
     >>> small, large = nn.GRU(8, 32), nn.GRU(8, 200)
     >>> suits_cpu([small], 48, 8, torch.float32), suits_cpu([large], 48, 8, torch.float32)
     (2100, 359)
+    >>> suits_cpu([nn.GRU(128, 32)], 48, 128, torch.float32)
+    682
     """
     rows = sum(len(weight) for module in modules for weight in _matrices(module))
     if rows == 0:
         return DEFAULT
-    kept = time * (rows + 2 * channels) * precision.itemsize
-    return max(LEAST, min(MOST_ON_CPU, ROOM // kept))
+    values = time * channels * precision.itemsize
+    kept = time * rows * precision.itemsize + 2 * values
+    return max(LEAST, min(MOST_ON_CPU, ROOM // kept, WIDE // values))
 
 
 def _matrices(module: nn.Module) -> Iterator[Tensor]:

@@ -368,8 +368,8 @@ def _various(active: Tensor, points: int) -> Tensor:
     """
     count, skipped, stop = _candidates(points)
     candidates = active[:, skipped:stop].flatten(2)
-    so_far = candidates.cumsum(1, dtype=candidates.dtype)
-    first = ((candidates > 0) & (so_far == 1)).any(2)  # where a cell moves that did not before
+    moving = candidates.cumsum(1, dtype=candidates.dtype).mul_(candidates) == 1  # what did not move before
+    first = moving.view(torch.uint8).amax(2)  # any(2) is many times slower on a CPU
     rank = torch.arange(candidates.shape[1], device=active.device)
     best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
     return best + skipped

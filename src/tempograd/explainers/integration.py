@@ -114,7 +114,6 @@ def changed(values: Tensor, before: Tensor, observed: Tensor) -> Tensor:
 
 FEW = 16  # points added up by a product of matrices, one after the other; a sum of all loses fewer digits
 ROOM = 20  # path points of a series in one pass, beside which a few more rows do not count
-APART = 16  # rows without a gradient that are worth a pass of their own
 
 
 class Points(NamedTuple):
@@ -481,11 +480,11 @@ class BlockRunner:
     ) -> Iterator[tuple[Gradients, list[Tensor]]]:
         """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
-        They ride along where there is room for them, ``ends``, (series, rows, time, channel), only where they are
-        few: a pass of their own needs no gradient.
+        They ride along where there is room for them, and so do ``ends``, (series, rows, time, channel); many of
+        them together are read without a gradient.
         """
         room = self._room(blocks[0])
-        if ends is not None and (z.is_cuda or len(z) * ends.shape[1] < APART):
+        if ends is not None and room >= ROOM:
             rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None
