@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.tuning.racing import by_luck, plan, total_cost
+from tempograd.tuning.racing import by_luck, plan
 from tempograd.tuning.trials import Bench, Scored
 from tests.helpers.models import series
 from tests.helpers.trials import Gated, Mixed, Saturated, positive_series, short_cpd, truth_of, weighted
@@ -142,35 +142,63 @@ def test_the_budget_is_never_exceeded(budget, method):
     assert 0.99 * found.unit <= shown <= 1.2 * found.unit + 200
 
 
-def test_a_plan_costs_what_it_says_and_uses_what_there_is():
-    for settings, series_, left in ((25, 150, 20_000), (25, 150, 150_000), (3, 40, 9000), (8, 10, 20_000)):
-        rounds = plan(settings, series_, 50 * series_, 16 * series_, left)
-        assert rounds is not None
-        assert rounds[0].settings == settings
-        assert rounds[-1].series == series_
-        assert rounds[-1].samples == 1
-        done: dict[float, int] = {}
-        spent = 0.0
-        for each in rounds:  # a slow count: every setting, every series, once for each number of samples
-            new = each.series - done.get(each.samples, 0)
-            running = each.settings + (each.samples < 1)  # the default once more, with as few samples
-            spent += sum(50 * each.samples + 16 for _ in range(running) for _ in range(new))
-            done = {each.samples: each.series}
-        assert spent == pytest.approx(total_cost(rounds, 50, 16))
-        assert spent <= left
-        more = [each._replace(series=min(each.series + 1, series_)) for each in rounds]
-        assert more == rounds or total_cost(more, 50, 16) > 0.9 * left
+PLANS = [
+    (25, 150, 16, 20_000),
+    (25, 150, 16, 250_000),
+    (3, 40, 16, 9000),
+    (8, 10, 16, 30_000),
+    (25, 150, 600, 225_000),
+]
+
+
+@pytest.mark.parametrize(("settings", "count", "scored", "left"), PLANS)
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_plan_costs_what_it_says_and_uses_what_there_is(settings, count, scored, left, ran):
+    rounds = plan(settings, count, 50, scored, left, count if ran else 0)
+    if rounds is None:
+        assert ran
+        assert scored > 16
+        return
+    top = rounds[-1].series
+    assert rounds[0].settings == settings
+    assert rounds[-1].samples == 1
+    assert top == count if ran else top <= count
+    done: dict[float, int] = {}
+    spent = 0.0 if ran else top * (50.0 + scored)
+    for each in rounds:  # a slow count: every setting, every series, once for each number of samples
+        new = each.series - done.get(each.samples, 0)
+        running = each.settings + (each.samples < 1)  # the default once more, with as few samples
+        spent += sum(50 * each.samples + scored for _ in range(running) for _ in range(new))
+        done = {each.samples: each.series}
+    assert spent <= left
+    if rounds[0].series < top:
+        first = rounds[0]._replace(series=rounds[0].series + 1)
+        assert spent + first.settings * (50 * first.samples + scored) > 0.9 * left
+
+
+def test_all_series_are_used_where_that_can_be_paid_for():
+    assert plan(25, 150, 50, 16, 225_000)[-1].series == 150
+    assert plan(25, 150, 50, 600, 225_000)[-1].series < 100
 
 
 def test_a_plan_that_cannot_be_paid_is_none():
-    assert plan(25, 100, 5000, 1600, 1000) is None
+    assert plan(25, 100, 50, 16, 1000) is None
 
 
 def test_a_short_budget_drops_half_of_the_settings_each_round():
-    rounds = plan(24, 100, 5000, 1000, 40_000)
+    rounds = plan(24, 100, 50, 10, 46_000)
     assert [each.settings for each in rounds] == [24, 12, 6, 3]
     assert all(each.samples == 1 for each in rounds)
     assert all(a.series < b.series for a, b in pairwise(rounds))
+
+
+def test_scores_that_cost_more_than_maps_leave_fewer_series():
+    x = noise(40)
+    found = tg.tune(weighted, x, "rand_ig", n_samples=5, k=12, budget=10, **RAW)
+    assert found.passes <= 10 * found.unit
+    assert found.unit == 40 * 5
+    assert found.series < 40
+    assert found.default.series == found.series
 
 
 def test_the_best_of_many_survives_a_short_budget():

@@ -119,7 +119,7 @@ class Tuning:
     metric : str
     higher_is_better : bool
     series : int
-        How many there were to tune on.
+        How many the default and the finalists ran on: all, unless the budget was too short for that.
     budget : float
     passes : int
         Passes of the model that all took, scoring included.

@@ -1,7 +1,7 @@
 r"""Settings of a method race on some series, and the one that is better than the default by more than noise wins.
 
-**The race.** The default is explained and scored on all :math:`N` series, and :math:`K` other settings on some, as
-many as the budget allows. The better half of them goes on to more series, and so on, until a few finalists have
+**The race.** The default is explained and scored on all series, or as many as the budget allows, and all other
+settings on some of them. The better half of them goes on to more series, and so on, until a few finalists have
 run on all series. What is compared is the difference to the default on the same series with the same seed, and a
 series that a setting has been scored on is not explained again. Where the budget is short, all rounds but the last
 take fewer samples.
@@ -176,24 +176,40 @@ class Round(NamedTuple):
     samples: float
 
 
-def plan(settings: int, series: int, explained: float, scored: float, left: float) -> list[Round] | None:
+def plan(
+    settings: int, series: int, explained: float, scored: float, left: float, done: int = 0
+) -> list[Round] | None:
     """Return rounds that cost at most ``left``, with as many series in the first as that allows; None if none do.
 
-    ``explained`` and ``scored`` are the passes that one setting takes on all series. All rounds but the last may
-    have fewer samples, whose scores the last cannot use, and which the default takes as well.
+    ``explained`` and ``scored`` are the passes that maps and scores take on one series, and the default has been
+    run on ``done`` series. Where scores cost much, the last round has fewer than all series. All rounds but the
+    last may have fewer samples, whose scores the last cannot use, and which the default takes as well.
 
     Examples
     --------
-    >>> plan(settings=8, series=100, explained=5000, scored=1500, left=8 * 5000)
-    [Round(settings=8, series=59, samples=1.0), Round(settings=4, series=77, samples=1.0), \
+    >>> plan(settings=8, series=100, explained=50, scored=15, left=8 * 5000)
+    [Round(settings=8, series=38, samples=1.0), Round(settings=4, series=62, samples=1.0), \
 Round(settings=3, series=100, samples=1.0)]
     """
     for finalists, least, samples in WAYS:
-        for first in range(series, min(least, series) - 1, -1):
-            rounds = _rounds(settings, series, finalists, samples, first)
-            if total_cost(rounds, explained / series, scored / series) <= left:
-                return rounds
+        for top in _tops(series, least, done):
+            low, high = min(least, top) - 1, top
+            while low < high:  # the most that can be paid for
+                first = (low + high + 1) // 2
+                rounds = _rounds(settings, top, finalists, samples, first)
+                whole = total_cost(rounds, explained, scored) + (top - done) * (explained + scored)
+                low, high = (first, high) if whole <= left else (low, first - 1)
+            if low >= min(least, top):
+                return _rounds(settings, top, finalists, samples, low)
     return None
+
+
+def _tops(series: int, least: int, done: int) -> list[int]:
+    """Return how many series the last round may have, the most first."""
+    found = [series]
+    while not done and found[-1] > 4 * least:
+        found.append(max(4 * least, int(0.8 * found[-1])))
+    return found
 
 
 def _rounds(settings: int, series: int, finalists: int, samples: float, first: int) -> list[Round]:
@@ -294,20 +310,19 @@ class _Race:
                 self.runners.append(self._runner(setting, explainer))
 
     def run(self) -> None:
-        """Run the default on all series, then the rounds."""
-        count = self.bench.count
-        total = (count - self.base.series) * (self.explained + self.scored) + self._cost(self._planned())
-        with progress_bar(total, f"tune {self.default.name}") as advance:
-            rest = self._missing(self.base, count, 1.0)
-            with part(advance, len(rest) * (self.explained + self.scored), "the default"):
-                if len(rest):
-                    found = self._scored(self.base, rest, 1.0, quiet=False)
-                    share = len(rest) / count  # the rest of them were looked at before
-                    self._learn_cost(
-                        share * found.explained / len(rest) + (1 - share) * self.explained,
-                        share * found.scored / len(rest) + (1 - share) * self.scored,
-                    )
-            rounds = self._planned()  # now that the cost of all series is known
+        """Run the default on as many series as can be paid for, then the rounds."""
+        rounds = self._planned(self.bench.count)
+        self.order = self.order[: rounds[-1].series]
+        rest, one = self._missing(self.base, len(self.order), 1.0), self.explained + self.scored
+        with progress_bar(len(rest) * one + self._cost(rounds), f"tune {self.default.name}") as advance:
+            if len(rest):
+                with part(advance, len(rest) * one, "the default"):
+                    found, share = self._scored(self.base, rest, 1.0, quiet=False), len(rest) / len(self.order)
+                self._learn_cost(  # of all series, some of which were looked at before
+                    share * found.explained / len(rest) + (1 - share) * self.explained,
+                    share * found.scored / len(rest) + (1 - share) * self.scored,
+                )
+            rounds = self._planned(len(self.order))
             for number, each in enumerate(rounds, 1):
                 self._halve(each.settings)
                 if each.samples < 1:
@@ -374,21 +389,20 @@ class _Race:
 
     # What it costs
 
-    def _planned(self) -> list[Round]:
-        count, one = self.bench.count, self.explained + self.scored
-        left = (self.most - self.bench.spent - (count - self.base.series) * one) * SLACK
-        rounds = plan(
-            len(self.runners), count, count * self.explained * self._dearest(), count * self.scored, left
-        )
+    def _planned(self, series: int) -> list[Round]:
+        settings, dear = len(self.runners), self.explained * self._dearest()
+        left, done = (self.most - self.bench.spent) * SLACK, self.base.series
+        whole = done == series
+        rounds = plan(settings, series, dear, self.scored, left, series if whole else 0)
         if rounds is not None:
             return rounds
         finalists, first, samples = WAYS[-1]
-        fewest = _rounds(len(self.runners), count, finalists, samples, first)
-        needed = self._cost(fewest) / SLACK + (count + FEWEST) * one
+        fewest = _rounds(settings, min(series, 4 * first), finalists, samples, first)
+        needed = self._cost(fewest) + (4 * first + FEWEST) * (dear + self.scored)
+        enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
         raise InputError(
-            f"budget={self.budget:g} does not pay for {len(self.runners)} settings of {self.default.name} on "
-            f"{count} series, maps and scores: pass budget={math.ceil(needed / (count * self.explained)) + 1}, or "
-            "fewer settings as grid=."
+            f"budget={self.budget:g} does not pay for {settings} settings of {self.default.name}, maps and scores, "
+            f"on {series} series: pass budget={enough}, or fewer settings as grid=."
         )
 
     def _dearest(self) -> float:
@@ -416,14 +430,14 @@ class _Race:
             table=[self._trial(runner, chosen=runner is winner) for runner in (self.base, *order)],
             metric=self.bench.metric.name,
             higher_is_better=self.bench.higher_is_better,
-            series=self.bench.count,
+            series=len(self.order),
             budget=self.budget,
             passes=self.bench.spent,
             unit=round(self.explained * self.bench.count),
         )
 
     def _finished(self, runner: _Runner) -> bool:
-        return runner.samples == 1.0 and bool(runner.ran.all())
+        return runner.samples == 1.0 and bool(runner.ran[self.order].all())
 
     def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
         own = summarise(runner.scores[runner.ran])
