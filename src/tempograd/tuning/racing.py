@@ -44,6 +44,7 @@ DRAWS = 4000  # of random signs, which tell what noise can do
 # rounds but the last. The first that the budget pays for is taken. Few samples wrong settings that hold much.
 WAYS = ((3, 8, 1.0), (2, 8, 1.0), (1, 8, 1.0), (1, 4, 1.0), (1, 8, 0.5), (1, 2, 0.5), (1, 2, 0.25))
 SLACK = 0.98  # of the budget, since series differ in what their scores cost
+REMOVALS = 2  # other series whose values take the place of removed cells: more series tell more than more of these
 FEWEST = 2  # series that tell any difference
 UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
 
@@ -113,6 +114,7 @@ def tune(
     default = explainer_of(method, given)
     budget = validation.check_float(budget, "budget")
     bench = Bench.of_call(model, x, metric, options)
+    bench.removals = REMOVALS
     if bench.count < FEWEST:
         raise InputError("Settings are compared series by series, and one series tells nothing: pass more.")
     race = _Race(bench, default, budget)
@@ -401,8 +403,8 @@ class _Race:
         needed = self._cost(fewest) + (4 * first + FEWEST) * (dear + self.scored)
         enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
         raise InputError(
-            f"budget={self.budget:g} does not pay for {settings} settings of {self.default.name}, maps and scores, "
-            f"on {series} series: pass budget={enough}, or fewer settings as grid=."
+            f"budget={self.budget:g} does not pay for {settings} settings of {self.default.name}, with scores, on "
+            f"{series} series: pass budget={enough}, or fewer settings as grid=."
         )
 
     def _dearest(self) -> float:

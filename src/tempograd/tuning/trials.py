@@ -71,6 +71,7 @@ class Bench:
     of: Any
     seed: int
     spent: int = 0  # passes so far
+    removals: int | None = None  # other series whose values take the place of removed cells, where they do
 
     @classmethod
     def of_call(cls, model: Model, x: Inputs, metric: str | Metric, options: Mapping[str, Any]) -> Self:
@@ -169,6 +170,8 @@ class Bench:
         truth = None if self.truth is None else _taken(self.truth, rows)
         baseline = self._rows("baseline", self.call.get("baseline"), rows)
         options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of, **self.other_series}
+        if self.other_series and self.removals is not None:
+            options["draws"] = self.removals
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
         with generators_kept(self.model):
             found = (measure if quiet else evaluate)(self.model, explanation, None, *arguments, **options)
