@@ -74,7 +74,9 @@ def test_outputs_with_several_axes_take_tuples(target):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"segments": 20, "min_length": 2, "max_length": 4}], ids=["plain", "anchored"]
+    "settings",
+    [{}, {"segments": 20, "min_length": 2, "max_length": 4}, {"held": 0.75}, {"held": 0.75, "max_length": 1}],
+    ids=["plain", "anchored", "held", "single"],
 )
 @pytest.mark.parametrize("size", [None, 7])
 def test_one_input_gets_the_scores_of_the_engine(recurrent, settings, size):

@@ -166,7 +166,7 @@ def test_the_call_is_that_of_the_design():
 
 
 def test_explainers_take_the_same_call():
-    assert spelt(tg.Explainer.__call__) == f"(self, model, x, *, {CALL})"
+    assert spelt(tg.Explainer.__call__) == f"(self, model, x, *, background=None, {CALL})"
     ours, theirs = (typing.get_type_hints(each) for each in (tg.explain, tg.Explainer.__call__))
     assert theirs.items() <= ours.items()
 
@@ -261,14 +261,18 @@ def documented(found):
 
 
 def passed(found):
-    """Return the parameters that users pass: no self, nothing that fit writes or a base class has told."""
+    """Return the parameters that users pass: no self, nothing that fit writes or a base class has told.
+
+    Those of a dataclass in the order of its fields, of which a signature puts what is passed by name alone last.
+    """
     parts = fields(found) if is_dataclass(found) else ()
     left_out = {part.name for part in parts if part.metadata.get("fitted") and part.default is None}
     inherited = [name for base in found.__mro__[1:] for name in documented(base)] if parts else []
     left_out |= set(inherited) - documented(found).keys()
-    return {
-        name: each for name, each in inspect.signature(found).parameters.items() if name not in left_out | {"self"}
-    }
+    there = inspect.signature(found).parameters
+    order = [part.name for part in parts if part.name in there] or list(there)
+    assert sorted(order) == sorted(there)
+    return {name: there[name] for name in order if name not in left_out | {"self"}}
 
 
 METHODS = {

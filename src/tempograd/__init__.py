@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
     from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
+    from tempograd.views.baselines import BaselineComparison, compare_baselines
 
 __all__ = [
     "DATASETS",
@@ -50,6 +51,7 @@ __all__ = [
     "METRICS",
     "MODELS",
     "AugmentedOcclusion",
+    "BaselineComparison",
     "ContraLSP",
     "Dataset",
     "DeepLift",
@@ -82,6 +84,7 @@ __all__ = [
     "accuracy",
     "adapters",
     "compare",
+    "compare_baselines",
     "concat",
     "evaluate",
     "explain",
@@ -106,6 +109,7 @@ _join(
     plot="tempograd.plots.series",
     plot_ranking="tempograd.plots.ranking",
     plot_tuning="tempograd.plots.tuning",
+    plot_baselines="tempograd.plots.baselines",
     show="tempograd.html_report.notebook.show",
     as_html="tempograd.html_report.notebook.as_html",
     facts="tempograd.explainers.by_name.facts",
@@ -145,6 +149,7 @@ _HOMES = {
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
         "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
+        "views.baselines": ("BaselineComparison", "compare_baselines"),
     }.items()
     for name in names
 }

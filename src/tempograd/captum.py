@@ -78,9 +78,14 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
     forward_func : nn.Module or callable
         Called with the inputs and the additional arguments. A module in training mode is run in evaluation mode
         and put back, also inside a function; recurrent layers on a GPU need no flag.
-    segments, min_length, max_length : int, optional
-        Segments fixed per mask and the bounds of their length, by default chosen so that about half of the cells
-        are active. ``segments=0`` fixes none: captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
+    held : float, optional
+        Share of the values that a mask holds on average, by default about one half. ``held=0`` holds none:
+        captum's ``IntegratedGradients`` with ``method="riemann_middle"``.
+    segments : int, optional
+        Segments fixed per mask, for those who want the count instead of ``held``.
+    min_length, max_length : int, optional
+        Bounds of the length of a segment, by default a tenth and a third of the series. ``max_length=1`` holds
+        single values.
     anchored : float, optional
         Share of the masks that are drawn around a chosen cell, by default chosen as in :class:`tempograd.Timing`.
     seed : int, default=0
@@ -102,6 +107,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         self,
         forward_func: Forward,
         *,
+        held: float | None = None,
         segments: int | None = None,
         min_length: int | None = None,
         max_length: int | None = None,
@@ -112,7 +118,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         require_torch(as_model(forward_func))
         super().__init__(forward_func)
         self.method = explainers.Timing(
-            segments=segments, min_length=min_length, max_length=max_length, anchored=anchored
+            held=held, segments=segments, min_length=min_length, max_length=max_length, anchored=anchored
         )
         self.seed = validation.check_seed(seed)
 

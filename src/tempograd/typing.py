@@ -61,8 +61,8 @@ Fixed = Mapping[str, object] | Sequence[object]
 Pick = str | int
 """Which part of a dict, a tuple or an object with attributes is the model's output."""
 
-Baseline = Literal["zero", "average"] | float | ArrayLike
-"""What "absent" means, per series."""
+Baseline = Literal["zero", "average", "background"] | float | ArrayLike
+"""What "absent" means, per series; the background are other series, whose values are drawn for each sample."""
 
 InputBaselines = Baseline | Mapping[str, Baseline]
 """The same for several inputs, where it may differ."""
@@ -137,17 +137,17 @@ class CallOptions(SeriesOptions, total=False):
     pick: Pick | None
     model_layout: ModelLayout
     classes: Sequence[str] | None
+    background: Inputs | None
 
 
 class ExplainOptions(CallOptions, total=False):
     """The arguments of :func:`tempograd.explain` beside model, series and method."""
 
-    background: Inputs | None
-
 
 class SegmentOptions(ExplainOptions, total=False):
     """Those, and the hyper-parameters that :class:`tempograd.Timing` alone has, or gives their type."""
 
+    held: float | None
     segments: int | None
     min_length: int | None
     max_length: int | None
@@ -222,6 +222,13 @@ class RankOptions(ExplainOptions, total=False):
 
 class TuneOptions(MethodOptions, RankOptions, total=False):
     """The arguments of :func:`tempograd.tune` beside model, series, method, metric, budget and grid."""
+
+
+class BaselineOptions(MethodOptions, total=False):
+    """The arguments of :func:`tempograd.compare_baselines` beside model, series, method, baselines and metric."""
+
+    k: int | float
+    of: Measured | None
 
 
 class RecipeOptions(TypedDict, total=False):

@@ -122,9 +122,7 @@ def test_many_channels_get_smaller_passes_than_the_model_alone_would():
     for time, most in ((24, 1365), (48, 682), (200, 163)):
         assert suits(wide, time, 128) == most == 2**24 // (time * 128 * 4)
     assert suits(nn.GRU(32, 32), 48, 32) > 1600  # 32 series of 50 points at once
-    assert suits(nn.GRU(128, 200), 48, 128) == ROOM // (
-        48 * 4 * (1200 + 256)
-    )  # here it is the model that is large
+    assert suits(nn.GRU(128, 200), 48, 128) == ROOM // (48 * 4 * (1200 + 256))  # a large model
 
 
 @pytest.mark.parametrize("hidden", [16, 64])

@@ -256,7 +256,7 @@ def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(e
     owner = other.argmin(1)
     place = rows != X[owner]
     assert ((place.sum((1, 2)) <= 1) & ~(place & ~mask[owner]).any((1, 2))).all()
-    assert place.sum() == mask.sum() * getattr(explainer, "n_samples", 1)
+    assert place.sum() == mask.sum() * (getattr(explainer, "n_samples", None) or 1)
     new = TRAIN if isinstance(explainer, AugmentedOcclusion) else TRAIN.mean(0)[None]
     assert ((rows[:, None] == new).any(1) | ~place).all()
 

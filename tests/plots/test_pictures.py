@@ -60,6 +60,12 @@ def removal():
     return plots.removal(quadratic, three_methods())
 
 
+def baselines():
+    x = waves(series=6, channels=2).x
+    options = {"background": waves(series=12, channels=2).x[6:], "output": "raw", "n_samples": 20}
+    return plots.baselines(tg.compare_baselines(quadratic, x, **options))
+
+
 def cost():
     rows = [("timing", 0.04, 0.36, 0.02), ("lime", 2.1, 0.2, 0.02), ("random", 0.001, 0.02, 0.005)]
     return plots.cost([*rows, ("integrated_gradients", 0.012, 0.35, 0.02)])
@@ -85,6 +91,7 @@ DRAWINGS = {
         compare,
         channel_importance,
         removal,
+        baselines,
         cost,
         convergence,
     )

@@ -259,6 +259,12 @@ CALLS = {
     "steps": (PerStep(), X, {"steps": torch.rand(12, 12) > 0.5, "task": "per_step"}),
     "forecast": (lambda x: x[:, -3:], X, {"task": "forecast", "target": (1, 1)}),
     "several": (beside, {"x": X, "static": series(12, 2, 1)[..., 0]}, {"task": "regression"}),
+    "background": (classifier(), X, {"baseline": "background", "background": series(9, 12, 2)}),
+    "turned": (
+        classifier(),
+        X.transpose(1, 2),
+        {"layout": "BDT", "baseline": "background", "background": series(9, 12, 2).transpose(1, 2)},
+    ),
     "fixed": (fixed_too, X, {"task": "regression", "fixed": {"scale": ROW + 1}}),
 }
 
@@ -269,7 +275,8 @@ def test_a_row_of_the_table_is_what_explain_and_evaluate_give(name):
     found = tg.tune(model, x, "rand_ig", n_samples=8, grid=[{"p": 0.9}], k=0.2, seed=2, **options)
     for row in found.table:
         exp = tg.explain(model, x, "rand_ig", n_samples=8, seed=2, **row.setting, **options)
-        own = tg.evaluate(model, exp, metrics="cpd", k=0.2)["cpd"]
+        removal = {"background": series(9, 12, 2), "draws": 2} if "background" in options else {}
+        own = tg.evaluate(model, exp, metrics="cpd", k=0.2, **removal)["cpd"]
         assert row.score == pytest.approx(float(own.double().mean()), rel=1e-4)
 
 

@@ -95,10 +95,6 @@ def a_misspelt_argument_of_an_explainer() -> None:
     TIMING(MODEL, X, targt=1)  # type: ignore[call-arg]
 
 
-def background_series_for_an_explainer() -> None:
-    TIMING(MODEL, X, background=X)  # type: ignore[call-arg]
-
-
 def an_unknown_reason_to_stop() -> None:
     tg.Timing(tolerance=0.1, stop_when="never")  # type: ignore[arg-type]
 

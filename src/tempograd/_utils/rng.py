@@ -37,6 +37,9 @@ class Stream(IntEnum):
     GATES = 7
     SIGNS = 8
     TIES = 10
+    BACKGROUND = 11
+    REMOVALS = 12
+    MARKS = 13
 
 
 def keys(seed: int, ids: Tensor, purpose: int) -> Tensor:

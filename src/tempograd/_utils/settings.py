@@ -72,8 +72,12 @@ def real(
     high: float = math.inf,
     closed: tuple[bool, bool] = (True, True),
     optional: bool = False,
+    by_name: bool = False,
 ) -> Any:
-    """Declare a setting that is a finite number from 0 to ``high``, both allowed where ``closed``."""
+    """Declare a setting that is a finite number from 0 to ``high``, both allowed where ``closed``.
+
+    ``by_name`` leaves it out of those that may be given by their place.
+    """
     bounds = _bounds(high, closed)
 
     def within(value: Any, name: str) -> Any:
@@ -84,7 +88,7 @@ def real(
             raise SettingError(f"{name} must {bounds}, got {brief(value)}.")
         return value.item() if isinstance(value, np.generic) else value
 
-    return _declared(default, f"a number that must {bounds}", within, optional=optional)
+    return _declared(default, f"a number that must {bounds}", within, optional=optional, by_name=by_name)
 
 
 def _bounds(high: float, closed: tuple[bool, bool]) -> str:
@@ -158,8 +162,8 @@ def check_amount(value: Any, name: str) -> int | float:
     raise InputError(f"{name} must be a count of at least 1 or a share in (0, 1], got {brief(value)}.")
 
 
-def _declared(default: Any, words: str, check: _Check, *, optional: bool = False) -> Any:
+def _declared(default: Any, words: str, check: _Check, *, optional: bool = False, by_name: bool = False) -> Any:
     rule = Rule(words, check)
     if optional or default is None:
         rule = Rule(f"{words}, or None", lambda value, name: None if value is None else check(value, name))
-    return field(default=default, metadata={KEY: rule})
+    return field(default=default, metadata={KEY: rule}, kw_only=by_name)

@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -331,7 +331,7 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
         raise InputError(f"{name} must broadcast to x, {tuple(x.shape)}, got {tuple(tensor.shape)}.") from None
 
 
-def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> str:
+def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> Literal["zero", "average", "own"]:
     """Recognise what :func:`fill` returned: ``"zero"``, ``"average"``, or ``"own"`` for any other numbers.
 
     Without the series an average cannot be recognised.

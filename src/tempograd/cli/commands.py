@@ -255,12 +255,13 @@ def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
 
 
 def pool_of(args: argparse.Namespace, methods: Sequence[str]) -> Tensor | dict[str, Tensor] | None:
-    """Return the series that methods learn from: those given, or those of the data set if one must learn."""
+    """Return other series, to learn from or to compare with: those given, or those of the data set if needed."""
     source, must = args.background, [name for name in methods if EXPLAINERS[name].needs_fit]
-    if source is None and not must:
+    if source is None and not must and args.baseline != "background":
         return None
     if source is None and args.data not in DATASETS:
-        raise InputError(f"{must[0]} learns from training series: pass them with --background.")
+        what = f"{must[0]} learns from training series" if must else "--baseline background needs other series"
+        raise InputError(f"{what}: pass them with --background.")
     found = read_data(source or args.data, args, "train", labels=False)
     return found.x if found.inputs is None else found.inputs
 
@@ -276,7 +277,13 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.baseline is None:
         warn_of_several_baselines(named)
     options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
-    scores = {label: evaluate(model, explanation, x, **options) for label, explanation in named.items()}
+    pool = None if args.background is None else read_data(args.background, args, "train", labels=False)
+    drawn = [label for label, found in named.items() if args.baseline is not None or found.background is not None]
+    scores = {}
+    for label, explanation in named.items():
+        used = None if drawn and label not in drawn else pool  # one that compares with zero has no use for them
+        series = used if used is None else used.x if used.inputs is None else used.inputs
+        scores[label] = evaluate(model, explanation, x, background=series, **options)
     found = score_table(scores)
     if args.json:
         about = [

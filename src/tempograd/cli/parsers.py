@@ -234,7 +234,8 @@ def _add_question(group: Any, *, several: bool = False) -> None:
     group.add_argument(
         "--background",
         metavar="DATASET_OR_FILE",
-        help="series for methods that learn from some (default: the training series, where --data is a data set)",
+        help="other series, for --baseline background and for methods that learn from some (default: the training "
+        "series, where --data is a data set)",
     )
     group.add_argument(
         "--target",
@@ -257,9 +258,9 @@ def _add_question(group: Any, *, several: bool = False) -> None:
     group.add_argument(
         "--baseline",
         default="zero",
-        choices=("zero", "average"),
-        help="what scores compare with: 0, for standardised data, or each channel's mean over time, for data in "
-        "natural units (default: zero)",
+        choices=("zero", "average", "background"),
+        help="what scores compare with: 0, for standardised data; each channel's mean over time, for data in "
+        "natural units; or values of other series, those of --background (default: zero)",
     )
     group.add_argument(
         "--output",
@@ -309,8 +310,11 @@ def add_evaluate(commands: Commands, about: str) -> None:
     )
     group.add_argument(
         "--baseline",
-        choices=("zero", "average"),
+        choices=("zero", "average", "background"),
         help="what replaces them (default: what each explanation compares with)",
+    )
+    group.add_argument(
+        "--background", metavar="DATASET_OR_FILE", help="other series, whose values replace them in turn"
     )
     add_model(parser)
     add_files(parser)

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from tempograd._utils.formatting import percent
-from tempograd._utils.validation import filled_with
 from tempograd.cli.arguments import command
 from tempograd.cli.inputs import ARRAYS, COLUMNS
 from tempograd.data import Series
@@ -95,9 +94,11 @@ def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> No
 
 def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:
     """Warn where explanations compare with different baselines, which then replace removed values."""
-    kinds = {label: filled_with(found.baseline, found.x, found.mask) for label, found in named.items()}
-    first, *others = (found.baseline for found in named.values())
-    if not all(torch.equal(first, other) for other in others):
+    kinds = {label: found.baseline_kind for label, found in named.items()}
+    first, *others = named.values()
+    if not all(
+        torch.equal(first.baseline, other.baseline) and first.background == other.background for other in others
+    ):
         told = ", ".join(f"{label}: {kind}" for label, kind in kinds.items())
         warn(
             f"Removed values become what each explanation compares with, and these differ ({told}), so their "

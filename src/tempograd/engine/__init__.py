@@ -3,12 +3,14 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
+from tempograd.engine.background import Background, pooled
 from tempograd.engine.batching import Batching, even, slices
 from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
 from tempograd.engine.estimators import (
     ControlVariateMean,
+    DrawnSteps,
     Estimate,
     WeightedMean,
     relative_error,
@@ -55,10 +57,12 @@ from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
+    "Background",
     "Batching",
     "Block",
     "Call",
     "ControlVariateMean",
+    "DrawnSteps",
     "Estimate",
     "Evidence",
     "FixedInputs",
@@ -102,6 +106,7 @@ __all__ = [
     "owner",
     "pack_inputs",
     "place",
+    "pooled",
     "predict",
     "relative_error",
     "require_graph",

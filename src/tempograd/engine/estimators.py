@@ -32,6 +32,22 @@ class Estimate(NamedTuple):
     effective: Tensor
 
 
+class DrawnSteps(NamedTuple):
+    r"""How far each point moves the cells, where that is drawn, and its mean over all draws, which is known.
+
+    Effects :math:`y_i = g_i s_i`, gradients times steps, then vary with the draw of :math:`s_i` even where the
+    gradient is the same everywhere. How far a step is from its mean :math:`\bar s` has mean 0, so what the mean
+    gradient :math:`\bar g` makes of it is taken out,
+
+    .. math:: y_i' = g_i s_i - \bar g \, (s_i - \bar s),
+
+    and the noise that is left is that of the gradient alone; its bias is :math:`O(1 / n)`.
+    """
+
+    each: Tensor  # (series, points, time, channel)
+    mean: Tensor  # (series, time, channel)
+
+
 class WeightedMean:
     r"""A weighted mean over path points with its standard error, in one pass, batch by batch in path order.
 
@@ -44,19 +60,27 @@ class WeightedMean:
 
     in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual estimate
     of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
-    ``errors=False`` leaves the error out (it is 0 then).
+    ``errors=False`` leaves the error out (it is 0 then). With :class:`DrawnSteps`, :math:`y` are effects without
+    the noise of these.
     """
 
     def __init__(self, *, errors: bool = True) -> None:
         self._errors = errors
         self._sums: list[Tensor] = []
-        self._pairs: list[tuple[Tensor, Tensor]] = []  # differences of weighted values and of weights
-        self._single: tuple[Tensor, Tensor] | None = None
+        self._pairs: list[list[Tensor]] = []  # differences of weighted values, of weights, and of weighted steps
+        self._single: list[Tensor] | None = None
 
-    def add(self, y: Tensor, weight: Tensor | None = None, active: Tensor | None = None) -> None:
+    def add(
+        self,
+        y: Tensor,
+        weight: Tensor | None = None,
+        active: Tensor | None = None,
+        steps: DrawnSteps | None = None,
+    ) -> None:
         """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points).
 
-        ``active``, like ``y``, is 1 for the cells each point counts for and 0 for others.
+        ``active``, like ``y``, is 1 for the cells each point counts for and 0 for others. With ``steps``, ``y``
+        are gradients.
         """
         count = torch.full_like(y[:, 0], y.shape[1]) if active is None else active.sum(1)
         v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if active is None else active, [count, count]
@@ -64,31 +88,48 @@ class WeightedMean:
             v = weight[..., None, None] * v
             sums = [v.sum(1), _squares(v)]
         p = torch.mul(y, v, out=torch.empty(y.shape, dtype=y.dtype, device=y.device))  # whatever y's layout
-        parts = [p.sum(1), *sums, count]
+        shifts, more = [], []
+        if steps is not None:
+            shift = (steps.each - steps.mean[:, None]) * v
+            shifts, more, p = [shift], [p.sum(1), shift.sum(1)], p * steps.each
+        parts = [p.sum(1), *sums, count, *more]
         self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
         if self._errors:
-            self._pair(p, v)
+            self._pair([p, v, *shifts])
 
     def result(self) -> Estimate:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
         if self._single is not None:
             self._pairs.append(self._single)
-        total, weight, squares, points = self._sums
+        total, weight, squares, points, *of_steps = self._sums
         weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
+        factors = []
+        if of_steps:
+            gradient, shift = of_steps[0] / weight, of_steps[1]
+            total, factors = torch.addcmul(total, gradient, shift, value=-1), [gradient]
         mean = total / weight
-        residuals = (torch.addcmul(dp, dv, mean[:, None], value=-1) for dp, dv in self._pairs)
+        residuals = (_residual(pair, [mean, *factors]) for pair in self._pairs)
         spread = sum((_squares(residual) for residual in residuals), torch.zeros_like(mean))
         effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
         error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
         return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
 
-    def _pair(self, p: Tensor, v: Tensor) -> None:
+    def _pair(self, parts: list[Tensor]) -> None:
         """Take differences of neighbours; a point left over waits for the next batch."""
         if self._single is not None:
-            p, v = torch.cat([self._single[0], p], 1), torch.cat([self._single[1], v], 1)
-        even = p.shape[1] // 2 * 2
-        self._single = (p[:, even:], v[:, even:]) if even < p.shape[1] else None
-        self._pairs.append((p[:, 1:even:2] - p[:, 0:even:2], v[:, 1:even:2] - v[:, 0:even:2]))
+            parts = [torch.cat([old, new], 1) for old, new in zip(self._single, parts, strict=True)]
+        points = parts[0].shape[1]
+        even = points // 2 * 2
+        self._single = [part[:, even:] for part in parts] if even < points else None
+        self._pairs.append([part[:, 1:even:2] - part[:, 0:even:2] for part in parts])
+
+
+def _residual(pair: Sequence[Tensor], factors: Sequence[Tensor]) -> Tensor:
+    """Return the first of a pair's differences less what the factors make of the others."""
+    rest, *others = pair
+    for part, factor in zip(others, factors, strict=True):
+        rest = torch.addcmul(rest, part, factor[:, None], value=-1)
+    return rest
 
 
 def _squares(part: Tensor) -> Tensor:
@@ -137,7 +178,8 @@ class ControlVariateMean:
     :math:`s` of it, what they did not meet has a probability below :math:`3 / n`. It counts in the same way, as
     :math:`\tfrac3n (|c| - s)^4 / |c|^3`: nearly nothing where a good part was seen.
 
-    The estimate is unbiased up to :math:`O(1 / n)`: slopes and means come from the same points.
+    The estimate is unbiased up to :math:`O(1 / n)`: slopes and means come from the same points. With
+    :class:`DrawnSteps`, effects are those without the noise of these.
     """
 
     def __init__(self, displacement: Tensor, model: Model | None = None) -> None:
@@ -170,20 +212,24 @@ class ControlVariateMean:
         active: Tensor,
         position: Tensor,
         gap: Tensor | None,
+        steps: DrawnSteps | None = None,
         cells: CellSums | None = None,
     ) -> None:
         """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 
         ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
-        point; without it only the position is used. With sums over ``cells`` masks are bytes.
+        point; without it only the position is used. ``steps`` are in units of the displacement. With sums over
+        ``cells`` masks are bytes.
         """
         self._controls = 1 if gap is None else 3
         self._flush()
         if cells is not None:
             self._add_up(_sums(_Kernels(cells, gradient, active), position, weight, gap))
             return
-        names = tuple(name for name, part in (("weight", weight), ("gap", gap)) if part is not None)
-        parts = [part for part in (weight, gap) if part is not None]
+        each, mean = (None, None) if steps is None else steps
+        given = {"weight": weight, "gap": gap, "step": each, "mean_step": mean}
+        names = tuple(name for name, part in given.items() if part is not None)
+        parts = [part for part in given.values() if part is not None]
         self._waiting = names, (gradient, active.to(gradient.dtype), position, *parts)
         if self._sums or self._model is None or gradient.numel() > CELLS:
             self._flush()
@@ -218,8 +264,7 @@ class ControlVariateMean:
                 more = inputs[-1] if unmet is not None else None
                 inputs = inputs[: 3 + len(names)]
                 with exact(displacement.device):
-                    given = dict(zip(names, inputs[3:], strict=True))
-                    *sums, unit, seen = _sums(_Products(displacement, *inputs[:2]), inputs[2], **given)
+                    *sums, unit, seen = _summed(displacement, names, inputs)
                     found = _estimate(k, displacement, unit, seen, change, sums)
                 return _judged(found, displacement, more) if judged else found
 
@@ -244,9 +289,8 @@ class ControlVariateMean:
             return
         names, parts = self._waiting
         self._waiting = None
-        given = dict(zip(names, parts[3:], strict=True))
         with exact(self._displacement.device):
-            found = _sums(_Products(self._displacement, *parts[:2]), parts[2], **given)
+            found = _summed(self._displacement, names, parts)
         self._add_up(found)
 
     def _add_up(self, found: Tensors) -> None:
@@ -263,11 +307,21 @@ class ControlVariateMean:
 class _Products:
     """Sums over cells, and then over points, as products of matrices."""
 
-    def __init__(self, displacement: Tensor, gradient: Tensor, active: Tensor) -> None:
+    def __init__(
+        self,
+        displacement: Tensor,
+        gradient: Tensor,
+        active: Tensor,
+        step: Tensor | None = None,
+        mean_step: Tensor | None = None,
+    ) -> None:
         # whatever the layout of the gradient, which for recurrent layers is not that of the series
         moved = torch.mul(
             gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device)
         )
+        self._plain, self._shift = moved, None
+        if step is not None and mean_step is not None:
+            moved, self._shift = moved * step, ((step - mean_step[:, None]) * active).flatten(2)
         self._moved, self._active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)
         self._way = displacement.square()[..., None]
         self.slope = torch.bmm(self._moved, displacement[..., None])[..., 0]
@@ -275,7 +329,12 @@ class _Products:
 
     def energy(self, on_effects: Tensor) -> Tensor:
         """Sum squared effects over cells, and before squares take their place the effects over points."""
-        self._effects = torch.bmm(on_effects, self._moved)
+        self._effects, self.of_steps = torch.bmm(on_effects, self._moved), list[Tensor]()
+        if self._shift is not None:
+            weight, square = on_effects[:, :1], on_effects[:, 1:2]
+            both, alone = torch.bmm(square, self._moved * self._shift), torch.bmm(square, self._shift.square())
+            gradient = torch.bmm(weight, self._plain.flatten(2))
+            self.of_steps.append(torch.cat([gradient, both, alone, torch.bmm(on_effects, self._shift)], 1))
         self._moved.square_()
         return torch.bmm(self._moved, self._way)[..., 0]
 
@@ -289,6 +348,7 @@ class _Kernels:
 
     def __init__(self, cells: CellSums, gradient: Tensor, active: Tensor) -> None:
         self._cells, self._gradient, self._active = cells, gradient, active
+        self.of_steps: list[Tensor] = []
         self.slope, self.length = cells.slope, cells.way.sqrt()
 
     def energy(self, on_effects: Tensor) -> Tensor:
@@ -299,6 +359,14 @@ class _Kernels:
     def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
         """Sum masks, effects and their squares over points."""
         return over_points(self._gradient, self._active, on_active, self._on_effects, on_squares)
+
+
+def _summed(displacement: Tensor, names: Sequence[str], parts: Sequence[Tensor]) -> Tensors:
+    """Sum up gradients, masks and positions of points, and behind them what has these ``names``."""
+    given = dict(zip(names, parts[3:], strict=True))
+    gradient, active, position = parts[:3]
+    products = _Products(displacement, gradient, active, given.pop("step", None), given.pop("mean_step", None))
+    return _sums(products, position, **given)
 
 
 def _sums(
@@ -330,6 +398,7 @@ def _sums(
         *found.over_points(factors, torch.stack([u, steep], 1)),
         factors.sum(2),
         torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),
+        *found.of_steps,
         unit,
         seen,
     )
@@ -344,7 +413,7 @@ def _by_steepness(u: Tensor, energy: Tensor, length: Tensor) -> tuple[Tensor, Te
 
 def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
     """Turn sums into another unit; ``ratio`` (series, 1) is the old one divided by the new one."""
-    on_active, on_effects, squares, whole, powers = sums
+    on_active, on_effects, squares, whole, powers, *of_steps = sums
     if powers.shape[1] == 2:  # the position has no unit
         return list(sums)
     one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
@@ -359,6 +428,24 @@ def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
         squares,
         whole * factors,
         powers * of_powers,
+        *(part * torch.cat([same, same, same, effects], 1)[..., None] for part in of_steps),
+    ]
+
+
+def _without_shifts(sums: Sequence[Tensor]) -> list[Tensor]:
+    """Take out of the effects what the mean gradient makes of steps that are not the mean one."""
+    on_active, on_effects, squares, whole, powers, *of_steps = sums
+    if not of_steps:
+        return list(sums)
+    gradient = of_steps[0][:, :1] / on_active[:, :1].clamp(min=TINY)
+    both, shift, by_control = of_steps[0][:, 1:2], of_steps[0][:, 2:3], of_steps[0][:, 3:]
+    rest = (squares[:, :1] - 2 * gradient * both + gradient.square() * shift).clamp(min=0)
+    return [
+        on_active,
+        torch.addcmul(on_effects, gradient, by_control, value=-1),
+        torch.cat([rest, squares[:, 1:]], 1),
+        whole,
+        powers,
     ]
 
 
@@ -366,6 +453,7 @@ def _estimate(
     k: int, displacement: Tensor, unit: Tensor, seen: Tensor, change: Tensor, sums: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
+    sums = _without_shifts(sums)
     on_active, (wy, uy, *_), (squares, steep), whole, powers = (part.unbind(1) for part in sums)
     total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
     points = whole[-1].clamp(min=1)

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
+from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostWriter
 from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
-from tempograd.engine.inputs import Region, is_several, pack_inputs
+from tempograd.engine.inputs import Region
 from tempograd.engine.model import Model, modules_of, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
@@ -51,6 +52,7 @@ class Block(NamedTuple):
     )
     steps: Tensor | Literal["own"] | None = None  # (series, time), "own" or None
     clean_score: Tensor | None = None  # (series, …): score of the series themselves, known with the target
+    background: Background | None = None  # whose values samples are compared with, instead of the baseline
 
     def take(self, kept: Tensor) -> "Block":
         """Go on with some of the series; ``rows`` stays that of all."""
@@ -105,6 +107,7 @@ class Request:
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     host_writer: HostWriter = field(default_factory=HostWriter)
+    background: Background | None = None  # other series that are the baseline, whose mean is then ``baseline``
     _findings: Findings = field(default_factory=Findings)
 
     @classmethod
@@ -195,19 +198,7 @@ class Request:
 
     def pooled(self, series: Any, name: str) -> Tensor:
         """Lay out training series as the requested ones are."""
-        packing = self.call.packing
-        if packing is None:
-            if is_several(series):
-                raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
-            return self.call.extended(series)
-        if not is_several(series):
-            raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
-        if isinstance(series, dict) and series.keys() == set(packing.names):
-            series = {each: series[each] for each in packing.names}
-        packed = pack_inputs(series, names=packing.names)
-        if packed.packing != packing:
-            raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
-        return self.call.extended(packed.x)
+        return pooled(self.call, series, name)
 
     @property
     def precision(self) -> torch.dtype:
@@ -250,7 +241,7 @@ class Request:
             observed = self.mask[rows].to(self.device)
             baseline = torch.where(observed, baseline, x)
         ids, lengths = self._on_device
-        return Block(rows, x, baseline, observed, ids[rows], lengths[rows])
+        return Block(rows, x, baseline, observed, ids[rows], lengths[rows], background=self.background)
 
     @cached_property
     def _on_device(self) -> tuple[Tensor, Tensor]:
@@ -466,6 +457,8 @@ def all_scores(requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) 
 def score_delta(request: Request) -> Tensor | None:
     """Return the score of each series minus that of its baseline, (series,), for methods that do not read it.
 
+    Where other series are the baseline, that is the mean score of a few of them.
+
     None for ``steps="own"``, where no one number is it.
     """
     if isinstance(request.steps, str):
@@ -475,9 +468,13 @@ def score_delta(request: Request) -> Tensor | None:
     def work(rows: slice, _: int) -> None:
         block = request.with_target(request.block(rows))
         if block.clean_score is not None and block.clean_score.ndim == 1:
-            first = request.scores(block.baseline[:, None], block)[:, 0]
+            starts = block.baseline[:, None]
+            if block.background is not None:
+                starts = block.background.starts(block, LOOKS, LOOKED)(slice(0, LOOKS))
+            first = request.scores(starts, block).mean(1)
             request.host_writer.write(found, rows, block.clean_score - first)
 
-    request.batching.run(len(found), 1, work, "read the change of the prediction")
+    looks = 1 if request.background is None else LOOKS
+    request.batching.run(len(found), looks, work, "read the change of the prediction")
     request.host_writer.flush()
     return None if isinstance(request.steps, str) else found

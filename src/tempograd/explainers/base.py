@@ -28,6 +28,7 @@ from tempograd.engine import (
     score_delta,
     told_by,
 )
+from tempograd.engine.background import in_time_order
 from tempograd.engine.guesses import ALREADY, PROBABILITY, Guess, assumption, averaged, caution, objection
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.outputs import forward
@@ -44,6 +45,7 @@ from tempograd.engine.second_look import (
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
+from tempograd.explainers.background import check_background, laid_ready, mean_of, require_like
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
 from tempograd.explanation import Explanation, Facts
@@ -296,6 +298,8 @@ class Explainer(ABC):
     """Whether the scores compare with the baseline."""
     draws_baselines: ClassVar[bool] = False
     """Whether background series, where there are some, take the place of the baseline."""
+    takes_background: ClassVar[bool] = False
+    """Whether values of other series, drawn anew for each sample, can be the baseline."""
     targeted: ClassVar[bool] = True
     """Whether the scores are about one target; otherwise they are about the whole output."""
     zero_if_ignored: ClassVar[bool] = False
@@ -366,6 +370,7 @@ class Explainer(ABC):
         model: Model,
         x: Inputs,
         *,
+        background: Inputs | None = None,
         target: Target | None = None,
         baseline: InputBaselines | None = None,
         mask: Inputs | None = None,
@@ -398,12 +403,16 @@ class Explainer(ABC):
         model : nn.Module, callable or estimator
             Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class).
         x : Tensor or array of shape (batch, time, channel)
+        background : Tensor or array of shape (batch, time, channel), or inputs like ``x``, optional
+            The other series of ``baseline="background"``, as the model reads them. A row that equals the explained
+            series is never drawn for it.
         target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
             Class or output to explain, by default the predicted one; a function picks one score per series
             from the output. A single probability is that of class 1, which is the default for every series, and 0
             is its complement.
-        baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
-            What "absent" means, by default zero.
+        baseline : {"zero", "average", "background"} or Tensor that broadcasts to ``x``, optional
+            What "absent" means, by default zero. ``"background"`` are values of other series, drawn from
+            ``background`` anew for each sample.
         mask : Tensor like ``x``, optional
             1 where a value was observed. Unobserved cells are never attributed, but hold a number in ``x`` too.
         steps : int, list of int or "own", optional
@@ -459,6 +468,12 @@ class Explainer(ABC):
             The values as people know them, before they were scaled for the model: only to be shown. NaN where
             nothing was observed.
         """
+        able = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_background)
+        check_background(self, able, baseline, background)
+        pool = None if background is None else in_time_order(background, layout)
+        if pool is not None:
+            require_like(pool, x, layout)
+            baseline = mean_of(pool, layout)
         wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
         if wanted is not None and not self.targeted:
@@ -492,6 +507,8 @@ class Explainer(ABC):
                 classes=classes,
                 call=given.call,
             )
+            if pool is not None:
+                request.background = laid_ready(request, pool)
             named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
             requests, variant = self._requests(request, wanted, classes)
@@ -565,12 +582,19 @@ class Explainer(ABC):
             method=self.name,
             parameters=self.parameters,
             columns=request.columns,
-            facts=self.facts,
+            facts=self._facts_of(request),
+            background=None if request.background is None else request.background.fingerprint,
             task=cast("Task | None", request.task),
             output_shape=request.output_shape,
             picker=picker,
             target_text="" if picker is None else in_words(picker),
         )
+
+    def _facts_of(self, request: Request) -> Facts:
+        """Return the facts of one explanation: against drawn series nothing is exact or the same for all seeds."""
+        if request.background is None or not self.takes_background:
+            return self.facts
+        return replace(self.facts, complete=False, deterministic=False)
 
     @property
     def _examined(self) -> bool:
@@ -610,7 +634,8 @@ class Explainer(ABC):
         blank = ~found.values.flatten(1).any(1)
         if request.mask is not None:
             blank &= request.mask.flatten(1).any(1)
-        if not bool(blank.any()):
+        drawn = request.background is not None and self.takes_background and self.needs_gradient
+        if not drawn and not bool(blank.any()):
             return found
         return found._replace(delta=score_delta(request))  # which a map of zeros may have to explain
 

@@ -3,18 +3,18 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, Unpack, cast, overload
+from typing import Any, Literal, Unpack, overload
 
 from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.engine import Call, is_several
+from tempograd.engine.background import in_time_order, is_background
 from tempograd.engine.guesses import PROBABILITY
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
-    Array,
     ArrayLike,
     ExplainOptions,
     Fixed,
@@ -94,13 +94,15 @@ def explain(
     method : str or Explainer
         A name from ``tempograd.EXPLAINERS``, or an explainer.
     background : Tensor or array of shape (batch, time, channel), optional
-        Series for methods that learn from some, such as GradientSHAP's pool of baselines. Every method accepts
-        them, so that one loop runs all; those that learn nothing leave them alone.
+        Other series, as the model reads them: those of ``baseline="background"`` and those that methods learn
+        from, such as GradientSHAP's pool of baselines. Every method accepts them, so that one loop runs all; those
+        that learn nothing leave them alone.
     target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
         Class or output to explain, or a function of the output that picks one score per series; by default the
         predicted class, and class 1 of a model with a single logit.
-    baseline : {"zero", "average"} or Tensor that broadcasts to ``x``, optional
-        What "absent" means, by default zero.
+    baseline : {"zero", "average", "background"} or Tensor that broadcasts to ``x``, optional
+        What "absent" means, by default zero; ``"background"`` are values of the background series, drawn anew for
+        each sample.
     mask : Tensor like ``x``, optional
         1 where a value was observed, 0 where not (``x`` holds a number there all the same).
     steps : int, list of int or "own", optional
@@ -164,7 +166,8 @@ def explain(
     validation.check_model(model)
     if is_several(x) or fixed is not None:
         explainer._require_companions(steps)
-    if background is not None:
+    drawn = is_background(baseline)
+    if background is not None and (not drawn or explainer.needs_fit):
         convention = Call(pick=pick, model_layout=model_layout)
         explainer = fitted(explainer, model, x, background, layout, convention, seed)
     return explainer(
@@ -194,6 +197,7 @@ def explain(
         classes=classes,
         units=units,
         raw=raw,
+        background=background if drawn else None,
     )
 
 
@@ -201,11 +205,8 @@ def fitted(
     explainer: Explainer, model: Model, x: Inputs, background: Inputs, layout: str, convention: Call, seed: int
 ) -> Explainer:
     """Return the explainer as it is after it learnt from the background series what it needs."""
-    pool: Inputs
-    if is_several(background) or is_several(x):
-        pool = _in_time_order(background, layout)
-    else:
-        pool = validation.check_series(background, layout, "background")
+    pool = in_time_order(background, layout)
+    if isinstance(pool, Tensor) and not is_several(x):
         _check_width(pool, x, layout)
     return explainer.fit(convention.adapt(model), pool, seed=seed)
 
@@ -226,20 +227,6 @@ def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer
                 f"option of {name}", given, call if isinstance(method, Explainer) else known | call
             )
     return method if isinstance(method, Explainer) else kind(**settings)
-
-
-def _in_time_order(background: Inputs, layout: str) -> Inputs:
-    """Return several inputs in the order (batch, time, channel)."""
-    if layout != "BDT" or not is_several(background):
-        return background
-    if not isinstance(background, Mapping):
-        return tuple(_swapped(each) for each in cast("tuple[Array, ...]", background))
-    return {name: _swapped(each) for name, each in background.items()}
-
-
-def _swapped(value: Array) -> Tensor:
-    tensor = validation.as_tensor(value, "background")
-    return tensor.transpose(1, 2) if tensor.ndim == 3 else tensor
 
 
 def _check_width(background: Tensor, x: Inputs, layout: str) -> None:

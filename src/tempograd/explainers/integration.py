@@ -14,6 +14,7 @@ from tempograd._utils import kernels
 from tempograd.engine import (
     Block,
     ControlVariateMean,
+    DrawnSteps,
     Estimate,
     Evidence,
     GradientCheck,
@@ -123,12 +124,18 @@ class Points(NamedTuple):
     weight: Tensor | None = None  # broadcasts to (series, points); None if all are equal
     active: Tensor | None = None  # like z: 1 for active cells, 0 for fixed ones; None if all are active
     step: Tensor | None = None  # factor of the gradient, where it differs between points
+    mean_step: Tensor | None = None  # (series, time, channel), its mean over all draws, where that is known
     position: Tensor | None = None  # broadcasts to (series, points): 0 at the baseline, 1 at x
 
 
 def midpoints(points: int, like: Tensor) -> Tensor:
     """Return positions at the middle of equal parts of the path."""
     return (torch.arange(points, device=like.device) + 0.5).to(like.dtype) / points
+
+
+def in_units(step: Tensor, scale: Tensor) -> Tensor:
+    """Return how far each point moves, (series, points, time, channel), in units of a scale like the series."""
+    return step / torch.where(scale == 0, 1, scale)[:, None]
 
 
 def masked_points(x: Tensor, difference: Tensor, active: Tensor, alpha: Tensor) -> Tensor:
@@ -343,7 +350,7 @@ class TargetRun:
                 self.evidence.delta = delta
         precision = self.request.precision
         cells = None
-        if isinstance(self._mean, ControlVariateMean) and at.active is not None:
+        if isinstance(self._mean, ControlVariateMean) and at.active is not None and at.step is None:
             cells = self._mean.over_cells(gradient, at.active)
         if self.evidence is not None:
             self.evidence.add(block, batch, at.z, gradient, score, at.position, scores, cells)
@@ -351,14 +358,18 @@ class TargetRun:
         if self._mean is None:
             sums = at.active is None and not self._schedule.random
             self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
+        steps = _steps(at, precision)
+        if at.step is not None and steps is None:
+            gradient = gradient * at.step
         if not isinstance(self._mean, ControlVariateMean):
-            y = gradient if at.step is None else gradient * at.step
-            self._mean.add(y, at.weight, *([] if at.active is None else [at.active.to(precision)]))
+            active = None if at.active is None else at.active.to(precision)
+            more = () if isinstance(self._mean, WeightedSum) else (active, steps)
+            self._mean.add(gradient, at.weight, *more)
             return
         if at.active is None or at.position is None or block.clean_score is None:
             raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
         gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
-        self._mean.add(gradient, at.weight, at.active, at.position, gap, cells)
+        self._mean.add(gradient, at.weight, at.active, at.position, gap, steps, cells)
 
     def look(
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
@@ -406,6 +417,13 @@ class TargetRun:
             self._mean.take(others)
         if self.evidence is not None:
             self.evidence.take(others)
+
+
+def _steps(at: Points, precision: torch.dtype) -> DrawnSteps | None:
+    """Return how far points move, where the mean of that is known."""
+    if at.step is None or at.mean_step is None:
+        return None
+    return DrawnSteps(at.step.to(precision), at.mean_step.to(precision))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 from tempograd._utils import settings
 from tempograd._utils.rng import Stream, bits, fold_in, keys
 from tempograd.engine import Batching, Block, Request, all_scores, mutable_if_needed, slices, with_targets
+from tempograd.engine.background import Starts
 from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
@@ -343,6 +344,8 @@ class Lime(Explainer):
 
     Notes
     -----
+    With ``baseline="background"`` every mask has a series :math:`x'` of its own, drawn from the background.
+
     With one output per step and ``steps="own"`` each step has its own regression on all cells, and its own cells'
     coefficients are kept. Masks are drawn per cell, so longer series see the same masks in their first steps.
     The regressions are solved to the end (see ``lasso``); where cells are tied, as with far fewer masks than
@@ -382,6 +385,7 @@ class Lime(Explainer):
 
     needs_gradient: ClassVar[bool] = False
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
 
     n_samples: int | None = settings.integer(None, least=2)
     alpha: float = settings.positive(0.01)
@@ -453,9 +457,10 @@ class Lime(Explainer):
         def work(rows: slice, size: int) -> None:
             blocks = with_targets(requests, request.block(rows))
             block, scores = blocks[0], []
+            absent = _absent(block, samples)
             for batch in slices(samples, max(1, size // len(block.x))):
                 keep = self._masks(request, block, batch)
-                z = torch.where(keep, block.x[:, None], block.baseline[:, None])
+                z = torch.where(keep, block.x[:, None], absent(batch))
                 scores.append(self._scores(requests, z, blocks))
             parts.append([torch.cat(each, 1) for each in zip(*scores, strict=True)])
             request.verify_once()
@@ -486,5 +491,16 @@ class Lime(Explainer):
             kept = keep.flatten(2).double() @ observed[..., None]
             return 1 - (kept[..., 0] / observed.sum(1, keepdim=True).clamp(min=1)).sqrt()
         x = block.x.flatten(1).double() * observed
-        z = torch.where(keep, block.x[:, None], block.baseline[:, None]).flatten(2).double() * observed[:, None]
+        absent = _absent(block, keep.shape[1])(slice(0, keep.shape[1]))
+        z = torch.where(keep, block.x[:, None], absent).flatten(2).double() * observed[:, None]
         return 1 - torch.cosine_similarity(x[:, None], z, dim=2, eps=1e-8)
+
+
+def _absent(block: Block, samples: int) -> Starts:
+    """Return what looks up the values of absent cells in some samples: the baseline, or those of drawn series.
+
+    These are drawn in groups, so that a series has the same ones whatever number of samples its company needs.
+    """
+    if block.background is None:
+        return lambda _: block.baseline[:, None]
+    return block.background.starts(block, samples, group=LEAST)

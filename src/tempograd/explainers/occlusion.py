@@ -12,11 +12,14 @@ from tempograd._utils import settings, validation
 from tempograd._utils.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Block, Prefixes, Request, slices, spans, wider, with_targets
 from tempograd.engine.batching import CELLS
-from tempograd.errors import ModelError
+from tempograd.errors import ModelError, SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
 from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting
 
+FITTED, TINY = 2, 1e-30  # draws that a line always goes through
+MISSED = 10.0  # times by which draws that missed far values widen an error at most
+SERIES = 10  # that values come from where nobody says how many
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
 # takes the place of a request and the falls of its target, (series, time, channel, draws, outputs)
@@ -195,9 +198,23 @@ class Occlusion(CellReplacement):
     ----------
     absolute : bool, default=False
         Whether scores are magnitudes, without their sign.
+    n_samples : int, optional
+        With ``baseline="background"`` only: how many series values come from, by default 10; each costs one pass
+        of the model for every value.
 
     Notes
     -----
+    With ``baseline="background"`` a value gives way to those of :math:`S` other series :math:`z_s`, drawn from the
+    background, at the same step and channel,
+
+    .. math:: A_{t,d} = \frac{1}{S} \sum_{s=1}^{S} \Big( F_{\hat y}(x)
+        - F_{\hat y}\big(x \text{ with } x_{t,d} \leftarrow z_{s,t,d}\big) \Big),
+
+    Their mean over the whole background is known, so what a straight line through the draws says of it is
+    corrected for: with steps :math:`x_{t,d} - z_{s,t,d}` and the regression of the falls on them, the score is the
+    height of the line at the mean step. It and its standard error are jackknifed over the draws; the error widens
+    where these missed far values.
+
     :meth:`fit` takes training series; values are then replaced by the mean of these at the same step and
     channel, otherwise by the call's baseline. Every observed value costs one pass of the model. With
     ``steps="own"`` a value is judged by the prediction at its own step; a recurrent model then runs one step
@@ -218,9 +235,11 @@ class Occlusion(CellReplacement):
     """
 
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
     absolute: bool = settings.boolean(False)
+    n_samples: int | None = settings.integer(None)
     means: Inputs | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
     def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
@@ -237,6 +256,12 @@ class Occlusion(CellReplacement):
         return self.attribute_all([request])[0]
 
     def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+        if requests[0].background is not None:
+            return self._against_others(requests, self.n_samples or SERIES)
+        if self.n_samples is not None:
+            raise SettingError(
+                f"n_samples={self.n_samples} makes no difference without baseline='background': leave it out."
+            )
         for request in requests:
             self._put_means(request)
         values = [torch.zeros(request.x.shape, device=request.x.device) for request in requests]
@@ -247,6 +272,25 @@ class Occlusion(CellReplacement):
         self._replace_cells(requests, 1, lambda block: block.baseline[..., None], finish)
         return [self._signed(each) for each in values]
 
+    def _against_others(self, requests: Sequence[Request], samples: int) -> list[Attribution]:
+        """Replace each value by those of drawn series at the same place."""
+        shape, device = requests[0].x.shape, requests[0].x.device
+        values, error = ([torch.zeros(shape, device=device) for _ in requests] for _ in range(2))
+        seen = torch.ones(shape, device=device) if requests[0].mask is None else requests[0].mask.to(values[0])
+
+        def finish(place: int, block: Block, falls: Tensor) -> None:
+            mean, own = regressed(block, falls[..., 0].double(), _drawn_values(block, samples).double())
+            values[place][block.rows] = mean.to(values[place])
+            error[place][block.rows] = own.where(block.observed, 0).to(error[place])
+
+        self._replace_cells(requests, samples, partial(_drawn_values, samples=samples), finish)
+        count, evals = seen * samples, torch.full(shape[:1], samples, dtype=torch.int32, device=device)
+        found = [self._signed(each) for each in values]
+        return [
+            each._replace(standard_error=own, n_draws=count.to(torch.int32), ess=count, n_evals=evals)
+            for each, own in zip(found, error, strict=True)
+        ]
+
     def _put_means(self, request: Request) -> None:
         if self.means is not None:
             means = request.pooled(self.means, "The training series")
@@ -256,6 +300,48 @@ class Occlusion(CellReplacement):
 
     def _signed(self, values: Tensor) -> Attribution:
         return Attribution(values.abs_() if self.absolute else values, signed=not self.absolute)
+
+
+def _drawn_values(block: Block, samples: int) -> Tensor:
+    """Return the values of the series that are drawn for each one, (series, time, channel, samples)."""
+    if block.background is None:
+        raise RuntimeError("There are no series to draw from.")
+    return block.background.starts(block, samples)(slice(0, samples)).movedim(1, -1)
+
+
+def regressed(block: Block, falls: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the mean fall of each cell over all series that could have been drawn, and its standard error.
+
+    Falls :math:`f_i` and the values that they come with are (series, time, channel, samples), in double precision.
+    How far these are from the series, :math:`s_i`, has a known mean :math:`\bar s` over all that could be drawn.
+    With :math:`c_i = s_i - \frac1n \sum_j s_j` the line through the falls has there the height
+    :math:`\sum_i a_i f_i`,
+
+    .. math:: a_i = \frac1n + \frac{c_i}{\sum_j c_j^2} \Big( \bar s - \frac1n \sum_j s_j \Big), \qquad
+        q_i = \frac{a_i r_i}{1 - \frac1n - c_i^2 / \sum_j c_j^2},
+
+    and without draw :math:`i`, whose residual is :math:`r_i`, it would be lower by :math:`q_i`: the jackknife
+    (Tukey 1958) corrects the height by :math:`\frac{n - 1}{n} \sum q_i`, for what a curve that bends makes of it,
+    and has the variance :math:`\frac{n - 1}{n} \sum (q_i - \bar q)^2`. That grows where the steps vary less than
+    those of the whole pool.
+    """
+    background, samples = block.background, falls.shape[-1]
+    if background is None:
+        raise RuntimeError("There are no series to draw from.")
+    steps = block.x[..., None].double() - values
+    centred = steps - steps.mean(-1, keepdim=True)
+    square = centred.square().sum(-1, keepdim=True)
+    direction = torch.where((square > 0) & (samples > FITTED), centred / square.clamp(min=TINY), 0)
+    ahead = background.mean_step(block).double()[..., None] - steps.mean(-1, keepdim=True)
+    share = 1 / samples + ahead * direction  # of each draw in the estimate
+    rest = falls - falls.mean(-1, keepdim=True) - (direction * falls).sum(-1, keepdim=True) * centred
+    without = share * rest / (1 - 1 / samples - centred * direction).clamp(min=TINY)  # what each draw changes
+    mean = (share * falls + (samples - 1) / samples * without).sum(-1)
+    spread = (samples - 1) / samples * (without - without.mean(-1, keepdim=True)).square().sum(-1)
+    known, seen = background.spread, square[..., 0] / samples
+    missed = (known / seen.clamp(min=TINY)).clamp(1, MISSED).square()  # a curve bends with the square of the step
+    error = torch.where(seen > 0, (spread * missed).sqrt(), torch.where(known > 0, torch.inf, 0))
+    return mean, error
 
 
 def _mean(x: Array, name: str) -> Tensor:

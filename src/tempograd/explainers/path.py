@@ -12,9 +12,18 @@ from torch import Tensor
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Block, Request
+from tempograd.engine.background import Starts
 from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
-from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate_all, midpoints
+from tempograd.explainers.integration import (
+    Attribution,
+    GradientPath,
+    Points,
+    Schedule,
+    in_units,
+    integrate_all,
+    midpoints,
+)
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
 
 # Integrated gradients, of all cells or of those of a mask
@@ -29,7 +38,8 @@ class IntegratedGradients(Explainer):
 
     .. math:: A_{t,d} = (x - x')_{t,d} \int_0^1 \partial_{t,d} F_{\hat y}\big(x' + \alpha (x - x')\big) \, d\alpha.
 
-    The scores sum to :math:`F_{\hat y}(x) - F_{\hat y}(x')`.
+    The scores sum to :math:`F_{\hat y}(x) - F_{\hat y}(x')`. With ``baseline="background"`` every node has a
+    series :math:`x'` of its own, drawn from the background: expected gradients, with an error over the draws.
 
     Parameters
     ----------
@@ -52,6 +62,7 @@ class IntegratedGradients(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
 
@@ -66,11 +77,15 @@ class IntegratedGradients(Explainer):
         return self.attribute_all([request])[0]
 
     def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
-        schedule = Schedule((self.n_steps,), random=False)
+        schedule = Schedule((self.n_steps,), random=requests[0].background is not None)
         return integrate_all(requests, schedule, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> GradientPath:
-        return straight(block, block.baseline, self.n_steps, self.rule)
+        if block.background is None:
+            return straight(block, block.baseline, self.n_steps, self.rule)
+        alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(self.n_steps, self.rule))
+        starts, mean_step = block.background.starts(block, self.n_steps), block.background.mean_step(block)
+        return from_each(block, starts, mean_step, alpha, weight)
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,21 @@ def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPat
     return GradientPath(difference, at, start=start, straight=True)
 
 
+def from_each(
+    block: Block, starts: Starts, mean_step: Tensor, alpha: Tensor, weight: Tensor | None = None
+) -> GradientPath:
+    """Return paths to the series of which every point has one of its own, straight from where it ``starts``."""
+
+    def at(batch: slice) -> Points:
+        start = starts(batch)
+        step = block.x[:, None] - start
+        z = torch.addcmul(start, alpha[batch, None, None], step)
+        weights = None if weight is None else weight[batch]
+        return Points(z, weights, step=step, mean_step=mean_step, position=alpha[batch])
+
+    return GradientPath(torch.ones_like(block.x), at)
+
+
 def check_nodes(points: int, rule: str) -> None:
     """Refuse nodes of a polynomial whose degree would fill the memory."""
     if rule == "gauss-legendre" and points > HIGHEST:
@@ -197,6 +227,7 @@ class RandIG(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
     p: float = settings.real(0.5, high=1.0, closed=(False, True))
@@ -231,17 +262,22 @@ class RandIG(Explainer):
     def _path(self, seed: int, block: Block, stage: int) -> GradientPath:
         streams = fold_in(keys(seed, block.ids, Stream.CELLS), self.n_samples)
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        alpha = self._positions(self.n_samples, block.x)
+        alpha, background = self._positions(self.n_samples, block.x), block.background
+        starts = None if background is None else background.starts(block, self.n_samples)
+        scale = block.x - block.baseline if background is None else background.displacement(block)
+        mean_step = None if background is None else in_units(background.mean_step(block)[:, None], scale)[:, 0]
 
         def at(batch: slice) -> Points:
             active = (bits(streams[:, :, batch, None], cell) < round(self.moves * 2**32)).view(
                 len(block.x), -1, *block.x.shape[1:]
             )
             x = block.x[:, None]
-            z = torch.where(active, torch.lerp(block.baseline[:, None], x, alpha[batch, None, None]), x)
-            return Points(z, active=active.to(x.dtype), position=alpha[batch])
+            start = block.baseline[:, None] if starts is None else starts(batch)
+            step = None if starts is None else in_units(x - start, scale)
+            z = torch.where(active, torch.lerp(start, x, alpha[batch, None, None]), x)
+            return Points(z, active=active.to(x.dtype), step=step, mean_step=mean_step, position=alpha[batch])
 
-        return GradientPath(block.x - block.baseline, at, start=block.baseline)
+        return GradientPath(scale, at, start=block.baseline if starts is None else None)
 
 
 # GradientSHAP (expected gradients): integrated gradients averaged over a distribution of baselines
@@ -266,9 +302,10 @@ class GradientShap(Explainer):
 
     Notes
     -----
-    :meth:`fit` (``background=`` in :func:`tempograd.explain`) takes the pool of baselines. Without one the call's
-    baseline is the only one; without noise nothing is then drawn, the method is midpoint integrated gradients, and
-    the call says so. Positions on the path are stratified.
+    :meth:`fit` (``background=`` in :func:`tempograd.explain`) takes the pool of baselines, and so does
+    ``baseline="background"``, which spreads the draws evenly over it and never draws the series itself. Without
+    one the call's baseline is the only one; without noise nothing is then drawn, the method is midpoint integrated
+    gradients, and the call says so. Positions on the path are stratified.
 
     References
     ----------
@@ -286,6 +323,7 @@ class GradientShap(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
     draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 
@@ -306,11 +344,12 @@ class GradientShap(Explainer):
         return self.attribute_all([request])[0]
 
     def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
-        if self.pool is not None:
+        drawn = requests[0].background is not None
+        if self.pool is not None and not drawn:
             request = requests[0]
             request.shortcuts["pool"] = pool = request.pooled(self.pool, "The baselines")
             check_training(pool.shape, request)
-        elif not self.noise and self._examined:
+        elif not self.noise and self._examined and not drawn:
             warn(
                 f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, series), or "
                 "pass background= to tempograd.explain."
@@ -324,6 +363,7 @@ class GradientShap(Explainer):
         alpha = self._series_positions(block, stream)
         noise = fold_in(stream, self.n_samples)
         baselines = self._baselines(block, stream, request)
+        mean_step = None if block.background is None else block.background.mean_step(block)
 
         def at(batch: slice) -> Points:
             start = block.baseline[:, None]
@@ -334,7 +374,8 @@ class GradientShap(Explainer):
                 step = step + self.noise * _gaussian(noise, batch, block)
             # with noise the paths do not end at x
             position = None if self.noise else alpha[:, batch]
-            return Points(start + alpha[:, batch, None, None] * step, step=step, position=position)
+            z = start + alpha[:, batch, None, None] * step
+            return Points(z, step=step, mean_step=mean_step, position=position)
 
         return GradientPath(
             torch.ones_like(block.x),
@@ -349,6 +390,8 @@ class GradientShap(Explainer):
 
     def _baselines(self, block: Block, stream: Tensor, request: Request) -> Callable[[slice], Tensor] | None:
         """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
+        if block.background is not None:
+            return block.background.starts(block, self.n_samples)
         if self.pool is None:
             return None
         pool: Tensor = request.shortcuts["pool"]

@@ -194,6 +194,9 @@ class Explanation:
         The function that picked the score; it is not written to files.
     siblings : tuple of Explanation
         The explanations of the further targets of one call.
+    background : str, optional
+        The name, a hash of their values, of the other series that the scores compare with; ``baseline`` is then
+        their mean at each cell. None where the baseline is one.
     """
 
     values: Tensor
@@ -234,6 +237,7 @@ class Explanation:
     classes: tuple[str, ...] | None = None
     units: tuple[str, ...] | None = None
     raw: Tensor | None = None
+    background: str | None = None
 
     def __post_init__(self) -> None:
         _check_parts(self)
@@ -247,7 +251,7 @@ class Explanation:
             parts = (f"{part.name} {' × '.join(map(str, part.shape)) or 1}" for part in self.call.packing.parts)
             shape = f"{len(self)} series, {', '.join(parts)}"
         settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        baseline = validation.filled_with(self.baseline, self.x, self.mask)
+        baseline = self.baseline_kind
         output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         several = f"targets=[{targets.target_list(self)}], " if self.siblings else ""
         return (
@@ -337,6 +341,16 @@ class Explanation:
         half = torch.where(self.standard_error == 0, 0, stats.t_quantile(level, freedom) * self.standard_error)
         half = torch.where(self.standard_error.isinf(), torch.inf, half)
         return self.values - half, self.values + half
+
+    @property
+    def baseline_kind(self) -> Literal["zero", "average", "background", "own"]:
+        """Return what the scores compare with: ``"own"`` are any other numbers.
+
+        Without the series an average is not recognised.
+        """
+        if self.background is not None:
+            return "background"
+        return validation.filled_with(self.baseline, self.x, self.mask)
 
     @property
     def n_outputs(self) -> int | None:

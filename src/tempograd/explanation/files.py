@@ -49,6 +49,7 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "target_text": (str,),
     "picker_spec": (dict, type(None)),
     "targets": (list,),
+    "background": (str, type(None)),
 }
 NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
 

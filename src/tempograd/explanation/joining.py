@@ -14,7 +14,7 @@ from tempograd.explanation.core import CELLS, ROWS, Explanation, require, same_o
 from tempograd.typing import ArrayLike, Times
 
 ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]
-ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies")
+ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies", "background")
 NEEDED = ("values", "baseline", "ids")
 
 

@@ -38,6 +38,7 @@ def sentence(explanation: "Explanation", i: int | None = None, *, option: str = 
     if diagnostics.noisy(part):
         return f"noisy: the model answers the same series differently each time; pass {option}draws=32{rest}"
     against = diagnostics.against(part)
+    rest = rest if part.background is None else f"; compared with other series{rest}"
     return (_objection(part, against) or _judged(part, option) + _few(against)) + rest
 
 

@@ -193,6 +193,8 @@ def _sureness(explanation: Explanation, i: int) -> str:
 def _reading(explanation: Explanation, i: int) -> str:
     zero = "0" if explanation.raw is None else "0, as the model reads it,"
     instead = "its baseline" if bool(explanation.baseline[i].any()) else zero
+    if explanation.background is not None:
+        instead = "values of other series"
     if explanation.signed:
         text = f"Positive: compared with {instead} in its place, the value pushed the output up; negative: down."
     else:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from html import escape
 
-from tempograd._utils import validation
 from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import Content
@@ -21,7 +20,12 @@ MEANING = {
     "aur": "share of the true values that are called important, over all thresholds",
 }
 
-BASELINES = {"zero": "zero", "average": "average of each channel over time", "own": "given with the explanation"}
+BASELINES = {
+    "zero": "zero",
+    "average": "average of each channel over time",
+    "background": "values of other series, drawn for each sample; removed values become their mean",
+    "own": "given with the explanation",
+}
 
 
 def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
@@ -40,6 +44,7 @@ def legend(content: Content) -> str:
     first, keys = content.first, {}
     if any(drawn.signed for drawn in content.maps):
         zero = "the baseline" if bool(first.baseline.any()) else "zero, as the model reads it,"
+        zero = zero if first.background is None else "values of other series"
         summed = content.steps and not isinstance(first.steps, str)
         keys["signed"] = (
             "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
@@ -59,7 +64,8 @@ def legend(content: Content) -> str:
     if content.truth is not None:
         keys["truth"] = "<b>Black marks</b>: the values that truly decided the label."
     if content.removals is not None:
-        keys["gone"] = "<b>Crosses</b>: values that the slider has replaced by the baseline."
+        instead = "the baseline" if first.background is None else "the mean of the other series"
+        keys["gone"] = f"<b>Crosses</b>: values that the slider has replaced by {instead}."
     mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
     items = "".join(mark.format(kind, said) for kind, said in keys.items())
     return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>'
@@ -184,7 +190,7 @@ def _facts(found: Explanation) -> str:
         or "none",
         "seed": str(found.seed),
         "explained": f"{found.output} output, {_steps(found)}",
-        "baseline": BASELINES[validation.filled_with(found.baseline, found.x, found.mask)],
+        "baseline": BASELINES[found.baseline_kind],
         "model": found.fingerprint or "not known",
         "made with": f"tempograd {found.version}",
     }

@@ -42,6 +42,8 @@ def evaluate(
     batch_size: int | None = None,
     of: Measured | None = None,
     target: Picker | None = None,
+    background: Inputs | None = None,
+    draws: int | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation, one number per series and metric.
 
@@ -58,9 +60,10 @@ def evaluate(
         The explained series, or inputs, by default those kept with the explanation.
     metrics : names or metrics
         For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
-    baseline : {"zero", "average"}, Tensor that broadcasts to ``x``, or mapping of these, optional
+    baseline : {"zero", "average", "background"}, Tensor that broadcasts to ``x``, or mapping, optional
         What takes the place of a removed cell, by default the baseline that the explanation compares with; the
-        average is each channel's, over its observed steps.
+        average is each channel's, over its observed steps, and the background are values of other series at the
+        same place.
     k : int or float
         How many cells are removed: a count, or a share of the observed cells of each series. A series with
         fewer observed cells loses all it has. A metric with a ``k`` of its own uses that.
@@ -75,6 +78,13 @@ def evaluate(
         picked it. The other metrics follow the score in any case.
     target : callable, optional
         The function that picked the score, for an explanation from a file, which could not keep it.
+    background : Tensor or array of shape (batch, time, channel), or inputs like ``x``, optional
+        The other series of ``baseline="background"``, which an explanation against a background needs again. A row
+        that equals the explained series is never drawn for it.
+    draws : int, optional
+        How many of them each series meets, by default 8: all removals are made with the values of each in turn,
+        and scores are means over the draws. Draws depend on the ids of the series and on nothing else, so that all
+        explanations of the same series are scored by the same removals.
 
     Returns
     -------
@@ -109,6 +119,7 @@ def evaluate(
     with generators_kept(model) if removing else nullcontext():
         seen = Seen()
         options: dict[str, Any] = {"batch_size": batch_size, "of": of, "target": target}
+        options |= {"background": background, "draws": draws}
         scores = measure(model, explanation, x, chosen, baseline, k, truth, seen=seen, **options)
         if removing:
             _warn_of_noise(model, explanation, x, seen)
@@ -174,6 +185,8 @@ def measure(
     batch_size: int | None = None,
     of: Measured | None = None,
     target: Picker | None = None,
+    background: Inputs | None = None,
+    draws: int | None = None,
     seen: Seen | None = None,
 ) -> dict[str, Tensor]:
     """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
@@ -184,7 +197,8 @@ def measure(
         scores |= locate(explanation, laid_out(explanation, truth, "truth"), local)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
     if removing:
-        evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, of=of, target=target)
+        options: dict[str, Any] = {"of": of, "target": target, "background": background, "draws": draws}
+        evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, **options)
         scores |= _remove(evaluated, k, removing, seen or Seen())
     return {metric.name: scores[metric.name] for metric in chosen}
 
@@ -192,19 +206,27 @@ def measure(
 def _remove(evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
     device, seen.measured = evaluated.explanation.values.device, evaluated.measured
     schedules = [metric.schedule(k, evaluated.observed, evaluated.cells) for metric in metrics]
-    scores = {metric.name: torch.empty(len(evaluated.x), device=device) for metric in metrics}
+    each: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}  # by draw
 
     def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
         if seen.clean is None:
             seen.clean = outputs[0].predictions[:, 0]
         for metric, output in zip(metrics, outputs, strict=True):
-            scores[metric.name][rows] = metric.read(output).float().to(device)
+            each[metric.name][-1][rows] = metric.read(output).float().to(device)
 
     with frozen(evaluated.given):
         state = random_state(evaluated.given)
-        run_removals(evaluated, schedules, read, "evaluate")
+        for drawn in evaluated.each_draw():
+            for found in each.values():
+                found.append(torch.empty(len(evaluated.x), device=device))
+            run_removals(drawn, schedules, read, "evaluate")
         seen.drew = random_state(evaluated.given) != state
-    return scores
+    return {name: mean_over(found) for name, found in each.items()}
+
+
+def mean_over(parts: Sequence[Tensor]) -> Tensor:
+    """Return the mean over draws, as float32; a single one as it is."""
+    return parts[0] if len(parts) == 1 else torch.stack(list(parts)).double().mean(0).float()
 
 
 def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
@@ -274,12 +296,14 @@ def removal_curve(
     *,
     of: Measured | None = None,
     target: Picker | None = None,
+    background: Inputs | None = None,
+    draws: int | None = None,
 ) -> RemovalCurve:
     """Remove cells in the order of their scores and record what the model says.
 
     Parameters
     ----------
-    model, explanation, x, k, baseline, batch_size, of, target
+    model, explanation, x, k, baseline, batch_size, of, target, background, draws
         See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
@@ -300,7 +324,8 @@ def removal_curve(
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})
-    evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, of=of, target=target)
+    options: dict[str, Any] = {"of": of, "target": target, "background": background, "draws": draws}
+    evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, **options)
     limit = n_removed(k, evaluated.observed, evaluated.cells)
     parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}
     device = explanation.values.device
@@ -314,12 +339,21 @@ def removal_curve(
         )
 
     schedule = RemovalSchedule(rank, descending, limit, every=True)
+    each: list[tuple[Tensor | None, ...]] = []  # by draw
     with frozen(model):
-        run_removals(evaluated, [schedule], read, "remove cells")
-    score, delta, predictions = zip(*parts.values(), strict=True)
-    return RemovalCurve(
-        torch.arange(schedule.width), limit, _joined(score), torch.cat(delta), _joined(predictions)
-    )
+        for drawn in evaluated.each_draw():
+            parts.clear()
+            run_removals(drawn, [schedule], read, "remove cells")
+            each.append(tuple(_joined(found) for found in zip(*parts.values(), strict=True)))
+    score, delta, predictions = (_mean_of_draws(found) for found in zip(*each, strict=True))
+    if delta is None:
+        raise RuntimeError("Nothing was removed.")
+    return RemovalCurve(torch.arange(schedule.width), limit, score, delta, predictions)
+
+
+def _mean_of_draws(parts: Sequence[Tensor | None]) -> Tensor | None:
+    known = [part for part in parts if part is not None]
+    return mean_over(known) if known else None
 
 
 def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:

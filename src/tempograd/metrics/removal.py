@@ -1,6 +1,6 @@
 """Series with cells removed in the order of their scores, and the model's outputs for them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, get_args
@@ -13,6 +13,7 @@ from tempograd._utils import validation
 from tempograd._utils.rng import Stream, bits, keys
 from tempograd._utils.settings import check_amount
 from tempograd.engine import (
+    Background,
     Batching,
     Model,
     apply_link,
@@ -28,13 +29,15 @@ from tempograd.engine import (
     slices,
     wider,
 )
+from tempograd.engine.background import in_time_order, is_background
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.inputs import is_several
-from tempograd.errors import InputError, ModelError, brief
+from tempograd.errors import InputError, ModelError, brief, warn
 from tempograd.explanation import Explanation
 from tempograd.typing import Measured, Picker, Task
 
 MEASURED: tuple[Measured, ...] = get_args(Measured)
+DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many
 
 # The model's outputs for a few series in each state of their removal
 
@@ -189,6 +192,8 @@ class EvalTarget:
     batch_size: int | None
     picker: Picker | None
     measured: Measured
+    background: Background | None = None  # other series whose values removed cells take, in turn
+    draws: int = 1  # how many of them
 
     @classmethod
     def of(
@@ -201,8 +206,11 @@ class EvalTarget:
         *,
         of: Measured | None = None,
         target: Picker | None = None,
+        background: Any = None,
+        draws: Any = None,
     ) -> Self:
         """Check and complete the arguments of a call."""
+        drawn = removes_to_others(explanation, baseline, background, draws)
         x = given_series(explanation, x)
         if x is None:
             raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
@@ -210,7 +218,7 @@ class EvalTarget:
             validation.check_int(batch_size, "batch_size", 1)
         picker = explained_function(explanation, target)
         mask = None if explanation.mask is None else explanation.mask.to(x.device)
-        own = explanation.baseline.to(x) if baseline is None else baseline
+        own = explanation.baseline.to(x) if baseline is None or drawn else baseline
         if explanation.call.packing is not None and (is_several(own) or isinstance(own, str)):
             own = pack_inputs(explanation.call.packing.unpack(x), baseline=own).baseline
         baseline = validation.fill(own, x, mask, "baseline")
@@ -220,6 +228,10 @@ class EvalTarget:
         device, dtype = place(adapted, x)
         if z.shape != x.shape:
             mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+        others = None
+        if drawn:
+            others = Background.of(in_time_order(background), z, call, 0, (device, dtype), Stream.REMOVALS)
+            warn_of_other_background(explanation, others)
         return cls(
             given=model,
             model=adapted,
@@ -234,7 +246,19 @@ class EvalTarget:
             batch_size=batch_size,
             picker=picker,
             measured=what_is_measured(explanation, of, picker),
+            background=others,
+            draws=1 if others is None else validation.check_int(DRAWS if draws is None else draws, "draws", 1),
         )
+
+    def each_draw(self) -> Iterator[Self]:
+        """Yield one removal after the other: of the baseline, or of each of the series that are drawn."""
+        if self.background is None:
+            yield self
+            return
+        x, ids = (each.to(self.device) for each in (self.x.to(self.dtype), self.explanation.ids))
+        rows = self.background.rows(x, ids, self.draws).to(self.background.pool.device)
+        for draw in range(self.draws):
+            yield replace(self, baseline=self.background.pool[rows[:, draw]])
 
     @property
     def cells(self) -> int:
@@ -283,6 +307,31 @@ class EvalTarget:
                 "evaluate with the model that was explained."
             )
         return target if steps is None or target.ndim == 2 else target[:, None].expand(steps.shape)
+
+
+def removes_to_others(explanation: Explanation, baseline: Any, background: Any, draws: Any) -> bool:
+    """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
+    if is_background(baseline) or (baseline is None and explanation.background is not None):
+        if background is None:
+            own = "The explanation compares with other series, which it does not keep"
+            asked = "baseline='background' puts values of other series in the place of removed cells"
+            raise InputError(
+                f"{own if baseline is None else asked}: pass them as background=, or another baseline=."
+            )
+        return True
+    for name, given in (("background", background), ("draws", draws)):
+        if given is not None:
+            raise InputError(f"{name}= makes no difference without baseline='background': pass that too.")
+    return False
+
+
+def warn_of_other_background(explanation: Explanation, others: Background) -> None:
+    """Warn if the series that values come from are not those that the explanation compares with."""
+    if explanation.background not in {None, others.fingerprint}:
+        warn(
+            f"The explanation compares with other background series ({explanation.background}) than those given "
+            f"here ({others.fingerprint}): pass the ones that it was made with."
+        )
 
 
 def _misfit(raw: Tensor, wanted: str) -> ModelError:

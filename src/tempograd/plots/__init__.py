@@ -14,9 +14,11 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``cost``                faithfulness against cost, methods as dots
 ``tuning``              settings of a method as differences to the default
 ``ranking``             explainers as differences to the best of them
+``baselines``           how much a map depends on what it compares with
 ======================  =========================================================================
 """
 
+from tempograd.plots.baseline_tables import BaselinesRecord, baselines, baselines_record, draw_baselines
 from tempograd.plots.channels import (
     ChannelImportanceRecord,
     channel_importance,
@@ -61,6 +63,7 @@ from tempograd.plots.maps import (
 from tempograd.plots.one_series import SeriesRecord, draw_series, series, series_record
 
 __all__ = [
+    "BaselinesRecord",
     "ChannelImportanceRecord",
     "ChoiceRecord",
     "CompareRecord",
@@ -71,6 +74,8 @@ __all__ = [
     "HorizonRecord",
     "RemovalRecord",
     "SeriesRecord",
+    "baselines",
+    "baselines_record",
     "channel_importance",
     "channel_importance_record",
     "compare",
@@ -79,6 +84,7 @@ __all__ = [
     "convergence_record",
     "cost",
     "cost_record",
+    "draw_baselines",
     "draw_channel_importance",
     "draw_compare",
     "draw_convergence",

@@ -75,6 +75,8 @@ def removal_record(
     baseline: Baseline | None = None,
     batch_size: int | None = None,
     title: str | None = None,
+    background: Array | None = None,
+    draws: int | None = None,
 ) -> RemovalRecord:
     r"""Show how the prediction moves while cells are removed one by one, for one or more methods.
 
@@ -88,7 +90,7 @@ def removal_record(
         The model that was explained.
     explanations : Explanation, or sequence or mapping of them
         Of the same series.
-    x, k, baseline, batch_size
+    x, k, baseline, batch_size, background, draws
         As for :func:`tempograd.evaluate`.
     title : str, optional
 
@@ -106,9 +108,8 @@ def removal_record(
     found: dict[bool, list[MeanCurve]] = {True: [], False: []}
     for label, explanation in named.items():
         for descending, curves in found.items():
-            delta = removal_curve(
-                model, explanation, x, k, baseline, descending=descending, batch_size=batch_size
-            ).delta.cpu()
+            options: dict[str, Any] = {"batch_size": batch_size, "background": background, "draws": draws}
+            delta = removal_curve(model, explanation, x, k, baseline, descending=descending, **options).delta.cpu()
             curves.append(_curve(label, delta))
     steps = len(found[True][0].mean)
     return RemovalRecord(np.arange(steps), len(delta), tuple(found[True]), tuple(found[False]), title)

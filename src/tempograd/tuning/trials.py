@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.engine import Call, is_several
+from tempograd.engine.background import in_time_order, is_background
 from tempograd.engine.calls import FixedInputs
 from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.second_look import generators_kept
@@ -115,8 +116,7 @@ class Bench:
     @property
     def other_series(self) -> dict[str, Inputs | None]:
         """The other series that are the baseline, as an argument of calls, where they are."""
-        baseline = self.call.get("baseline")
-        return {"background": self.background} if isinstance(baseline, str) and baseline == "background" else {}
+        return {"background": self.background} if is_background(self.call.get("baseline")) else {}
 
     def order(self) -> Tensor:
         """Return all series in a random order, since files are often sorted by class."""
@@ -169,9 +169,10 @@ class Bench:
     def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
         truth = None if self.truth is None else _taken(self.truth, rows)
         baseline = self._rows("baseline", self.call.get("baseline"), rows)
-        options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of, **self.other_series}
-        if self.other_series and self.removals is not None:
-            options["draws"] = self.removals
+        options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of}
+        if self.other_series and self.background is not None:
+            others = in_time_order(self.background, self.call.get("layout", "BTD"))
+            options |= {"background": others, "draws": self.removals}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
         with generators_kept(self.model):
             found = (measure if quiet else evaluate)(self.model, explanation, None, *arguments, **options)

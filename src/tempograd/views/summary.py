@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd._utils.validation import filled_with, lengths
+from tempograd._utils.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target
 from tempograd.explanation import Explanation
@@ -87,7 +87,7 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
     classes = target is not None and explanation.output == "probability" and explanation.task not in SCORED
     return {
         "method": explanation.method,
-        "baseline": filled_with(explanation.baseline, series.x, explanation.mask),
+        "baseline": replace(explanation, x=series.x).baseline_kind,
         "series": len(explanation),
         "steps": explanation.values.shape[1],
         "channels": explanation.values.shape[2],
@@ -154,7 +154,7 @@ def mean_delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) 
     ``said`` is what the model says about the series ``x``.
     """
     steps, target = explanation.steps, explanation.target
-    if target is None or isinstance(steps, str):
+    if target is None or isinstance(steps, str) or explanation.background is not None:
         return None
     start = explanation.baseline
     if explanation.mask is not None:  # what was not observed stays as it is

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils.rng import FAR, bits, fold_in, scale
+from tempograd._utils.rng import FAR, bits, fold_in, scale, split
 from tempograd.errors import SettingError, warn
 
 # How often segments leave a cell active, in closed form, and settings that follow from it
@@ -20,8 +20,16 @@ from tempograd.errors import SettingError, warn
 #
 # .. math:: p(t) = (1 - h(t) / D)^n, \qquad
 #     h(t) = \operatorname{mean}_l \frac{\#\{\text{starts that cover } t\}}{T - l + 1}.
+#
+# Where the share of cells that are held on average is given, a mask has one segment more with probability
+# :math:`\rho`, so that the mean of
+#
+# .. math:: p(t) = (1 - h(t) / D)^n \, (1 - \rho \, h(t) / D)
+#
+# over the steps is exactly what is left. Segments of a single step are not drawn then, but each cell by itself.
 
 RAREST = 1e-6  # a cell less often active than this cannot be estimated
+ONE = 1 << 32  # a probability of 1, in the units of random words
 _Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
@@ -35,6 +43,22 @@ class SegmentSettings:
     low: int
     high: int
     anchored: float = 0.0  # share of the points whose mask is drawn around a chosen cell
+    held: float | None = None  # share of the cells that masks hold on average, where it was given
+    more: int = 0  # how many of 2^32 masks have one segment more
+
+    @property
+    def single(self) -> bool:
+        """Return whether each cell is held by itself, independently of the others."""
+        return bool(self.held) and self.high == 1
+
+    @property
+    def free(self) -> int:
+        """Return how many of 2^32 masks leave a cell active, where each is held by itself.
+
+        What is rarer, active or held, is rounded down, so that one in ten is one of each ten and not of each nine.
+        """
+        held = self.held or 0.0
+        return int((1 - held) * ONE) if held >= 0.5 else ONE - int(held * ONE)
 
     def p_active(self) -> _Array:
         """Return p(t), how likely a cell at step t is active.
@@ -44,19 +68,37 @@ class SegmentSettings:
         >>> SegmentSettings(time=3, channels=1, count=1, low=2, high=2).p_active()
         array([0.5, 0. , 0.5])
         """
-        return np.asarray((1 - _hit(self.time, self.low, self.high) / self.channels) ** self.count)
+        if self.single:
+            return np.full(self.time, self.free / ONE)
+        cover = _hit(self.time, self.low, self.high) / self.channels
+        return np.asarray((1 - cover) ** self.count * (1 - self.more / ONE * cover))
+
+    def more_if_active(self) -> _Array:
+        """Return how many of 2^32 masks that leave a cell at step t active have one segment more."""
+        cover = _hit(self.time, self.low, self.high) / self.channels
+        share = self.more / ONE
+        return np.rint(share * (1 - cover) / np.maximum(1 - share * cover, 1 / ONE) * ONE).astype(np.int64)
 
     def __str__(self) -> str:
+        if self.held is not None:
+            return f"held={self.held:g}, min_length={self.low}, max_length={self.high}"
         return f"segments={self.count}, min_length={self.low}, max_length={self.high}"
 
 
 @lru_cache(maxsize=4096)
 def complete(
-    time: int, channels: int, count: int | None, low: int | None, high: int | None, longest: int
+    time: int,
+    channels: int,
+    count: int | None,
+    low: int | None,
+    high: int | None,
+    longest: int,
+    held: float | None = None,
 ) -> SegmentSettings:
     """Fill in what was left open, so that about half of the cells are active, and fit it to the length.
 
-    ``longest`` is the length of the batch; a series that ends sooner gets its segments cut to its own.
+    With ``held`` the mean active share is exactly what is left of it. ``longest`` is the length of the batch; a
+    series that ends sooner gets its segments cut to its own.
     """
     for name, length in (("max_length", high), ("min_length", low)):
         if length is not None and length > longest:
@@ -66,6 +108,9 @@ def complete(
     if low is None:
         low = min(high, max(1, round(time / 10)))
     low, high = min(low, time), min(high, time)
+    if held is not None:
+        count, more = (0, 0) if high == 1 else _exactly(_hit(time, low, high) / channels, held)
+        return SegmentSettings(time, channels, count, low, high, held=held, more=more)
     if count is None:
         count = _half(_hit(time, low, high) / channels)
     return SegmentSettings(time, channels, count, low, high)
@@ -93,21 +138,38 @@ def _half(cover: _Array) -> int:
     return int(candidates[np.abs(share - 0.5).argmin()])
 
 
+def _exactly(cover: _Array, held: float) -> tuple[int, int]:
+    """Find the number of segments, and how many of 2^32 masks need one more, for a mean share of held cells."""
+
+    def free(count: int) -> float:
+        return float(((1 - cover) ** count).mean())
+
+    least, most = 0, 1
+    while free(most) > 1 - held:
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if free(middle) > 1 - held else (least, middle)
+    return least, round((free(least) - (1 - held)) / (free(least) - free(most)) * ONE)
+
+
 def warn_of_rare_cells(settings: list[SegmentSettings], points: int) -> None:
     """Warn, before anything runs, if some cell will be active in fewer than two points on average."""
     setting = min(settings, key=lambda each: float(each.p_active().min()))
     rarest = max(float(setting.p_active().min()), RAREST)  # what is always fixed was found to be unobserved
     if rarest * points < 2:
+        cell = "a cell" if setting.single else f"step {setting.p_active().argmin()}"
         warn(
-            f"With {setting} step {setting.p_active().argmin()} is active in only {rarest * points:.2g} of "
+            f"With {setting} {cell} is active in only {rarest * points:.2g} of "
             f"{points} samples on average: expect large errors there; use n_samples={int(2 / rarest) + 1} or "
-            "shorter segments."
+            f"{'shorter segments' if setting.held is None else 'a smaller held'}."
         )
 
 
 # Drawing masks for many series at once
 
 FIELDS = 8  # random numbers of 32 bits that a segment may use
+MORE = 5  # which of those of the first segment says whether there is one more
 WIDE = 2**15  # cells of all masks at one step, from which on a sum of them is worth a call
 BITS = 30  # of the shares that lengths are chosen by
 
@@ -123,10 +185,14 @@ class SegmentSampler:
     high: Tensor
     anchored: Tensor  # whether any point is
     p_active: Tensor  # (series, time): probability that a cell is active
+    single: Tensor  # whether each cell is held by itself
+    more: Tensor | None  # how many of 2^32 masks have one segment more; None if none have
+    more_if_active: Tensor | None  # (series, time): the same of those that leave a cell active
     channels: int
     most: int  # largest count
     span: int  # most different lengths
     share: float  # of the points that are anchored, where any are
+    free: int  # how many of 2^32 masks leave a cell active, where each is held by itself; 0 if none is
 
     @classmethod
     def table(
@@ -135,18 +201,38 @@ class SegmentSampler:
         """Put the settings of all lengths on the device, one row each, in ascending order of length."""
         _, steps, channels = x.shape
         rows = [
-            [setting.time, setting.count, setting.low, setting.high, setting.anchored > 0]
+            [setting.time, setting.count, setting.low, setting.high, setting.anchored > 0, setting.single]
             for setting in settings.values()
         ]
         p_active = torch.zeros(len(settings), steps, dtype=dtype)
-        for row, setting in zip(p_active, settings.values(), strict=True):
-            row[: setting.time] = torch.from_numpy(setting.p_active())
-        time, count, low, high, anchored = torch.tensor(rows).T.contiguous().to(device)
-        most = max(setting.count for setting in settings.values())
+        given = torch.zeros(len(settings), steps, dtype=torch.int64)
+        for place, setting in enumerate(settings.values()):
+            p_active[place, : setting.time] = torch.from_numpy(setting.p_active())
+            given[place, : setting.time] = torch.from_numpy(setting.more_if_active())
+        time, count, low, high, anchored, single = torch.tensor(rows).T.contiguous().to(device)
+        more = torch.tensor([setting.more for setting in settings.values()])
+        mixed = bool(more.any())
+        most = max(setting.count + (setting.more > 0) for setting in settings.values())
         span = max(setting.high - setting.low + 1 for setting in settings.values())
         share = max(setting.anchored for setting in settings.values())
-        lengths = torch.tensor(list(settings), device=device)
-        return cls(lengths, time, count, low, high, anchored, p_active.to(device), channels, most, span, share)
+        free = max(setting.free * setting.single for setting in settings.values())
+        return cls(
+            lengths=torch.tensor(list(settings), device=device),
+            time=time,
+            count=count,
+            low=low,
+            high=high,
+            anchored=anchored,
+            p_active=p_active.to(device),
+            single=single.bool(),
+            more=more.to(device) if mixed else None,
+            more_if_active=given.to(device) if mixed else None,
+            channels=channels,
+            most=most,
+            span=span,
+            share=share,
+            free=free,
+        )
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the settings of each series by its length, in a table."""
@@ -156,8 +242,9 @@ class SegmentSampler:
 
     def rows(self, rows: Tensor) -> Self:
         """Return the sampler of some of the series."""
-        names = ("time", "count", "low", "high", "anchored", "p_active")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        names = ("time", "count", "low", "high", "anchored", "p_active", "single", "more", "more_if_active")
+        parts = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: part[rows] for name, part in parts.items() if part is not None})
 
 
 class Drawn(NamedTuple):
@@ -205,10 +292,16 @@ def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, ancho
     drawn = Drawn(length, channel, scale(place, time - length + 1))
     if anchor is not None:
         drawn = _missing(anchor, stream, sampler, drawn)
-    if len(sampler.lengths) == 1:  # all series have as many
+    if len(sampler.lengths) == 1 and sampler.more is None:  # all series have as many
         return drawn
-    index = torch.arange(sampler.most, device=stream.device)
-    return drawn._replace(length=torch.where(index < sampler.count[:, None, None], drawn.length, 0))
+    index, count = torch.arange(sampler.most, device=stream.device), sampler.count[:, None, None]
+    if sampler.more is not None and sampler.more_if_active is not None:
+        limit = sampler.more[:, None]
+        if anchor is not None:
+            given = sampler.more_if_active.gather(1, anchor.clamp(min=0) // sampler.channels)
+            limit = torch.where(anchor < 0, limit, given)
+        count = count + (bits(stream, torch.tensor(MORE, device=stream.device)) < limit)[..., None]
+    return drawn._replace(length=torch.where(index < count, drawn.length, 0))
 
 
 def paint(segments: Drawn, sampler: SegmentSampler) -> Tensor:
@@ -281,6 +374,54 @@ def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
     return torch.where(length <= high, weight, 0).cumsum(-1)
 
 
+# Single cells, each held by itself
+#
+# In each mask every cell is active with probability :math:`p`, independently of the others. Over the :math:`S`
+# points of a series a cell has :math:`N = \lceil pS \rceil` turns, or one less, spread over the path: the points
+# are cut into :math:`N` runs as equal as can be, each has a turn at a random place, one of them none where there
+# is one less, and all turns are rotated by a random number of points. Places and rotation are the cell's own. By
+# the rotation each point is as likely as any other. Where :math:`p` is above one half, the same is done with what
+# is held.
+
+AT_ONCE = 2**22  # words that are kept at once
+
+
+def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before: int = 0) -> Tensor:
+    """Draw masks of single cells, (series, points, time, channel), from a stream (2, series).
+
+    ``before`` is how many points a series had in earlier stages, which the turns of a cell go on from.
+    """
+    series, steps = sampler.p_active.shape
+    inverted = sampler.free > ONE // 2
+    rate = ONE - sampler.free if inverted else sampler.free
+    turns = max(1, -(-rate * points >> 32))
+    edges = torch.arange(turns + 1, device=stream.device)[:, None] * points // turns
+    masks = torch.empty(series, points, steps * sampler.channels, dtype=torch.bool, device=stream.device)
+    root = split(stream, FAR)[..., None]
+    size = max(1, AT_ONCE // (series * max(turns, points // 4)))
+    for first in range(0, masks.shape[2], size):
+        cell = torch.arange(first, min(first + size, masks.shape[2]), device=stream.device)
+        own = split(root, cell)[:, :, None]  # (2, series, 1, cells)
+        phase = bits(own, torch.tensor([FAR], device=stream.device)[:, None])
+        full = (phase + rate * (before + points) >> 32) - (phase + rate * before >> 32) == turns
+        word = bits(own, 2 * before + torch.arange(turns + 1, device=stream.device)[:, None])
+        place = word[:, 1:].mul_(edges.diff(dim=0)).add_(edges[:-1] << 32).add_(scale(word[:, :1], points) << 32)
+        place >>= 32
+        twice = torch.full((series, 2 * points, len(cell)), inverted, device=stream.device)
+        twice.scatter_(1, place[:, 1:], value=not inverted).scatter_(1, place[:, :1], full ^ inverted)
+        here = masks[:, :, first : first + len(cell)]
+        (torch.bitwise_and if inverted else torch.bitwise_or)(twice[:, :points], twice[:, points:], out=here)
+    return masks.view(series, points, steps, sampler.channels)
+
+
+def independent_cells(stream: Tensor, sampler: SegmentSampler) -> Tensor:
+    """Draw masks of single cells, each cell of each mask for itself, from a stream (2, series, points)."""
+    series, points = stream.shape[1:]
+    steps = sampler.p_active.shape[1]
+    cell = torch.arange(steps * sampler.channels, device=stream.device)
+    return (bits(stream[..., None], cell) < sampler.free).view(series, points, steps, sampler.channels)
+
+
 # Masks that leave no observed cell out, with weights that keep the estimate exact
 #
 # A share of the masks is drawn given that an anchor cell is active. Taken together, the :math:`S` masks of a
@@ -326,7 +467,7 @@ def cover_all_cells(drawn: MaskSample, sampler: SegmentSampler, observed: Tensor
     masks, anchors, order = drawn.masks, drawn.anchors, drawn.order
     points = order.shape[1]
     for last in [*(2**power for power in range(1, points.bit_length()) if 2**power < points), points]:
-        rows = _unseen(observed, masks).nonzero()[:, 0]
+        rows = (_unseen(observed, masks) & ~sampler.single).nonzero()[:, 0]
         if len(rows) == 0:
             break
         part = _Part(drawn.streams[:, rows], sampler.rows(rows), observed[rows], order[rows])

@@ -1,5 +1,6 @@
 """TIMING: integrated gradients along paths that leave random segments untouched."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import Block, HostCopy, Region, Request
+from tempograd.engine import Background, Block, HostCopy, Region, Request
 from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import (
@@ -21,18 +22,22 @@ from tempograd.explainers.integration import (
     Points,
     Schedule,
     geometric,
+    in_units,
     integrate_all,
     masked_points,
     midpoints,
 )
 from tempograd.explainers.timing.segments import (
+    ONE,
     RAREST,
     MaskSample,
     SegmentSampler,
     SegmentSettings,
+    balanced_cells,
     complete,
     cover_all_cells,
     draw_masks,
+    independent_cells,
     sample_masks,
     warn_of_rare_cells,
 )
@@ -66,9 +71,13 @@ class Timing(Explainer):
     ----------
     n_samples : int, default=50
         Path points; each has its own mask and costs one pass of the model.
-    segments, min_length, max_length : int, optional
-        Segments fixed per mask and the bounds of their length. By default chosen from the length and the
-        number of channels so that about half of the cells are active.
+    held : float, optional
+        Share of the cells that a mask holds on average, at least 0 and below 1. By default about one half.
+    segments : int, optional
+        Segments fixed per mask, for those who want the count instead of ``held``.
+    min_length, max_length : int, optional
+        Bounds of the length of a segment, by default a tenth and a third of the series. ``max_length=1`` holds
+        single cells.
     tolerance : float, optional
         Draw further samples, in stages that double their number from ``n_samples`` on, until a series is good
         enough: easy series cost less. 0.1 stops at an estimated relative error of the map of 10 %.
@@ -89,14 +98,24 @@ class Timing(Explainer):
         densities, undo it in expectation; their mean is divided by their sum, and such a ratio is biased by
         :math:`O(1 / n)` as well. By default 0.8 where a cell would be active in fewer than 5 samples, and none
         elsewhere. In any case the last masks are redrawn until every observed cell is active at least once;
-        only with ``anchored=0`` masks are independent and stay as they come.
+        only with ``anchored=0`` masks are independent and stay as they come. Single cells need none: by default
+        they take even turns.
 
     Notes
     -----
-    With ``segments=0`` nothing is fixed and TIMING is midpoint integrated gradients. With segments the scores
-    do not sum to the change of the prediction. A series that ends before others (padding) has its own
-    segments, cut to its own length. Of several inputs, those with the same steps share their masks, as if they
-    were the channels of one series, others have masks of their own, and of static values single ones are fixed.
+    **One family.** ``held=0`` (or ``segments=0``) fixes nothing and is midpoint integrated gradients. ``held=h,
+    max_length=1`` holds every cell independently with probability :math:`h`, and estimates what
+    ``RandIG(p=1-h)`` does; each cell is active equally often, up to one, along the path. The more is held, the
+    closer a score comes to the change of the prediction when its value alone is taken away.
+
+    **What is drawn.** A mask holds :math:`n` segments, or :math:`n + 1` with the probability that makes the mean
+    share of held cells of a series exactly ``held``; each has a length uniform between the bounds, one uniform
+    channel and a uniform start. Unobserved cells count like others up to a series' last observed step.
+
+    With segments the scores do not sum to the change of the prediction. A series that ends before others
+    (padding) has its own segments, cut to its own length. Of several inputs, those with the same steps share their
+    masks, as if they were the channels of one series, others have masks of their own, and of static values single
+    ones are fixed.
 
     References
     ----------
@@ -114,8 +133,10 @@ class Timing(Explainer):
 
     zero_if_ignored: ClassVar[bool] = True
     takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
+    held: float | None = settings.real(None, high=1.0, closed=(True, False), by_name=True)
     segments: int | None = settings.integer(None, least=0)
     min_length: int | None = settings.integer(None)
     max_length: int | None = settings.integer(None)
@@ -143,6 +164,15 @@ class Timing(Explainer):
         super().__post_init__()
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
+        if self.held is not None and self.segments is not None:
+            raise SettingError(
+                f"held={self.held:g} and segments={self.segments} both say how much a mask holds: pass one."
+            )
+        if self.held and self.max_length == 1 and self.anchored:
+            raise SettingError(
+                f"anchored={self.anchored:g} makes no difference to single cells, each of which is active equally "
+                "often anyway: leave it out."
+            )
         if self.tolerance is None:
             for name in ("max_samples", "stop_when"):
                 if getattr(self, name) is not None:
@@ -161,7 +191,12 @@ class Timing(Explainer):
     @property
     def controlled(self) -> bool:
         """Return whether scores and positions take noise out of the mean."""
-        return self.control_variates and self.segments != 0
+        return self.control_variates and not self._plain
+
+    @property
+    def _plain(self) -> bool:
+        """Return whether nothing is ever fixed."""
+        return self.segments == 0 or self.held == 0
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -242,7 +277,7 @@ class Timing(Explainer):
         def path(block: Block, stage: int) -> GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
             if stage > 0:
-                return self._path(block, _joined(block, draws, parts))
+                return self._path(block, _joined(block, draws, parts), stage)
             unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
             def resample() -> GradientPath | None:
@@ -262,28 +297,48 @@ class Timing(Explainer):
 
         ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
         """
-        cut = 0 if length == 0 else self.segments
-        setting = complete(max(length, 1), channels, cut, self.min_length, self.max_length, longest)
-        share = self.anchored
+        count, held = (0, None) if length == 0 else (self.segments, self.held)
+        setting = complete(max(length, 1), channels, count, self.min_length, self.max_length, longest, held)
+        share = 0.0 if setting.single else self.anchored
         if share is None:
             share = SHARE if setting.p_active().min() * self.schedule.stages[0] < ENOUGH else 0.0
         setting = replace(setting, anchored=share)
+        if self._examined:
+            self._refuse_the_impossible(setting, longest, watched)
+        return setting
+
+    def _refuse_the_impossible(
+        self, setting: SegmentSettings, longest: int, watched: NDArray[np.bool_] | None
+    ) -> None:
+        """Refuse settings under which some cell is (almost) never active."""
+        if setting.single and setting.free * self.n_samples < ONE:
+            least = math.ceil(ONE / setting.free)
+            raise SettingError(
+                f"held={self.held:g} leaves a single cell active in {setting.free * self.n_samples / ONE:.2g} of "
+                f"{self.n_samples} samples: use n_samples={least} at least, or a smaller held."
+            )
         rare = setting.p_active() < RAREST
         if watched is not None:
             rare &= watched
-        if rare.any() and self._examined:
-            good = complete(setting.time, channels, None, None, None, longest)
+        if rare.any():
             raise SettingError(
-                f"{setting} fix step {rare.argmax()} of series of {setting.time} steps and {channels} channels "
-                f"(almost) always, so nothing can be said of it: try {good}."
+                f"{setting} fix step {rare.argmax()} of series of {setting.time} steps and {setting.channels} "
+                f"channels (almost) always, so nothing can be said of it: try {self._workable(setting, longest)}."
             )
-        return setting
+
+    def _workable(self, setting: SegmentSettings, longest: int) -> SegmentSettings:
+        """Return a setting that can be estimated: as much held as possible with these lengths, or the default."""
+        for held in (tenths / 10 for tenths in range(9, 0, -1)) if setting.held is not None else ():
+            less = complete(setting.time, setting.channels, None, setting.low, setting.high, longest, held)
+            if less.p_active().min() * self.n_samples >= 2:
+                return less
+        return complete(setting.time, setting.channels, None, None, None, longest)
 
     def _large_path(self, table: SegmentSampler, seed: int, block: Block, stage: int) -> GradientPath:
         sampler, stream = table.of(block.lengths), keys(seed, block.ids, Stream.SEGMENTS)
         drawn = self.draw(stream, sampler, block.observed, stage)
         if stage > 0:  # what could be seen was seen in the first
-            return self._path(block, drawn)
+            return self._path(block, drawn, stage)
         unseen = HostCopy(drawn.unseen)
 
         def resample() -> GradientPath | None:
@@ -294,14 +349,27 @@ class Timing(Explainer):
     def draw(self, stream: Tensor, sampler: SegmentSampler, observed: Tensor, stage: int = 0) -> MaskSample:
         """Draw the masks of a block of series in a stage."""
         points = self.schedule.stages[stage]
-        if stage > 0:
-            stream = split(stream, FAR - stage)  # no point has that number
+        here = split(stream, FAR - stage) if stage > 0 else stream  # no point has that number
         if self.anchored != 0 and sampler.most:
-            return draw_masks(stream, sampler, observed, points)
-        streams = fold_in(stream, points)
+            drawn = draw_masks(here, sampler, observed, points)
+            return drawn._replace(masks=self._with_cells(drawn.masks, sampler, stream, stage))
+        streams = fold_in(here, points)
         anchors = torch.full_like(streams[0], -1)
-        masks = self._sample_masks(streams, sampler)
+        masks = self._sample_masks(streams, sampler) if sampler.most or not sampler.free else None
+        masks = self._with_cells(masks, sampler, stream, stage)
         return MaskSample(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
+
+    def _with_cells(self, masks: Tensor | None, sampler: SegmentSampler, stream: Tensor, stage: int) -> Tensor:
+        """Draw the masks of those series of which each cell is held by itself; None if that is all of them."""
+        if masks is not None and not sampler.free:
+            return masks
+        stages = self.schedule.stages
+        if self.anchored == 0:
+            here = split(stream, FAR - stage) if stage > 0 else stream
+            cells = independent_cells(fold_in(here, stages[stage]), sampler)
+        else:
+            cells = balanced_cells(stream, sampler, stages[stage], sum(stages[:stage]))
+        return cells if masks is None else torch.where(sampler.single[:, None, None, None], cells, masks)
 
     def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
         """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
@@ -315,7 +383,9 @@ class Timing(Explainer):
         """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
         return difference
 
-    def _path(self, block: Block, drawn: MaskSample) -> GradientPath:
+    def _path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+        if block.background is not None:
+            return self._path_from_each(block, block.background, drawn, stage)
         alpha = self._positions(drawn.masks.shape[1], block.x)
         difference = block.x - block.baseline
 
@@ -327,8 +397,24 @@ class Timing(Explainer):
             weight = None if drawn.weights is None else drawn.weights[:, batch]
             return Points(z, weight, active, position=alpha[batch])
 
-        scale, straight = self._scale(difference, drawn.masks), self.segments == 0
+        scale, straight = self._scale(difference, drawn.masks), self._plain
         return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
+
+    def _path_from_each(self, block: Block, background: Background, drawn: MaskSample, stage: int) -> GradientPath:
+        """Do the same where every point has a series of its own to come from."""
+        points = drawn.masks.shape[1]
+        alpha, starts = self._positions(points, block.x), background.starts(block, points, stage)
+        scale = background.displacement(block)
+        mean_step = in_units(background.mean_step(block)[:, None], scale)[:, 0]
+
+        def at(batch: slice) -> Points:
+            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)
+            step = block.x[:, None] - starts(batch)
+            z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
+            weight = None if drawn.weights is None else drawn.weights[:, batch]
+            return Points(z, weight, active, in_units(step, scale), mean_step, alpha[batch])
+
+        return GradientPath(self._scale(scale, drawn.masks), at, controlled=self.controlled)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,193 @@
+r"""Values of other series as the baseline: a pool, and whose values each sample of a series is compared with.
+
+Rows of the pool are drawn anew for every sample. For :math:`n` samples and a pool of :math:`R` rows the range of
+rows is cut into :math:`n` equal parts, which go to the samples in random order, and
+
+.. math:: r_i = \Big\lfloor \frac{R \, (\pi_i + u_i)}{n} \Big\rfloor, \qquad u_i \sim \mathrm{U}(0, 1),
+
+with a random permutation :math:`\pi`: each row is as likely as any other for every sample, and over all samples of
+a series no row comes much more often than another, so that a pool larger than the samples gives each row once at
+most, up to the edges of the parts. Rows are in the order of a hash of their values: neither the order of the pool
+nor the company of a series changes a draw. Rows that equal the explained series in every cell lie next to each
+other in that order and are left out.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.rng import FAR, Stream, bits, keys, split
+from tempograd.engine.batching import CELLS, slices
+from tempograd.engine.calls import Call
+from tempograd.engine.inputs import is_several, pack_inputs
+from tempograd.errors import InputError
+from tempograd.typing import Array, Inputs
+
+if TYPE_CHECKING:
+    from tempograd.engine.request import Block
+
+BACKGROUND = "background"
+FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits
+HASHED = 2**22  # cells that are hashed at once
+WORDS = {torch.float64: torch.int32, torch.float32: torch.int32, torch.float16: torch.int16}
+WORDS[torch.bfloat16] = torch.int16
+LOOKS, LOOKED = 16, 1 << 10  # series whose mean score stands for that of the pool, and the stage that draws them
+
+Starts = Callable[[slice], Tensor]
+"""Looks up what some samples of each series are compared with, (series, samples, time, channel)."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """A pool of series, in the order of their marks, from which the baselines of samples are drawn."""
+
+    pool: Tensor  # (rows, time, channel), as the model is called with them
+    time: int  # steps of a series; what goes along with its row may lie behind them
+    marks: Tensor  # (rows,), hashes of the rows, in order
+    mean: Tensor  # (time, channel), in double precision as the next
+    spread: Tensor  # (time, channel), variance over the rows
+    seed: int
+    purpose: Stream
+
+    @classmethod
+    def of(
+        cls, pool: Any, x: Tensor, call: Call, seed: int, place: tuple[torch.device, torch.dtype], purpose: Stream
+    ) -> Self:
+        """Lay a pool ready for series ``x``, as the model is called with them, on its device if there is room."""
+        device, dtype = place
+        pool = pooled(call, pool, "The background series")
+        if pool.shape[1:] != x.shape[1:]:
+            raise InputError(
+                f"The background series have shape {tuple(pool.shape[1:])}, x has {tuple(x.shape[1:])}: pass "
+                "series of the same length and channels as background=."
+            )
+        pool = pool.to(dtype) if pool.numel() > CELLS else pool.to(device, dtype)
+        time = call.cut(x).shape[1]
+        marks, order = marks_of(pool[:, :time]).sort(stable=True)
+        alike = bool(marks[0] == marks[-1])
+        if alike and bool((marks_of(x[:, :time].to(dtype)).to(marks.device) == marks[0]).any()):
+            raise InputError(
+                "background= holds nothing but the explained series itself: pass others, such as training series."
+            )
+        pool = pool[order]
+        mean = pool.mean(0, dtype=torch.float64)
+        some = slices(len(pool), max(1, HASHED // pool[0].numel()))
+        spread = sum((pool[rows].double() - mean).square().sum(0) for rows in some) / len(pool)
+        return cls(pool, time, marks.to(device), mean.to(device), spread.to(device), seed, purpose)
+
+    @property
+    def fingerprint(self) -> str:
+        """Name the pool by a hash of its values, whatever their order."""
+        digest = hashlib.sha256(self.marks.cpu().numpy().tobytes())
+        return f"{len(self.pool)} series:{digest.hexdigest()[:16]}"
+
+    def starts(self, block: "Block", samples: int, stage: int = 0, *, group: int | None = None) -> Starts:
+        """Draw for each sample of the series of a block what it is compared with.
+
+        Cells that were not observed stay what they are. Each ``stage`` has draws of its own. Draws are spread
+        evenly over the samples of a stage, or over those of each ``group``, whatever number of samples there are.
+        """
+        if group is None:
+            rows = self.rows(block.x, block.ids, samples, stage)
+        else:
+            stages = range(-(-samples // group))
+            rows = torch.cat([self.rows(block.x, block.ids, group, each) for each in stages], 1)
+        rows = rows.to(self.pool.device)
+
+        def look_up(batch: slice) -> Tensor:
+            drawn = self.pool[rows[:, batch]].to(block.x.device)
+            return torch.where(block.observed[:, None], drawn, block.x[:, None])
+
+        return look_up
+
+    def rows(self, x: Tensor, ids: Tensor, samples: int, stage: int = 0) -> Tensor:
+        """Return the rows of the pool that each sample of some series gets, (series, samples)."""
+        stream = keys(self.seed, ids, self.purpose)
+        if stage:
+            stream = split(stream, FAR - stage)
+        first, stop = self._own(x)
+        number = FAR + torch.arange(samples, device=ids.device)
+        part = bits(stream[..., None], number).argsort(dim=1, stable=True)
+        place = (part << FINE) + (bits(stream[..., None], number + samples) >> (32 - FINE))
+        row = place * (len(self.pool) - (stop - first)) // (samples << FINE)
+        return row + torch.where(row >= first, stop - first, 0)
+
+    def displacement(self, block: "Block") -> Tensor:
+        """Return how far the cells of some series are from the pool: root mean squares, 0 where not observed."""
+        square = self.spread + (block.x.double() - self.mean).square()
+        return square.sqrt().to(block.x).where(block.observed, 0)
+
+    def mean_step(self, block: "Block") -> Tensor:
+        """Return how far they are from the mean of what can be drawn for them, 0 where not observed."""
+        first, stop = self._own(block.x)
+        share = len(self.pool) / (len(self.pool) - (stop - first)).double()  # of the pool, the rest
+        mean = (block.x.double() - self.mean) * share[..., None]
+        return mean.to(block.x).where(block.observed, 0)
+
+    def _own(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return from and up to which row the pool holds each series itself, (series, 1)."""
+        marks = marks_of(x[:, : self.time])
+        first, stop = (torch.searchsorted(self.marks, marks, right=right)[:, None] for right in (False, True))
+        return first, stop
+
+
+def marks_of(x: Tensor) -> Tensor:
+    """Hash the values of each series, (series,): a sum over cells of keyed permutations of their bits.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[[0.5], [2.0]], [[2.0], [0.5]], [[0.5], [2.0]]])
+    >>> one, other, same = marks_of(x)
+    >>> bool(one == same), bool(one == other)
+    (True, False)
+    """
+    cells = (x.flatten(1) + 0.0).contiguous().view(WORDS[x.dtype])  # no bit may tell -0 from 0
+    stream = keys(0, torch.arange(cells.shape[1], device=x.device), Stream.MARKS)
+    other = split(stream, 1)
+    parts = []
+    for rows in slices(len(x), max(1, HASHED // cells.shape[1])):
+        word = cells[rows].to(torch.int64) & 0xFFFFFFFF
+        high, low = (bits(each[:, None], word).sum(1) for each in (stream, other))
+        parts.append(((high & 0x7FFFFFFF) << 32) | (low & 0xFFFFFFFF))
+    return torch.cat(parts)
+
+
+def pooled(call: Call, series: Any, name: str) -> Tensor:
+    """Lay out series of a pool as those that a model is called with."""
+    packing = call.packing
+    if packing is None:
+        if is_several(series):
+            raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
+        return call.extended(series)
+    if not is_several(series):
+        raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
+    if isinstance(series, dict) and series.keys() == set(packing.names):
+        series = {each: series[each] for each in packing.names}
+    packed = pack_inputs(series, names=packing.names)
+    if packed.packing != packing:
+        raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
+    return call.extended(packed.x)
+
+
+def is_background(baseline: Any) -> bool:
+    """Tell whether other series are the baseline."""
+    return isinstance(baseline, str) and baseline == BACKGROUND
+
+
+def in_time_order(background: Inputs, layout: str = "BTD") -> Inputs:
+    """Check other series, of one input or of several, and return them in the order (batch, time, channel)."""
+    if not is_several(background):
+        return validation.check_series(background, layout, BACKGROUND)
+    if isinstance(background, Mapping):
+        return {name: _swapped(each, layout) for name, each in background.items()}
+    return tuple(_swapped(each, layout) for each in cast("tuple[Array, ...]", background))
+
+
+def _swapped(value: Array, layout: str) -> Tensor:
+    tensor = validation.as_tensor(value, BACKGROUND)
+    return tensor.transpose(1, 2) if tensor.ndim == 3 and layout == "BDT" else tensor

@@ -1,0 +1,79 @@
+"""The series that a call compares with, where other series are its baseline."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.rng import Stream
+from tempograd.engine import Background, Request, is_several
+from tempograd.engine.background import is_background
+from tempograd.errors import InputError
+from tempograd.typing import InputBaselines, Inputs
+
+if TYPE_CHECKING:
+    from tempograd.explainers.base import Explainer
+
+
+def check_background(explainer: "Explainer", able: list[str], baseline: Any, background: Any) -> None:
+    """Refuse other series where they make no difference, or are missing, or the method cannot draw them."""
+    if not is_background(baseline):
+        if background is not None:
+            raise InputError(
+                "background= of a call is for baseline='background': pass that too, or series to learn from to "
+                "explainer.fit(model, series)."
+            )
+        return
+    if background is None:
+        raise InputError(
+            "baseline='background' compares with other series: pass them as background=, such as training series."
+        )
+    if explainer.uses_baseline and not explainer.takes_background:
+        raise InputError(
+            f"{explainer.name} compares with one baseline and draws none: use one of {', '.join(able)}, or pass "
+            "the mean of the other series as baseline=."
+        )
+
+
+def require_like(pool: Inputs, x: Inputs, layout: str) -> None:
+    """Refuse a pool, in the order (batch, time, channel), of other inputs or of another shape than the series."""
+    if is_several(pool) != is_several(x):
+        one, other = ("several inputs", "one") if is_several(pool) else ("one input", "several")
+        raise InputError(f"The background series are of {one}, x is of {other}: pass series like x.")
+    if isinstance(pool, Mapping) and isinstance(x, Mapping) and set(pool) != set(x):
+        raise InputError(f"The background series must be of the same inputs as x: {', '.join(map(str, x))}.")
+    if not isinstance(pool, Tensor) or isinstance(x, Mapping | tuple):
+        return
+    shape = tuple(validation.as_tensor(x, "x").shape)
+    wanted = shape[:0:-1] if layout == "BDT" else shape[1:]
+    if len(shape) == 3 and tuple(pool.shape[1:]) != wanted:
+        raise InputError(
+            f"The background series have shape {tuple(pool.shape[1:])}, x has {wanted}: pass series of the same "
+            "length and channels as background=."
+        )
+
+
+def mean_of(pool: Inputs, layout: str) -> InputBaselines:
+    """Return the mean of a pool at each cell, as the baseline of a call in this layout."""
+    if isinstance(pool, Mapping):
+        return {name: _mean(each, layout) for name, each in pool.items()}
+    if isinstance(pool, tuple):
+        return cast("InputBaselines", tuple(_mean(each, layout) for each in pool))
+    return _mean(pool, layout)
+
+
+def _mean(pool: Any, layout: str) -> Tensor:
+    mean: Tensor = pool.mean(0, keepdim=True, dtype=torch.float64)
+    if not bool(mean.isfinite().all()):
+        raise InputError(
+            "background must not hold NaN or infinity: put a number there, or leave those series out."
+        )
+    return mean.transpose(1, 2) if mean.ndim == 3 and layout == "BDT" else mean
+
+
+def laid_ready(request: Request, pool: Inputs) -> Background:
+    """Lay a pool ready for the series of a request."""
+    where = request.device, request.dtype
+    return Background.of(pool, request.x, request.call, request.seed, where, Stream.BACKGROUND)
