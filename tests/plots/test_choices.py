@@ -26,7 +26,7 @@ def test_settings_are_sorted_by_how_good_they_are(metric):
     assert record.chosen.tolist() == [True, False, False, False]
     rows = {row.words: row for row in found.table}
     assert record.difference.tolist() == [rows[name].difference for name in record.names]
-    assert record.score.tolist() == [rows[name].score for name in record.names]
+    assert record.score.tolist() == pytest.approx([rows[name].score for name in record.names])
     half = (record.high - record.low) / 2
     errors = [rows[name].difference_error for name in record.names]
     assert half.tolist() == pytest.approx([2.0452 * error for error in errors], rel=1e-3)  # t of 29 degrees
@@ -51,6 +51,7 @@ def test_what_went_out_is_open():
     fills = [line.get_markerfacecolor() for line in found.plot().axes[0].lines if line.get_marker() == "o"]
     assert [fill != "white" for fill in fills] == record.full.tolist()
     assert 0 < record.full.sum() < len(record.full)
+    assert (record.score - record.difference).tolist() == pytest.approx([found.default.score] * len(record.full))
 
 
 def test_a_ranking_shows_the_best_and_who_may_be():

@@ -31,8 +31,9 @@ class ChoiceRecord:
     ----------
     names : tuple of str
     score, difference, low, high : arrays of shape (rows,)
-        Mean score, its difference to the reference on the same series, and the limits of the 95 % interval of
-        that: of each by itself for settings, of all at once for explainers.
+        Mean score (of settings that did not run on all series, that of the default and the difference to it),
+        difference to the reference on the same series, and the limits of the 95 % interval of that: of each by
+        itself for settings, of all at once for explainers.
     series : array of shape (rows,)
         How many series a row is about.
     full : array of bool
@@ -82,7 +83,7 @@ def tuning_record(found: Tuning, *, title: str | None = None) -> ChoiceRecord:
     half = stats.t_quantile(0.95, torch.as_tensor(series - 1)).numpy() * error
     return ChoiceRecord(
         names=tuple(row.words for row in rows),
-        score=np.array([row.score for row in rows]),
+        score=found.default.score + gap,
         difference=gap,
         low=gap - half,
         high=gap + half,
