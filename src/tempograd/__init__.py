@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
+    from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
     from tempograd.views.baselines import BaselineComparison, compare_baselines
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "Occlusion",
     "RandIG",
     "Random",
+    "Ranking",
     "Series",
     "Split",
     "TempogradError",
@@ -76,6 +78,7 @@ __all__ = [
     "TimeX",
     "TimeXPP",
     "Timing",
+    "Tuning",
     "WinIT",
     "__version__",
     "accuracy",
@@ -87,7 +90,9 @@ __all__ = [
     "explain",
     "load_dataset",
     "load_model",
+    "load_settings",
     "plots",
+    "rank",
     "read_series",
     "removal_curve",
     "report",
@@ -95,12 +100,15 @@ __all__ = [
     "summarise",
     "targets",
     "train",
+    "tune",
     "wrap",
 ]
 
 # Explanations draw themselves, and files of schema 1 ask for the facts of their method, by what stands above them.
 _join(
     plot="tempograd.plots.series",
+    plot_ranking="tempograd.plots.ranking",
+    plot_tuning="tempograd.plots.tuning",
     plot_baselines="tempograd.plots.baselines",
     show="tempograd.html_report.notebook.show",
     as_html="tempograd.html_report.notebook.as_html",
@@ -140,6 +148,7 @@ _HOMES = {
         "html_report": ("report",),
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
+        "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
         "views.baselines": ("BaselineComparison", "compare_baselines"),
     }.items()
     for name in names

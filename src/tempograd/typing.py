@@ -212,6 +212,18 @@ class MethodOptions(SegmentOptions, total=False):
     reference_weight: float
 
 
+class RankOptions(ExplainOptions, total=False):
+    """The arguments of :func:`tempograd.rank` beside model, series, methods and metric."""
+
+    k: int | float
+    truth: Inputs | None
+    of: Measured | None
+
+
+class TuneOptions(MethodOptions, RankOptions, total=False):
+    """The arguments of :func:`tempograd.tune` beside model, series, method, metric, budget and grid."""
+
+
 class BaselineOptions(MethodOptions, total=False):
     """The arguments of :func:`tempograd.compare_baselines` beside model, series, method, baselines and metric."""
 

@@ -301,6 +301,21 @@ def data_and_models(folder: Path) -> None:
     tg.train("cnn", data, options=sizes, epochs=1)
 
 
+def choices(folder: Path) -> None:
+    grid: list[dict[str, Setting]] = [{"segments": 0}, {"min_length": 1, "max_length": 2}]
+    found = tg.tune(MODEL, X, metric="cpd", budget=30, grid=grid, n_samples=4, k=2, baseline="average", seed=1)
+    assert_type(found, tg.Tuning)
+    assert_type(found.table[0].score, float)
+    assert_type(found.verdict(), str)
+    assert_type(tg.load_settings(found.save(folder / "settings.json")), tg.Explainer)
+    tg.tune(MODEL, X, "rand_ig", metric=tg.METRICS["cpp"](k=2), n_samples=4, of="score")
+    ranking = tg.rank(MODEL, X, [found.explainer, "occlusion"], k=2)
+    assert_type(ranking.best, tuple[str, ...])
+    named: Mapping[str, tg.Explainer | str] = {"tuned": found.explainer, "IG": "integrated_gradients"}
+    assert_type(tg.rank(MODEL, X, named, metric="cpp", k=2), tg.Ranking)
+    assert len(found.plot().axes) == len(ranking.plot().axes)
+
+
 def contracts() -> None:
     check_explainer(tg.Random, rules=["seed"])
     check_metric(tg.METRICS["cpd"], rules=["numbers"])

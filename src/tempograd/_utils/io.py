@@ -91,6 +91,7 @@ def notes(path: Path) -> dict[str, Any]:
 
 EXPLANATION = Kind("explanation", lambda path: "tempograd" in notes(path) and "values" in header(path))
 MODEL = Kind("model", lambda path: str(notes(path).get("format")).startswith("tempograd-model"))
+SETTINGS = Kind("settings", lambda path: start(path).startswith('{\n  "tempograd":') and '"method"' in start(path))
 REPORT = Kind("report", lambda path: '<meta name="generator" content="tempograd ' in start(path))
 
 

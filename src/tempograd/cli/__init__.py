@@ -27,6 +27,8 @@ OWN = {
     "train": "train a model on a data set",
     "explain": "attribute a model's predictions to the values of its series",
     "evaluate": "score explanations, and compare several of the same series",
+    "tune": "find the settings of a method that suit a model",
+    "rank": "find out which method is most faithful to a model, if that can be told",
     "report": "show explanations of the same series in one HTML file",
 }
 COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")

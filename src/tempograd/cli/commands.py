@@ -28,7 +28,7 @@ from tempograd.cli.summary import (
     warn_of_several_baselines,
 )
 from tempograd.data import DATASETS, Series, load_dataset
-from tempograd.errors import InputError, TempogradError, warn
+from tempograd.errors import InputError, TempogradError, quote, short_path, warn
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor
@@ -37,6 +37,8 @@ from tempograd.html_report import report
 from tempograd.metrics import METRICS, Difference, Summary, evaluate
 from tempograd.models import MODELS, accuracy, save_model, train
 from tempograd.targets import mean
+from tempograd.tuning import load_settings
+from tempograd.tuning.outcome import changed_settings
 from tempograd.views.comparison import Cell, MetricScores, ScoreTable, score_table
 from tempograd.views.series import aligned
 
@@ -167,12 +169,26 @@ RESERVED = {  # what is no setting of a method, and where it comes from
 
 
 def run_explain(args: argparse.Namespace) -> None:
-    _settings(args)  # a mistake there is told before anything is read
+    chosen = method_settings(args)  # a mistake there is told before anything is read
     claim(args, EXPLANATION)
-    model, (series, faulty) = read_model(args), _labelled(args)
-    if args.limit is not None:
-        series = series.take(slice(check_int(args.limit, "--limit", 1)))
+    model, (series, faulty) = read_model(args), labelled(args)
+    options = call_options(args, series)
     shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
+    options |= {name: part for name, part in shown.items() if part is not None} | chosen
+    warn_of_fresh_weights(args, model)
+    if compares(args) and options["baseline"] in (None, "zero"):
+        warn_of_far_zero(series)
+    x = series.x if series.inputs is None else series.inputs
+    explanation = explain(model, x, args.method, background=pool_of(args, [args.method]), **options)
+    named, given = args.classes or series.classes, args.classes is not None
+    classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
+    explanation = explanation.with_names(classes=classes or None)
+    explanation.save(args.out, force=args.force)
+    print_summary(explanation, model, series, args, faulty=faulty)
+
+
+def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
+    """Return what is asked of the series, as arguments of :func:`tempograd.explain`."""
     options: dict[str, Any] = {
         "task": args.task,
         "baseline": args.baseline,
@@ -182,74 +198,69 @@ def run_explain(args: argparse.Namespace) -> None:
         "model_layout": args.model_layout,
         **series.options,
     }
-    options |= {name: part for name, part in shown.items() if part is not None}
     options |= {} if args.output is None else {"output": args.output}
     options |= _target(args, series)
-    options |= _settings(args)
-    warn_of_fresh_weights(args, model)
-    if compares(args) and options["baseline"] in (None, "zero"):
-        warn_of_far_zero(series)
     if series.inputs is not None and args.missing is not None:
         options["missing"] = args.missing
     if series.fixed is not None:
         options["fixed"] = series.fixed
-    x = series.x if series.inputs is None else series.inputs
-    explanation = explain(model, x, args.method, background=_pool(args), **options)
-    named, given = args.classes or series.classes, args.classes is not None
-    classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
-    explanation = explanation.with_names(classes=classes or None)
-    explanation.save(args.out, force=args.force)
-    print_summary(explanation, model, series, args, faulty=faulty)
+    return options
 
 
 def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
     """Return what is explained, one target or several, and the names of the classes where one of them is told."""
-    classes = args.classes or series.classes or None
-    words = [args.target, *(args.targets if isinstance(args.targets, list) else [])]
+    classes, several = args.classes or series.classes or None, getattr(args, "targets", None)
+    words = [args.target, *(several if isinstance(several, list) else [])]
     known = {"mean": mean()} if "mean" not in (classes or ()) else {}
     target, *targets = [known.get(word, word) if isinstance(word, str) else word for word in words]
     named = any(isinstance(word, str) and word not in known for word in words)
     return {
         "target": target,
-        "targets": targets if isinstance(args.targets, list) else args.targets,
+        "targets": targets if isinstance(several, list) else several,
         **({"classes": classes} if named else {}),
     }
 
 
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what ``--set`` says, unless another option must say it."""
+def method_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Complete the method, and return what a file of settings and ``--set``, which comes first, say of it."""
     for name, _ in args.settings:
         if name in RESERVED:
             raise InputError(f"--set {name}= is no setting of a method: pass {RESERVED[name]}.")
-    return dict(args.settings)
+    found: dict[str, Any] = {}
+    if getattr(args, "settings_file", None) is not None:
+        explainer = load_settings(args.settings_file)
+        if args.method not in (None, explainer.name):
+            raise InputError(
+                f"{short_path(args.settings_file)} has settings of {explainer.name}, and --method is "
+                f"{quote(args.method)}: leave --method out, or tune that method."
+            )
+        args.method, found = explainer.name, changed_settings(explainer)
+    args.method = args.method or "timing"
+    return found | dict(args.settings)
 
 
-def _labelled(args: argparse.Namespace) -> tuple[Series, bool]:
-    """Read the series with their labels, and tell whether these are faulty.
+def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
+    """Read the series with their labels, as many as are wanted, and tell whether the labels are faulty.
 
     They only tell how good the model is: faults in them are warnings.
     """
     try:
-        return read_data(args.data, args), False
+        series, faulty = read_data(args.data, args), False
     except TempogradError as error:
-        series = read_data(args.data, args, labels=False)  # fails again if the labels are not the reason
+        series, faulty = read_data(args.data, args, labels=False), True  # fails again if labels are not the reason
         warn(f"The labels are left out. {error}")
-        return series, True
+    if args.limit is not None:
+        series = series.take(slice(check_int(args.limit, "--limit", 1)))
+    return series, faulty
 
 
-def _pool(args: argparse.Namespace) -> Tensor | dict[str, Tensor] | None:
-    """Return the series that a method learns from: those given, or those of the data set if it must learn."""
-    source, learns, compares_with = (
-        args.background,
-        EXPLAINERS[args.method].needs_fit,
-        args.baseline == "background",
-    )
-    if source is None and not learns and not compares_with:
+def pool_of(args: argparse.Namespace, methods: Sequence[str]) -> Tensor | dict[str, Tensor] | None:
+    """Return other series, to learn from or to compare with: those given, or those of the data set if needed."""
+    source, must = args.background, [name for name in methods if EXPLAINERS[name].needs_fit]
+    if source is None and not must and args.baseline != "background":
         return None
     if source is None and args.data not in DATASETS:
-        what = (
-            f"{args.method} learns from training series" if learns else "--baseline background needs other series"
-        )
+        what = f"{must[0]} learns from training series" if must else "--baseline background needs other series"
         raise InputError(f"{what}: pass them with --background.")
     found = read_data(source or args.data, args, "train", labels=False)
     return found.x if found.inputs is None else found.inputs

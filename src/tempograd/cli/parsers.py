@@ -34,10 +34,10 @@ The last two can run code as soon as they are opened: pass --trust for files of 
 """
 
 
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True, forms: str = "see below") -> Any:
     """Add the model, its weights, whether it may run code, and where it computes."""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable (see below)")
+    group.add_argument("--model", required=needed, metavar="MODEL", help=f"a file, or module:callable ({forms})")
     group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
     group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
     add_device(group)
@@ -180,7 +180,16 @@ def add_explain(commands: Commands, about: str) -> None:
     add_out(parser, "explanation.safetensors")
     add_json(parser, "print the summary as JSON, for programs")
     _add_convention(add_model(parser))
-    _add_method(parser.add_argument_group("method"))
+    group = parser.add_argument_group("method")
+    _add_method(group)
+    group.add_argument(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        dest="settings_file",
+        help="method and settings, by 'tempograd tune'",
+    )
+    _add_question(group, several=True)
     _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
@@ -208,9 +217,7 @@ def _add_shown(group: Any) -> None:
 
 
 def _add_method(group: Any) -> None:
-    group.add_argument(
-        "--method", default="timing", metavar="NAME", help="see 'tempograd list explainers' (default: timing)"
-    )
+    group.add_argument("--method", metavar="NAME", help="see 'tempograd list explainers' (default: timing)")
     group.add_argument(
         "--set",
         type=parse_setting,
@@ -220,6 +227,10 @@ def _add_method(group: Any) -> None:
         dest="settings",
         help="a hyper-parameter of the method, as n_samples=100 or areas=0.1,0.2; may be repeated",
     )
+
+
+def _add_question(group: Any, *, several: bool = False) -> None:
+    """Add what is explained, for one target or several, and compared with what."""
     group.add_argument(
         "--background",
         metavar="DATASET_OR_FILE",
@@ -237,12 +248,13 @@ def _add_method(group: Any) -> None:
         choices=("classification", "multilabel", "regression", "forecast", "per_step"),
         help="what the model's output is (default: found from the output, with a warning where that may be wrong)",
     )
-    group.add_argument(
-        "--targets",
-        type=parse_targets,
-        metavar="A,B,…",
-        help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
-    )
+    if several:
+        group.add_argument(
+            "--targets",
+            type=parse_targets,
+            metavar="A,B,…",
+            help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
+        )
     group.add_argument(
         "--baseline",
         default="zero",
@@ -307,6 +319,89 @@ def add_evaluate(commands: Commands, about: str) -> None:
     add_model(parser)
     add_files(parser)
     parser.set_defaults(run="tempograd.cli.commands:run_evaluate")
+
+
+# Settings and methods that suit a model.
+
+TUNE_USAGE = "--model MODEL --data DATASET_OR_FILE [--method NAME] [--metric NAME] [--budget N] [options]"
+TUNE_EXAMPLES = (
+    "--model model.safetensors --data state --limit 150 --out settings.json",
+    "--model my_net:Net --weights weights.pt --data patients.csv --method lime --metric cpp --budget 20",
+)
+RANK_USAGE = "--model MODEL --data DATASET_OR_FILE --methods A,B,… [--metric NAME] [options]"
+RANK_EXAMPLES = (
+    "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion",
+    "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
+)
+SHOWN = {"model", "weights", "trust", "device", "background", "target", "baseline", "seed"}
+SAME = "All other options of 'tempograd explain' work here too: see 'tempograd explain --help'.\n\n"
+
+
+def add_tune(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "tune", about, TUNE_EXAMPLES, SAME, TUNE_USAGE)
+    _add_tried(parser, "to tune on; of a data set, its validation series")
+    add_out(parser, "settings.json")
+    add_json(parser)
+    group = parser.add_argument_group("tuning")
+    _add_method(group)
+    _add_metric(group, "tuned for")
+    group.add_argument(
+        "--budget",
+        type=float,
+        default=30.0,
+        metavar="N",
+        help="at most N times the passes that explaining the series once takes, scoring included (default: 30)",
+    )
+    _add_rest(parser)
+    parser.set_defaults(run="tempograd.cli.choosing:run_tune", split="validation")
+
+
+def add_rank(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "rank", about, RANK_EXAMPLES, SAME, RANK_USAGE)
+    _add_tried(parser, "to compare on; of a data set, its test series")
+    add_json(parser)
+    group = parser.add_argument_group("ranking")
+    group.add_argument(
+        "--methods",
+        type=parse_names,
+        required=True,
+        metavar="A,B,…",
+        help="see 'tempograd list explainers', or files of settings; random scores run along",
+    )
+    _add_metric(group, "compared by")
+    _add_rest(parser)
+    parser.set_defaults(run="tempograd.cli.choosing:run_rank", settings=[], method=None)
+
+
+def _add_tried(parser: Any, what: str) -> None:
+    parser.add_argument(
+        "--data", required=True, metavar="DATASET_OR_FILE", help=f"a data set, or a file of series, {what}"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N series only")
+
+
+def _add_metric(group: Any, use: str) -> None:
+    group.add_argument(
+        "--metric",
+        default="cpd",
+        metavar="NAME",
+        help=f"what explanations are {use}, see 'tempograd list metrics' (default: cpd)",
+    )
+    group.add_argument(
+        "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
+    )
+    group.add_argument("--of", choices=("score", "output"), help="whose changes cpd and cpp sum")
+
+
+def _add_rest(parser: argparse.ArgumentParser) -> None:
+    """Add what else ``explain`` takes; its help has the words, so that this one fits a screen."""
+    known = len(parser._actions)
+    _add_convention(add_model(parser, forms="see 'tempograd explain --help'"))
+    _add_question(parser.add_argument_group("what is explained"))
+    add_files(parser)
+    for action in parser._actions[known:]:
+        if action.dest not in SHOWN:
+            action.help = argparse.SUPPRESS
 
 
 # Explanations as one HTML file.

@@ -1,7 +1,10 @@
 """What a model says: one row of real numbers per series, as probabilities or as it is, and the explained score."""
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
@@ -148,11 +151,50 @@ def default_class(raw: Tensor, output: str) -> Tensor:
     return torch.ones_like(chosen) if one_logit(raw.shape[-1], output) else chosen
 
 
+# How many series a model is shown, for callers that have a budget
+
+
+class PassesError(Exception):
+    """The model would be shown more series than the caller allowed."""
+
+
+class PassCount:
+    """Series that the model was shown, and the most that it may be."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.passes, self.most = 0, most
+
+    def add(self, series: int) -> None:
+        """Count some more, unless they would be too many."""
+        if self.passes + series > self.most:
+            raise PassesError
+        self.passes += series
+
+
+_counted: ContextVar[PassCount | None] = ContextVar("counted", default=None)
+
+
+@contextmanager
+def counting(count: PassCount) -> Iterator[None]:
+    """Count the series that any model is shown inside the block; PassesError before they are too many.
+
+    Passes that a GPU repeats from a recording are not seen.
+    """
+    token = _counted.set(count)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
+
+
 def forward(model: Model, z: Tensor) -> Tensor:
     """Call the model and check that it returned one row per series.
 
     It gets a copy, which it may work on in place, and never the memory of the caller.
     """
+    count = _counted.get()
+    if count is not None:
+        count.add(len(z))
     try:
         with running():
             raw = ask(model, z.clone())

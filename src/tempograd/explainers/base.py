@@ -262,6 +262,7 @@ class Explainer(ABC):
 
     - :meth:`attribute`, the method itself: a request to an attribution. Every explainer has its own.
     - :meth:`attribute_all`, the same for several targets, to share the passes of the model between them.
+    - :meth:`grid`, the settings that are worth trying for a model.
     - ``_request(request)``, the request that is explained: of a variant that changes series, baseline or output.
     - ``_examined``, whether settings and results are examined and doubts are said.
     - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
@@ -320,6 +321,15 @@ class Explainer(ABC):
 
     def __post_init__(self) -> None:
         settings.check(self)
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return settings that :func:`tempograd.tune` tries beside the default, for series (time, channel).
+
+        They differ in what is computed, and not only in how exactly. Those that a method refuses for the series at
+        hand may be among them. Most methods have none.
+        """
+        return []
 
     def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.

@@ -162,17 +162,14 @@ def explain(
     >>> explain(model, torch.randn(4, 8, 3), n_samples=10, seed=1).values.shape
     torch.Size([4, 8, 3])
     """
-    explainer = _explainer(method, settings)
+    explainer = explainer_of(method, settings)
     validation.check_model(model)
     if is_several(x) or fixed is not None:
         explainer._require_companions(steps)
     drawn = is_background(baseline)
     if background is not None and (not drawn or explainer.needs_fit):
-        pool = in_time_order(background, layout)
-        if isinstance(pool, Tensor) and not is_several(x):
-            _check_width(pool, x, layout)
-        adapted = Call(pick=pick, model_layout=model_layout).adapt(model)
-        explainer = explainer.fit(adapted, pool, seed=seed)
+        convention = Call(pick=pick, model_layout=model_layout)
+        explainer = fitted(explainer, model, x, background, layout, convention, seed)
     return explainer(
         model,
         x,
@@ -204,7 +201,17 @@ def explain(
     )
 
 
-def _explainer(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
+def fitted(
+    explainer: Explainer, model: Model, x: Inputs, background: Inputs, layout: str, convention: Call, seed: int
+) -> Explainer:
+    """Return the explainer as it is after it learnt from the background series what it needs."""
+    pool = in_time_order(background, layout)
+    if isinstance(pool, Tensor) and not is_several(x):
+        _check_width(pool, x, layout)
+    return explainer.fit(convention.adapt(model), pool, seed=seed)
+
+
+def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
     """Return the explainer, made by its name, with settings that it has."""
     if not isinstance(method, str | Explainer):
         raise InputError(f"method must be a name or an explainer, got {brief(method)}.")

@@ -14,7 +14,7 @@ from tempograd.engine.background import Starts
 from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.integration import Attribution
-from tempograd.typing import LimeDistance
+from tempograd.typing import LimeDistance, Setting
 
 # Many weighted Lasso problems at once, solved to the end.
 #
@@ -392,6 +392,12 @@ class Lime(Explainer):
     relative: bool = settings.boolean(True)
     width: float = settings.positive(1.0)
     distance: LimeDistance = settings.choice("kept", LimeDistance)
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return penalties and widths of the kernel."""
+        pairs = ((alpha, width) for alpha in (0.001, 0.01, 0.1) for width in (0.1, 0.25, 1.0))
+        return [{"alpha": alpha, "width": width} for alpha, width in pairs]
 
     def attribute(self, request: Request) -> Attribution:
         return self.attribute_all([request])[0]

@@ -15,7 +15,7 @@ from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError, SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.integration import Attribution
-from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore
+from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting
 
 FITTED, TINY = 2, 1e-30  # draws that a line always goes through
 MISSED = 10.0  # times by which draws that missed far values widen an error at most
@@ -447,6 +447,11 @@ class AugmentedOcclusion(CellReplacement):
     def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return where values come from, and what moves."""
+        return [{"marginal": "pooled"}, {"over": "all"}, {"marginal": "pooled", "over": "all"}]
 
     def attribute(self, request: Request) -> Attribution:
         return self.attribute_all([request])[0]

@@ -24,7 +24,7 @@ from tempograd.explainers.integration import (
     integrate_all,
     midpoints,
 )
-from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule
+from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
 
 # Integrated gradients, of all cells or of those of a mask
 
@@ -232,6 +232,11 @@ class RandIG(Explainer):
     n_samples: int = settings.integer(50)
     p: float = settings.real(0.5, high=1.0, closed=(False, True))
 
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return other shares of moving cells."""
+        return [{"p": share} for share in (0.03, 0.1, 0.25, 0.75)]
+
     @property
     def moves(self) -> float:
         """Return the probability that a cell moves."""
@@ -329,6 +334,11 @@ class GradientShap(Explainer):
     def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer with these series, or inputs like those to explain, as the pool of baselines."""
         return replace(self, pool=check_pool(x, "the pool of baselines"))
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return noise, in the units of standardised series."""
+        return [{"noise": size} for size in (0.1, 0.3, 1.0)]
 
     def attribute(self, request: Request) -> Attribution:
         return self.attribute_all([request])[0]

@@ -12,6 +12,8 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
 ``convergence``         how sure the scores are: their estimated error as samples were added
 ``cost``                faithfulness against cost, methods as dots
+``tuning``              settings of a method as differences to the default
+``ranking``             explainers as differences to the best of them
 ``baselines``           how much a map depends on what it compares with
 ======================  =========================================================================
 """
@@ -22,6 +24,15 @@ from tempograd.plots.channels import (
     channel_importance,
     channel_importance_record,
     draw_channel_importance,
+)
+from tempograd.plots.choices import (
+    ChoiceRecord,
+    draw_ranking,
+    draw_tuning,
+    ranking,
+    ranking_record,
+    tuning,
+    tuning_record,
 )
 from tempograd.plots.curves import (
     ConvergenceRecord,
@@ -54,6 +65,7 @@ from tempograd.plots.one_series import SeriesRecord, draw_series, series, series
 __all__ = [
     "BaselinesRecord",
     "ChannelImportanceRecord",
+    "ChoiceRecord",
     "CompareRecord",
     "ConvergenceRecord",
     "CostRecord",
@@ -79,14 +91,20 @@ __all__ = [
     "draw_cost",
     "draw_heatmap",
     "draw_horizon",
+    "draw_ranking",
     "draw_removal",
     "draw_series",
+    "draw_tuning",
     "heatmap",
     "heatmap_record",
     "horizon",
     "horizon_record",
+    "ranking",
+    "ranking_record",
     "removal",
     "removal_record",
     "series",
     "series_record",
+    "tuning",
+    "tuning_record",
 ]

@@ -14,7 +14,7 @@ from tempograd.engine import Request, slices
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch, perturbation
-from tempograd.typing import MaskPerturbation
+from tempograd.typing import MaskPerturbation, Setting
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 
@@ -136,6 +136,11 @@ class Dynamask(LearntMask):
     time_weight: float = settings.real(0.1)
     deletion: bool = settings.boolean(False)
     tolerance: float | None = settings.positive(0.05, optional=True)
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return a few settings, since each is learnt: what takes the place of values, fewer cells, deletion."""
+        return [{"perturbation": "blur"}, {"areas": (0.05, 0.1, 0.15, 0.2)}, {"deletion": True}]
 
     def attribute(self, request: Request) -> Attribution:
         values = torch.zeros(request.x.shape, device=request.x.device)

@@ -19,7 +19,7 @@ from tempograd.engine import Request
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch
-from tempograd.typing import Contrast
+from tempograd.typing import Contrast, Setting
 
 # A small network that learns what to put in the place of a value, shared by all series it is trained on.
 
@@ -165,6 +165,11 @@ class ExtremalMask(LearntMask):
     fit_batch_size: int | None = settings.integer(None)
     deletion: bool = settings.boolean(False)
 
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return a few settings, since each is learnt: weights of the mask, and deletion."""
+        return [{"mask_weight": 0.01}, {"mask_weight": 1.0}, {"deletion": True}]
+
     def attribute(self, request: Request) -> Attribution:
         return self._fit_jointly(request, partial(self._fit, request), self.fit_batch_size, empty=self.deletion)
 
@@ -301,6 +306,11 @@ class ContraLSP(LearntMask):
     epochs: int = settings.integer(500)
     lr: float = settings.positive(0.01)
     contrastive: Contrast = settings.choice("none", Contrast)
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return a few settings, since each is learnt: weights of the mask, and the other loss."""
+        return [{"mask_weight": 0.1}, {"mask_weight": 10.0}, {"contrastive": "triplet"}]
 
     def attribute(self, request: Request) -> Attribution:
         return self._fit_jointly(request, partial(self._fit, request))

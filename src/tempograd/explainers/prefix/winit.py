@@ -23,7 +23,7 @@ from tempograd.explainers.prefix.base import (
     learn,
     replaced,
 )
-from tempograd.typing import Inputs, Model, WinITAggregation, WinITDistance, WinITSampler
+from tempograd.typing import Inputs, Model, Setting, WinITAggregation, WinITDistance, WinITSampler
 
 # A guess of one channel's next values from the past of all: the window generators of WinIT.
 #
@@ -189,6 +189,12 @@ class WinIT(PrefixExplainer):
     source: Tensor | WindowGenerator | None = field(
         default=None, metadata={"fitted": True}, repr=False, compare=False
     )
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return windows that fit, and the largest importance instead of the mean."""
+        windows: list[dict[str, Setting]] = [{"window": steps} for steps in (2, 5, 20) if steps < shape[0]]
+        return [*windows, {"aggregation": "absmax"}]
 
     def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""

@@ -41,11 +41,13 @@ from tempograd.explainers.timing.segments import (
     warn_of_rare_cells,
 )
 from tempograd.explanation import Facts
-from tempograd.typing import StopWhen
+from tempograd.typing import Setting, StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 REGIONS = 64  # more stages than any schedule has: streams of regions are not those of stages
 FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
+SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of cells that masks hold, which are worth trying
+SPANS = ((40, 20), (20, 10), (10, 3), (3, 2))  # and lengths of segments, as parts of the series
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
 MANY = 10  # the same where the held share is given: there 3 to 9 % of the error
 
@@ -143,6 +145,20 @@ class Timing(Explainer):
     stop_when: StopWhen | None = settings.choice(None, StopWhen)
     control_variates: bool = settings.boolean(True)
     anchored: float | None = settings.real(None, high=0.95)
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return nothing held, which is integrated gradients, and shares of held cells by lengths of segments."""
+        time, _ = shape
+        usual = [(max(1, time // low), max(1, time // high)) for low, high in SPANS]
+        lengths = dict.fromkeys([(1, 1), *usual])
+        family: list[dict[str, Setting]] = [
+            {"held": share, "min_length": low, "max_length": high}
+            for share in SHARES
+            for low, high in lengths
+            if (share, (low, high)) != (0.5, usual[2])  # the default
+        ]
+        return [{"segments": 0}, *family]
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,0 +1,243 @@
+"""What tuning brings: TIMING's family tuned on validation series, against rivals that are tuned too, by CPD.
+
+    python perf/tuning_study.py --out runs/tuning --models runs/tuning-models --device cuda
+    python perf/tuning_study.py --out runs/tuning --only wafer:gru:zero
+    python perf/tuning_study.py --out runs/tuning --table
+
+Six data sets, three models trained as in the fair protocol (fold 0), three baselines, each explained and removed
+against itself. ``tg.tune`` picks on validation series, filled up with training series where there are fewer than
+150 (CPD needs no labels); the CPD of everything is that of up to 500 test series, which nothing was chosen on. One
+record a case is written as soon as it is there, and cases with one are left out: processes with different
+``--only`` can share a folder. ``--series 40`` tunes on fewer series, ``--samples`` changes the samples of all path
+methods.
+"""
+
+import argparse
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import tempograd as tg
+from tempograd._utils.io import write_atomically
+from tempograd.data import Dataset, Split
+from tempograd.errors import TempogradWarning
+from tempograd.models import Classifier
+from tempograd_paper.cell import Cell
+from tempograd_paper.protocols.fair import train_fair_model
+from tempograd_paper.runner.execute import evenly, model_quality
+
+DATASETS = ("wafer", "freezer", "epilepsy", "boiler", "physionet2012", "state")
+MODELS = ("gru", "cnn", "transformer")
+BASELINES = ("zero", "average", "background")
+RIVALS = ("integrated_gradients", "gradient_shap", "rand_ig", "occlusion", "augmented_occlusion", "lime")
+FEW = 40  # validation series of rivals that take a pass or more for every cell
+POOL, SEED = 1000, 42
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set, a model and what is put in the place of values."""
+
+    dataset: str
+    model: str
+    baseline: str
+
+    def __str__(self) -> str:
+        return f"{self.dataset}:{self.model}:{self.baseline}"
+
+    def record(self, folder: Path) -> Path:
+        """Where its record is."""
+        return folder / f"{self.dataset}-{self.model}-{self.baseline}.json"
+
+
+def cases(only: str | None) -> Iterator[Case]:
+    """Yield the cases that ``only`` means: dataset:model:baseline, of which the last ones may be left out."""
+    wanted = [] if only is None else only.split(":")
+    for dataset in DATASETS:
+        for model in MODELS:
+            for baseline in BASELINES:
+                case = Case(dataset, model, baseline)
+                if all(part in ("", own) for part, own in zip(wanted, str(case).split(":"), strict=False)):
+                    yield case
+
+
+def trained(case: Case, data: Dataset, folder: Path, device: str) -> nn.Module:
+    """Return the model of a case, trained at the best of three rates, from the folder if it is there."""
+    path = folder / f"{case.dataset}-{case.model}.safetensors"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        cell = Cell(case.dataset, "", 0, case.model, "timing", (), "fair", seed=SEED)
+        model = train_fair_model(cell, data, device)
+        assert isinstance(model, Classifier)  # noqa: S101  # made by name
+        tg.save_model(model, path)
+    return tg.load_model(path, device)
+
+
+def tuned_on(data: Dataset, series: int) -> tuple[Split, int]:
+    """Return the series to tune on, and how many of them are training series."""
+    assert data.validation is not None  # noqa: S101  # there is a fold
+    chosen = evenly(data.validation, min(series, len(data.validation.x)))
+    missing = min(series - len(chosen.x), len(data.train.x))
+    if missing <= 0:
+        return chosen, 0
+    more = evenly(data.train, missing)
+    both = zip((chosen.x, chosen.y, chosen.mask), (more.x, more.y, more.mask), strict=True)
+    x, y, mask = (None if a is None or b is None else torch.cat([a, b]) for a, b in both)
+    assert x is not None  # noqa: S101
+    assert y is not None  # noqa: S101
+    return Split(x, y, mask, None, torch.arange(len(x))), missing
+
+
+class Study:
+    """Everything that is measured of one case."""
+
+    def __init__(self, case: Case, model: nn.Module, data: Dataset, args: argparse.Namespace) -> None:
+        self.model, self.samples = model, args.samples
+        self.test, (self.validation, self.filled) = evenly(data.test, args.tested), tuned_on(data, args.series)
+        self.pool = evenly(data.train, min(POOL, len(data.train.x))).x
+        self.options: dict[str, Any] = {"baseline": case.baseline, "seed": 0}
+        if case.baseline == "background":
+            self.options["background"] = self.pool
+        self.cases: dict[str, Record] = {}
+
+    def add(self, name: str, explainer: tg.Explainer, **facts: Any) -> None:
+        """Measure an explainer on the test series."""
+        start = time.monotonic()
+        scores = self._scores(explainer, self.test)
+        found = tg.summarise(scores)
+        self.cases[name] = {
+            "cpd": found.mean,
+            "standard_error": found.standard_error,
+            "settings": {key: value for key, value in explainer.parameters.items() if value is not None},
+            "seconds": time.monotonic() - start,
+            **facts,
+        }
+
+    def _scores(self, explainer: tg.Explainer, split: Split) -> Tensor:
+        options = self.options | ({"background": self.pool} if explainer.needs_fit else {})
+        exp = tg.explain(self.model, split.x, explainer, mask=split.mask, ids=split.ids, **options)
+        removal = {"baseline": self.options["baseline"]}
+        if "background" in self.options:
+            removal["background"] = self.pool
+        return tg.evaluate(self.model, exp, metrics="cpd", **removal)["cpd"]
+
+    def tune(self, method: str, series: int | None = None, **settings: Any) -> tg.Tuning:
+        """Tune a method on validation series."""
+        split = self.validation if series is None else evenly(self.validation, min(series, len(self.validation.x)))
+        options = self.options | ({"background": self.pool} if tg.EXPLAINERS[method].needs_fit else {})
+        return tg.tune(self.model, split.x, method, mask=split.mask, ids=split.ids, **(options | settings))
+
+    def family(self) -> None:
+        """Measure TIMING as it is, and tuned."""
+        start = time.monotonic()
+        found = self.tune("timing", n_samples=self.samples)
+        facts = {"verdict": found.verdict(), "cost": found.passes / found.unit, "tuning": time.monotonic() - start}
+        facts["table"] = [
+            [row.words, row.score, row.difference, row.difference_error, row.series] for row in found.table
+        ]
+        self.add("automatic", tg.Timing(n_samples=self.samples))
+        self.add("tuned", found.explainer, **facts)
+
+    def rival(self, method: str) -> None:
+        """Measure a rival with the settings that suit it best."""
+        if method == "integrated_gradients":
+            self.add(method, tg.IntegratedGradients(n_steps=self.samples))
+        elif method == "occlusion":
+            self.add(method, tg.Occlusion())
+        else:
+            few = None if method in ("rand_ig", "gradient_shap") else FEW
+            own = {"n_samples": self.samples} if few is None else {}
+            start = time.monotonic()
+            found = self.tune(method, few, **own)
+            self.add(method, found.explainer, verdict=found.verdict(), tuning=time.monotonic() - start)
+
+
+def run(case: Case, args: argparse.Namespace) -> Record:
+    """Measure a case."""
+    start = time.monotonic()
+    data = tg.load_dataset(case.dataset, fold=0)
+    model = trained(case, data, args.models, args.device)
+    quality, ready = model_quality(model, data.test), time.monotonic()
+    study = Study(case, model, data, args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TempogradWarning)
+        study.family()
+        for method in args.rivals:
+            study.rival(method)
+    rivals = {name: found["cpd"] for name, found in study.cases.items() if name != "tuned"}
+    best = max(rivals, key=lambda name: rivals[name])
+    tuned = study.cases["tuned"]["cpd"]
+    return {
+        "case": str(case),
+        "model": quality,
+        "validation_series": len(study.validation.x),
+        "of_them_training_series": study.filled,
+        "test_series": len(study.test.x),
+        "samples": args.samples,
+        "methods": study.cases,
+        "best_rival": best,
+        "over_best_rival": tuned / rivals[best],
+        "over_automatic": tuned / rivals["automatic"],
+        "seconds": {"model": ready - start, "all": time.monotonic() - start},
+    }
+
+
+def line(record: Record) -> str:
+    """Return what matters of a record."""
+    methods = record["methods"]
+    shown = "  ".join(f"{name} {found['cpd']:.4f}" for name, found in methods.items())
+    chance = "  AT CHANCE" if record["model"]["at_chance"] else ""
+    ratios = f"over best rival {record['over_best_rival']:.3f}, over automatic {record['over_automatic']:.3f}"
+    return f"{record['case']:30} {ratios}{chance}\n    {shown}\n    {methods['tuned']['verdict']}"
+
+
+def summary(records: list[Record]) -> str:
+    """Return the geometric means of the ratios for each baseline, over models above chance."""
+    lines = []
+    for baseline in BASELINES:
+        known = [r for r in records if r["case"].endswith(f":{baseline}") and not r["model"]["at_chance"]]
+        for name in ("over_best_rival", "over_automatic") if known else ():
+            ratios = [record[name] for record in known]
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            lines.append(f"{baseline:12} {name:16} mean {mean:.3f}  least {min(ratios):.3f}  cases {len(ratios)}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the records")
+    parser.add_argument("--models", type=Path, default=Path("runs/tuning-models"), help="folder of trained models")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", help="dataset:model:baseline, each may be empty")
+    parser.add_argument("--samples", type=int, default=50)
+    parser.add_argument("--series", type=int, default=150, help="to tune on")
+    parser.add_argument("--tested", type=int, default=500, help="series to report on")
+    parser.add_argument("--rivals", type=lambda text: tuple(filter(None, text.split(","))), default=RIVALS)
+    parser.add_argument("--table", action="store_true", help="print what there is")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for case in () if args.table else cases(args.only):
+        path = case.record(args.out)
+        if path.exists():
+            continue
+        record = run(case, args)
+        text = json.dumps(record, indent=1)
+        write_atomically(path, lambda temporary, text=text: temporary.write_text(text))  # type: ignore[misc]
+        print(line(record), f"\n    {record['seconds']['all']:.0f} s", flush=True)
+    records = [json.loads(path.read_text()) for path in sorted(args.out.glob("*.json"))]
+    if args.table:
+        print("\n".join(line(record) for record in records))
+    print(summary(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What ``tune`` and ``rank`` do; ``parsers.py`` has their arguments."""
+
+import argparse
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from tempograd._utils.io import SETTINGS
+from tempograd.cli.arguments import command
+from tempograd.cli.commands import call_options, labelled, method_settings, pool_of
+from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, read_model
+from tempograd.cli.summary import warn_of_fresh_weights
+from tempograd.data import Series
+from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.metrics import METRICS
+from tempograd.tuning import load_settings, rank, tune
+
+SAME = ("model", "weights", "trust", "data", "root", "variant", "background", *COLUMNS, *ARRAYS)
+
+
+def run_tune(args: argparse.Namespace) -> None:
+    chosen = method_settings(args)
+    claim(args, SETTINGS)
+    model, series, options = _read(args, [args.method])
+    x = series.x if series.inputs is None else series.inputs
+    found = tune(model, x, args.method, budget=args.budget, **(options | chosen))
+    found.save(args.out, force=args.force)
+    same = {name: getattr(args, name) for name in SAME}
+    if args.baseline != "zero":
+        same["baseline"] = args.baseline
+    following = command("explain", **same, settings=args.out)
+    if args.json:
+        plain = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in {"explainer", "table"}}
+        plain |= {"table": [asdict(row) for row in found.table], "verdict": found.verdict()}
+        print(json.dumps(plain | {"out": str(args.out), "next": following}, indent=2, ensure_ascii=False))
+        return
+    print(found)
+    times = found.passes / found.unit
+    print(f"\n{found.passes:,} passes of the model, {times:.1f} times those of explaining the series once.")
+    print(f"Wrote {args.out}.\nNext: {following}")
+
+
+def run_rank(args: argparse.Namespace) -> None:
+    methods = {Path(word).stem if _is_file(word) else word: _method(word) for word in args.methods}
+    model, series, options = _read(args, [each.name for each in methods.values()])
+    x = series.x if series.inputs is None else series.inputs
+    found = rank(model, x, methods, **options)
+    if args.json:
+        print(json.dumps(asdict(found) | {"best": found.best, "verdict": found.verdict()}, indent=2))
+        return
+    print(found)
+
+
+def _read(args: argparse.Namespace, methods: list[str]) -> tuple[nn.Module, Series, dict[str, Any]]:
+    """Read model and series, and return them with the arguments of the call."""
+    metric = METRICS[args.metric]()  # a mistake there is told before anything is read
+    model, (series, _) = read_model(args), labelled(args)
+    warn_of_fresh_weights(args, model)
+    options = call_options(args, series)
+    options |= {"metric": metric, "k": args.k, "of": args.of, "truth": series.truth}
+    return model, series, options | {"background": pool_of(args, methods)}
+
+
+def _is_file(word: str) -> bool:
+    return word not in EXPLAINERS and word.endswith(".json")
+
+
+def _method(word: str) -> Explainer:
+    return load_settings(word) if _is_file(word) else EXPLAINERS[word]()

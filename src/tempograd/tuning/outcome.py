@@ -1,0 +1,260 @@
+"""What a race of settings found: the explainer to use, a table, a sentence, a file of settings."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tempograd._utils import validation
+from tempograd._utils.formatting import alike, short_number, table, with_error
+from tempograd._utils.io import SETTINGS, as_path, reason, write_atomically
+from tempograd._utils.registry import joined
+from tempograd.errors import DataError, MissingExtraError, TempogradError, quote, short_path
+from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.typing import Setting
+from tempograd.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+def setting_in_words(setting: Mapping[str, Any]) -> str:
+    """Write settings as people say them; without any they are the default.
+
+    Examples
+    --------
+    >>> setting_in_words({"held": 0.75, "min_length": 7, "max_length": 15}), setting_in_words({"segments": 0})
+    ('held 0.75, segments of 7–15', 'nothing held')
+    >>> setting_in_words({"held": 0.5, "min_length": 1, "max_length": 1}), setting_in_words({})
+    ('held 0.5, single cells', 'default')
+    """
+    if not setting:
+        return "default"
+    words, low, high = [], setting.get("min_length"), setting.get("max_length")
+    paired = low is not None and high is not None
+    for name, value in setting.items():
+        if name == "segments" and value == 0:
+            words.append("nothing held")
+        elif paired and name == "min_length":
+            words.append("single cells" if low == high == 1 else f"segments of {low}–{high}")
+        elif not (paired and name == "max_length"):
+            words.append(f"{name.replace('_', ' ')} {_value(value)}")
+    return ", ".join(words)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return " ".join(map(_value, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def changed_settings(explainer: Explainer) -> dict[str, Any]:
+    """Return the settings that are not what they are by default."""
+    known = (f for f in fields(explainer) if not f.metadata.get("fitted") and f.default is not MISSING)
+    return {f.name: getattr(explainer, f.name) for f in known if getattr(explainer, f.name) != f.default}
+
+
+def as_dataframe(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
+    """Return rows as a table of pandas."""
+    try:
+        import pandas as pd  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise MissingExtraError("pandas", "data") from error
+    return pd.DataFrame(list(rows))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting in the race.
+
+    Attributes
+    ----------
+    setting : dict
+        What differs from the default; empty for the default itself.
+    score, standard_error : float
+        Mean over the series that it ran on.
+    difference, difference_error : float
+        Its score minus that of the default on the same series.
+    series : int
+        How many these are; fewer than all where it went out before the last round.
+    passes : int
+        Of the model, for maps and scores.
+    finished : bool
+        Whether it ran on all series with all samples.
+    chosen : bool
+        Whether it won.
+    """
+
+    setting: Mapping[str, Setting]
+    score: float
+    standard_error: float
+    difference: float
+    difference_error: float
+    series: int
+    passes: int
+    finished: bool
+    chosen: bool
+
+    @property
+    def words(self) -> str:
+        """The setting as people say it."""
+        return setting_in_words(self.setting)
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning:
+    """What :func:`tempograd.tune` found; print it to see the table.
+
+    Attributes
+    ----------
+    explainer : Explainer
+        With the settings that won, ready to be called: it has learnt from background series, if there were any.
+    method : str
+    settings : dict
+        What differs from what was given as the default; empty if that stays.
+    table : list of Trial
+        The default first, then the settings that ran on most series, the best of them first.
+    metric : str
+    higher_is_better : bool
+    series : int
+        How many the default and the finalists ran on: all, unless the budget was too short for that.
+    budget : float
+    passes : int
+        Passes of the model that all took, scoring included.
+    unit : int
+        Passes that explaining all series once takes by default; ``passes`` is at most ``budget`` times that.
+    """
+
+    explainer: Explainer
+    method: str
+    settings: dict[str, Setting]
+    table: list[Trial]
+    metric: str
+    higher_is_better: bool
+    series: int
+    budget: float
+    passes: int
+    unit: int
+
+    @property
+    def default(self) -> Trial:
+        """The row of the default."""
+        return self.table[0]
+
+    @property
+    def chosen(self) -> Trial:
+        """The row of what won, which may be the default."""
+        return next(trial for trial in self.table if trial.chosen)
+
+    def verdict(self) -> str:
+        """Say in one sentence what is best, and by how much."""
+        won, usual, name = self.chosen, self.default, self.metric.upper()
+        if won is not usual:
+            score, before = alike(won.score, usual.score)
+            gap = with_error(won.difference, won.difference_error)
+            sign = "+" if won.difference > 0 else ""
+            return f"{won.words}: {name} {score} against {before} by default, {sign}{gap} on {won.series} series."
+        others = [trial for trial in self.table if trial.finished and not trial.chosen]
+        start = f"The default stays: {name} {short_number(usual.score)} on {usual.series} series"
+        if not others:
+            return f"{start}."
+        best = others[0]
+        sign = "+" if best.difference > 0 else ""
+        closest = f"{best.words}, {sign}{with_error(best.difference, best.difference_error)}"
+        return f"{start}, and no other of {len(self.table) - 1} settings is better by more than noise ({closest})."
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per setting: its values, then the columns of :class:`~tempograd.tuning.Trial`."""
+        names = dict.fromkeys(name for trial in self.table for name in trial.setting)
+        rows = []
+        for trial in self.table:
+            content = asdict(trial)
+            setting = content.pop("setting")
+            rows.append({"setting": trial.words, **{name: setting.get(name) for name in names}, **content})
+        return as_dataframe(rows)
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Draw the settings as differences to the default, see :func:`tempograd.plots.tuning`."""
+        figure: Figure = joined("plot_tuning")(self, title=title)
+        return figure
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write method, settings and what they were tuned on as JSON.
+
+        Read it with :func:`tempograd.load_settings`, or pass it to ``tempograd explain --settings``.
+        """
+        content = {
+            "tempograd": __version__,
+            "method": self.method,
+            "settings": changed_settings(self.explainer),
+            "tuned": {
+                "metric": self.metric,
+                "series": self.series,
+                "score": self.chosen.score,
+                "default_score": self.default.score,
+                "difference": self.chosen.difference,
+                "standard_error": self.chosen.difference_error,
+                "verdict": self.verdict(),
+            },
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        force = validation.check_flag(force, "force")
+        return write_atomically(
+            path, lambda temporary: temporary.write_text(text, encoding="utf-8"), kind=SETTINGS, force=force
+        )
+
+    def __str__(self) -> str:
+        head = ["setting", self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")]
+        rows = [
+            [
+                ("→ " if trial.chosen else "") + trial.words,
+                with_error(trial.score, trial.standard_error),
+                "" if trial is self.default else with_error(trial.difference, trial.difference_error),
+                str(trial.series),
+                f"{trial.passes:,}",
+            ]
+            for trial in self.table
+        ]
+        return f"{table([[*head, 'minus default', 'series', 'passes'], *rows])}\n\n{self.verdict()}"
+
+    def __repr__(self) -> str:
+        return f"Tuning({self.method}, {self.verdict()})"
+
+
+def load_settings(path: str | Path) -> Explainer:
+    """Read a file by :meth:`Tuning.save`, or ``tempograd tune``, and return an explainer with its settings.
+
+    A method that learns from training series has not learnt from any.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "settings.json"
+    >>> _ = path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {"p": 0.25}}')
+    >>> load_settings(path)
+    RandIG(n_samples=50, p=0.25)
+    """
+    path = as_path(path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{short_path(path)} does not exist.") from None
+    except OSError as error:
+        raise DataError(f"{short_path(path)} cannot be read: {reason(error)}.") from error
+    except (ValueError, RecursionError):  # no JSON, or lists without end
+        found = None
+    method, settings = (found.get(name) if isinstance(found, dict) else None for name in ("method", "settings"))
+    if not isinstance(method, str) or not isinstance(settings, dict) or "tempograd" not in found:
+        raise DataError(f"{short_path(path)} holds no settings: write them with Tuning.save or 'tempograd tune'.")
+    if method not in EXPLAINERS:
+        raise DataError(f"{short_path(path)} has settings of {quote(method)}, which is not installed here.")
+    known = {f.name for f in fields(EXPLAINERS[method]) if not f.metadata.get("fitted")}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise DataError(f"{short_path(path)} sets {quote(unknown[0])}, which {method} does not have.")
+    try:
+        return EXPLAINERS[method](**settings)
+    except TempogradError as error:
+        raise DataError(f"{short_path(path)} holds settings that {method} does not take: {error}") from error

@@ -1,0 +1,507 @@
+r"""Settings of a method race on some series, and the one that is better than the default by more than noise wins.
+
+**The race.** The default is explained and scored on all series, or as many as the budget allows, and all other
+settings on some of them. The better half of them goes on to more series, and so on, until a few finalists have
+run on all series. What is compared is the difference to the default on the same series with the same seed, and a
+series that a setting has been scored on is not explained again. Where the budget is short, all rounds but the last
+take fewer samples.
+
+**The rule.** Setting :math:`k` is better than the default by :math:`d_{ki}` on series :math:`i`, on average by
+
+.. math:: t_k = \frac{\bar d_k}{\mathrm{sd}(d_k) / \sqrt{n_k}}
+
+standard errors. Of many settings that are all as good as the default one looks better by luck. How much, the
+differences themselves tell: if nothing is better, each series could as well have the other sign. With random signs
+:math:`\varepsilon_i`, the same for all settings, the largest of all :math:`t_k` is as large as chance makes it,
+correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % of 4,000
+draws reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well,
+so that it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the
+default stays.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Unpack
+
+import torch
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.progress import Advance, part, progress_bar
+from tempograd.engine.outputs import PassesError
+from tempograd.errors import InputError, SettingError, UnknownNameError, brief, listed
+from tempograd.explainers import EXPLAINERS, Explainer, Timing
+from tempograd.explainers.by_name import explainer_of
+from tempograd.metrics import Metric, compare, summarise
+from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
+from tempograd.tuning.trials import CALL, SCORING, Bench, Scored
+from tempograd.typing import Inputs, Model, Setting, TuneOptions
+
+LEVEL = 0.05  # how often noise alone may change the default
+DRAWS = 4000  # of random signs, which tell what noise can do
+# Finalists, which run on all series; the least number of series in the first round; the share of samples in all
+# rounds but the last. The first that the budget pays for is taken. Few samples wrong settings that hold much.
+WAYS = ((3, 8, 1.0), (2, 8, 1.0), (1, 8, 1.0), (1, 4, 1.0), (1, 8, 0.5), (1, 2, 0.5), (1, 2, 0.25))
+SLACK = 0.98  # of the budget, since series differ in what their scores cost
+REMOVALS = 2  # other series whose values take the place of removed cells: more series tell more than more of these
+FEWEST = 2  # series that tell any difference
+UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
+
+
+def tune(
+    model: Model,
+    x: Inputs,
+    method: str | Explainer = "timing",
+    *,
+    metric: str | Metric = "cpd",
+    budget: float = 30.0,
+    grid: Sequence[dict[str, Setting]] | None = None,
+    **options: Unpack[TuneOptions],
+) -> Tuning:
+    r"""Find the settings of a method that suit a model, by how well its maps stand up to a test.
+
+    Settings race on the given series: all of them on a few, the better half on more, the last few on all. The
+    default stays unless another one is better by more than noise.
+
+    Parameters
+    ----------
+    model : nn.Module, callable or estimator
+    x : Tensor or array of shape (series, time, channel), or several inputs
+        Series to tune on. Metrics that remove cells need no labels, so any series will do that are like those to
+        be explained: validation series are best, and a few dozen are few.
+    method : str or Explainer
+        What is tuned. What it is given as, and settings passed beside it, such as ``n_samples=100``, stay as they
+        are.
+    metric : str or Metric
+        What is tuned for, by its own direction, with ``k``, ``of`` and ``truth`` as in :func:`tempograd.evaluate`.
+        Removed cells take the values of ``baseline``, which is what the maps compare with as well.
+    budget : float
+        What all of it may cost, scoring included, in units of explaining ``x`` once by default. What counts are
+        passes of the model. It is never exceeded.
+    grid : list of dict, optional
+        Settings to try instead of those that the class of the method declares (:meth:`Explainer.grid`).
+    **options
+        All other arguments of :func:`tempograd.explain` and :func:`tempograd.evaluate`: ``baseline``, ``target``,
+        ``mask``, ``background``, ``k``, … The baseline is part of the question and is never tuned.
+
+    Returns
+    -------
+    Tuning
+        With the ``explainer`` to use, a ``table`` and a ``verdict()``.
+
+    Notes
+    -----
+    A setting replaces the default if its mean difference to it, in standard errors, is larger than the largest of
+    all settings in 95 % of cases in which none is better: what noise does is found by turning round the signs of
+    differences at random [1]_. So noise alone changes the default about once in twenty times at most. The
+    difference of the winner is that of a lucky one all the same, so report scores of other series than ``x``.
+
+    A good score by one metric is no proof of a good map: see :doc:`/howto/tune`.
+
+    References
+    ----------
+    .. [1] P. H. Westfall and S. S. Young, "Resampling-Based Multiple Testing", Wiley 1993.
+
+    Examples
+    --------
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(24, 2))
+    >>> tuning = tune(model, torch.randn(12, 8, 3), n_samples=10, budget=40)
+    >>> tuning.explainer.name, len(tuning.table) > 10, tuning.passes <= 40 * 12 * 10
+    ('timing', True, True)
+    """
+    given = {name: value for name, value in options.items() if name not in (*CALL, *SCORING)}
+    default = explainer_of(method, given)
+    budget = validation.check_float(budget, "budget")
+    bench = Bench.of_call(model, x, metric, options)
+    bench.removals = REMOVALS
+    if bench.count < FEWEST:
+        raise InputError("Settings are compared series by series, and one series tells nothing: pass more.")
+    race = _Race(bench, default, budget)
+    race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)
+    race.run()
+    return race.outcome(default)
+
+
+def _candidates(
+    default: Explainer, given: dict[str, Any], method: Any, grid: Any, shape: tuple[int, int]
+) -> list[dict[str, Setting]]:
+    """Return the settings to try, each once and none of them the default; what was given stays as it is."""
+    fixed = set(given) if isinstance(method, str) else set(changed_settings(default))
+    if grid is None:
+        declared = type(default).grid(shape)
+        if not declared:
+            tunable = sorted(name for name, kind in EXPLAINERS.items() if kind.grid(shape))
+            raise InputError(
+                f"{default.name} has no settings to tune: choose one of {listed(tunable)}, or pass grid= with "
+                "settings of your own."
+            )
+        tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
+    else:
+        tried = _own_grid(grid, set(given))
+    found: list[dict[str, Setting]] = []
+    for setting in tried:
+        if setting and setting not in found:
+            found.append(setting)
+    if not found:
+        raise InputError(
+            f"No setting of {default.name} is left to tune, since given ones stay: {listed(sorted(fixed))}."
+        )
+    return found
+
+
+def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
+    if isinstance(grid, (str, dict)) or not all(isinstance(each, dict) and each for each in _iterated(grid)):
+        raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
+    both = sorted(given & {name for each in grid for name in each})
+    if both:
+        raise InputError(f"{both[0]}= was given and is in grid= too: leave one of them out.")
+    return [dict(each) for each in grid]
+
+
+def _iterated(value: Any) -> list[Any]:
+    try:
+        found = list(value)
+    except TypeError:
+        found = []
+    return found or [None]
+
+
+# What a race costs, planned before it runs
+
+
+class Round(NamedTuple):
+    """How many settings run, on how many series in all, with which share of the samples."""
+
+    settings: int
+    series: int
+    samples: float
+
+
+def plan(
+    settings: int, series: int, explained: float, scored: float, left: float, done: int = 0
+) -> list[Round] | None:
+    """Return rounds that cost at most ``left``, with as many series in the first as that allows; None if none do.
+
+    ``explained`` and ``scored`` are the passes that maps and scores take on one series, and the default has been
+    run on ``done`` series. Where scores cost much, the last round has fewer than all series. All rounds but the
+    last may have fewer samples, whose scores the last cannot use, and which the default takes as well.
+
+    Examples
+    --------
+    >>> plan(settings=8, series=100, explained=50, scored=15, left=8 * 5000)
+    [Round(settings=8, series=38, samples=1.0), Round(settings=4, series=62, samples=1.0), \
+Round(settings=3, series=100, samples=1.0)]
+    """
+    for finalists, least, samples in WAYS:
+        for top in _tops(series, least, done):
+            low, high = min(least, top) - 1, top
+            while low < high:  # the most that can be paid for
+                first = (low + high + 1) // 2
+                rounds = _rounds(settings, top, finalists, samples, first)
+                whole = total_cost(rounds, explained, scored) + (top - done) * (explained + scored)
+                low, high = (first, high) if whole <= left else (low, first - 1)
+            if low >= min(least, top):
+                return _rounds(settings, top, finalists, samples, low)
+    return None
+
+
+def _tops(series: int, least: int, done: int) -> list[int]:
+    """Return how many series the last round may have, the most first."""
+    found = [series]
+    while not done and found[-1] > 4 * least:
+        found.append(max(4 * least, int(0.8 * found[-1])))
+    return found
+
+
+def _rounds(settings: int, series: int, finalists: int, samples: float, first: int) -> list[Round]:
+    """Halve the settings and let the series grow in steps of the same ratio."""
+    counts = [settings]
+    while counts[-1] > finalists:
+        counts.append(max(finalists, math.ceil(counts[-1] / 2)))
+    if len(counts) == 1:
+        return [Round(settings, series, 1.0)]
+    last = len(counts) - 1
+    sizes = [round(first * (series / first) ** (place / last)) for place in range(last + 1)]
+    shares = [samples] * last + [1.0]
+    return [Round(*each) for each in zip(counts, sizes, shares, strict=True)]
+
+
+def total_cost(rounds: Sequence[Round], explained: float, scored: float) -> float:
+    """Return the passes that rounds take; series that a setting has been scored on are not explained again."""
+    total, before = 0.0, Round(0, 0, 0.0)
+    for each in rounds:
+        new = each.series - (before.series if before.samples == each.samples else 0)
+        running = each.settings + (each.samples < 1)  # the default too
+        total += running * new * (explained * each.samples + scored)
+        before = each
+    return total
+
+
+# The race itself
+
+
+@dataclass
+class _Runner:
+    """One setting in the race, and what it scored so far."""
+
+    setting: dict[str, Setting]
+    explainer: Explainer
+    scores: Tensor  # (series,), NaN where it did not run
+    ran: Tensor  # (series,), where it did
+    samples: float = 1.0  # share of them that these scores took
+    passes: int = 0
+    learnt: bool = False  # whether it has learnt from the background series
+    out: bool = False
+
+    @property
+    def series(self) -> int:
+        """How many series it ran on."""
+        return int(self.ran.sum())
+
+    def take(self, rows: Tensor, scores: Tensor, samples: float) -> None:
+        """Note scores; those with other samples are not comparable and go."""
+        if samples != self.samples:
+            self.ran[:], self.samples = False, samples
+        self.scores[rows], self.ran[rows] = scores, True
+
+
+class _Race:
+    def __init__(self, bench: Bench, default: Explainer, budget: float) -> None:
+        self.bench, self.default, self.budget = bench, _with_fixed_samples(default), budget
+        self.order, self.strict = bench.order(), False
+        self.base, self.runners = self._runner({}, self.default), list[_Runner]()
+        self.sketch = self._runner({}, self.default)  # the default with fewer samples, where others have them
+        self.explained = self.scored = 0.0  # passes of the default on one series
+        self.most = math.inf  # passes that all may take
+        self.known = False  # whether maps take as many passes as planned
+
+    def _runner(self, setting: dict[str, Setting], explainer: Explainer) -> _Runner:
+        count = self.bench.count
+        scores = torch.full((count,), math.nan, dtype=torch.float64)
+        return _Runner(setting, explainer, scores, torch.zeros(count, dtype=torch.bool))
+
+    def look(self) -> tuple[int, int]:
+        """Run the default on a few series, which tells what it costs, and return the shape of the series."""
+        few = self.order[:FEWEST]
+        found = self._scored(self.base, few, 1.0, quiet=self.bench.count > FEWEST)
+        self.known = found.known
+        self._learn_cost(found.explained / FEWEST, found.scored / FEWEST)
+        if self.default.shared:  # whose scores are other ones in other company
+            self.base.ran[:] = False
+        return found.shape
+
+    def _learn_cost(self, explained: float, scored: float) -> None:
+        self.explained, self.scored = explained, scored
+        self.most = self.budget * explained * self.bench.count
+
+    def enter(self, settings: Sequence[dict[str, Setting]], *, strict: bool) -> None:
+        """Let settings start; those that the method does not take are an error where ``strict``."""
+        self.strict = strict
+        known = {f.name for f in fields(self.default) if not f.metadata.get("fitted")}
+        for setting in settings:
+            for name in sorted(set(setting) - known):
+                raise UnknownNameError(f"setting of {self.default.name}", name, known)
+            try:
+                explainer = replace(self.default, **setting)
+            except SettingError:
+                if strict:
+                    raise
+                continue
+            if explainer != self.default:
+                self.runners.append(self._runner(setting, explainer))
+
+    def run(self) -> None:
+        """Run the default on as many series as can be paid for, then the rounds."""
+        rounds = self._planned(self.bench.count)
+        self.order = self.order[: rounds[-1].series]
+        rest, one = self._missing(self.base, len(self.order), 1.0), self.explained + self.scored
+        with progress_bar(len(rest) * one + self._cost(rounds), f"tune {self.default.name}") as advance:
+            if len(rest):
+                with part(advance, len(rest) * one, "the default"):
+                    found, share = self._scored(self.base, rest, 1.0, quiet=False), len(rest) / len(self.order)
+                self._learn_cost(  # of all series, some of which were looked at before
+                    share * found.explained / len(rest) + (1 - share) * self.explained,
+                    share * found.scored / len(rest) + (1 - share) * self.scored,
+                )
+            rounds = self._planned(len(self.order))
+            for number, each in enumerate(rounds, 1):
+                self._halve(each.settings)
+                if each.samples < 1:
+                    self._run(self.sketch, each, advance, f"round {number} of {len(rounds)}: the default")
+                for runner in [each for each in self.runners if not each.out]:
+                    note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
+                    self._run(runner, each, advance, note)
+
+    def _halve(self, settings: int) -> None:
+        """Let the best go on."""
+        racing = [runner for runner in self.runners if not runner.out]
+        racing.sort(key=lambda runner: -self._gain(runner))
+        for runner in racing[settings:]:
+            runner.out = True
+
+    def _beside(self, runner: _Runner) -> Tensor:
+        """Return the scores of the default with as many samples."""
+        return self.base.scores if runner.samples == 1 else self.sketch.scores
+
+    def _gain(self, runner: _Runner) -> float:
+        """Return by how much a setting is better than the default on the same series; 0 before it ran."""
+        gap = float((runner.scores - self._beside(runner))[runner.ran].nanmean()) if runner.series else 0.0
+        return -math.inf if math.isnan(gap) else gap if self.bench.higher_is_better else -gap
+
+    def _run(self, runner: _Runner, each: Round, advance: Advance, note: str) -> None:
+        """Explain and score what a round needs of a setting, if that can be paid for."""
+        rows = self._missing(runner, each.series, each.samples)
+        if not len(rows):
+            return
+        maps = len(rows) * self.explained * _samples(runner.explainer, each.samples) / _samples(self.default)
+        scores = len(rows) * self.scored
+        if maps + scores > self.most - self.bench.spent:
+            runner.out = True
+            return
+        with part(advance, maps + scores, note):
+            try:
+                self._scored(runner, rows, each.samples)
+            except PassesError:
+                runner.out = True
+            except SettingError:
+                if self.strict:
+                    raise
+                self.runners.remove(runner)
+
+    def _missing(self, runner: _Runner, series: int, samples: float) -> Tensor:
+        """Return which of the first series still have to be explained, all where they must be together."""
+        rows = self.order[:series]
+        if samples != runner.samples or (self.default.shared and runner.series < series):
+            return rows
+        return rows[~runner.ran[rows]]
+
+    def _scored(self, runner: _Runner, rows: Tensor, samples: float, *, quiet: bool = True) -> Scored:
+        if not runner.learnt:
+            runner.explainer, runner.learnt = self.bench.ready(runner.explainer), True
+        before, left = self.bench.spent, self.most - self.bench.spent
+        try:
+            found = self.bench.score(
+                _sampled(runner.explainer, samples), rows, quiet=quiet, most=left, known=self.known
+            )
+        finally:
+            runner.passes += self.bench.spent - before
+        runner.take(rows, found.scores, samples)
+        return found
+
+    # What it costs
+
+    def _planned(self, series: int) -> list[Round]:
+        settings, dear = len(self.runners), self.explained * self._dearest()
+        left, done = (self.most - self.bench.spent) * SLACK, self.base.series
+        whole = done == series
+        rounds = plan(settings, series, dear, self.scored, left, series if whole else 0)
+        if rounds is not None:
+            return rounds
+        finalists, first, samples = WAYS[-1]
+        fewest = _rounds(settings, min(series, 4 * first), finalists, samples, first)
+        needed = self._cost(fewest) + (4 * first + FEWEST) * (dear + self.scored)
+        enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
+        raise InputError(
+            f"budget={self.budget:g} does not pay for {settings} settings of {self.default.name}, with scores, on "
+            f"{series} series: pass budget={enough}, or fewer settings as grid=."
+        )
+
+    def _dearest(self) -> float:
+        """Return how many times as many samples the settings take as the default, at most."""
+        return max(_samples(runner.explainer) for runner in self.runners) / _samples(self.default)
+
+    def _cost(self, rounds: Sequence[Round]) -> float:
+        return total_cost(rounds, self.explained * self._dearest(), self.scored)
+
+    # Who won
+
+    def outcome(self, given: Explainer) -> Tuning:
+        """Judge, by the rule above, and put everything together."""
+        started = [runner for runner in self.runners if runner.series]
+        sign = 1 if self.bench.higher_is_better else -1
+        gains = [torch.where(each.ran, sign * (each.scores - self._beside(each)), math.nan) for each in started]
+        chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
+        better = [runner for runner, luck in chances if self._finished(runner) and luck <= LEVEL]
+        winner = max(better, key=self._gain, default=self.base)
+        order = sorted(started, key=lambda runner: (-runner.series, -self._gain(runner)))
+        return Tuning(
+            method=self.default.name,
+            explainer=self.bench.ready(replace(given, **winner.setting)),
+            settings=dict(winner.setting),
+            table=[self._trial(runner, chosen=runner is winner) for runner in (self.base, *order)],
+            metric=self.bench.metric.name,
+            higher_is_better=self.bench.higher_is_better,
+            series=len(self.order),
+            budget=self.budget,
+            passes=self.bench.spent,
+            unit=round(self.explained * self.bench.count),
+        )
+
+    def _finished(self, runner: _Runner) -> bool:
+        return runner.samples == 1.0 and bool(runner.ran[self.order].all())
+
+    def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
+        own = summarise(runner.scores[runner.ran])
+        gap = compare(runner.scores[runner.ran], self._beside(runner)[runner.ran])
+        return Trial(
+            setting=dict(runner.setting),
+            score=own.mean,
+            standard_error=own.standard_error,
+            difference=gap.mean,
+            difference_error=gap.standard_error,
+            series=gap.count,
+            passes=runner.passes + (self.sketch.passes if runner is self.base else 0),
+            finished=self._finished(runner),
+            chosen=chosen,
+        )
+
+
+def by_luck(gains: Tensor) -> list[float]:
+    """Return for each row how often the best of all rows looks at least as good if none of them is good.
+
+    ``gains`` are differences, (settings, series), NaN where one is not known.
+
+    Examples
+    --------
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> noise = torch.randn(5, 30, generator=generator, dtype=torch.float64)
+    >>> noise[0] += 1
+    >>> [luck <= 0.05 for luck in by_luck(noise)]
+    [True, False, False, False, False]
+    """
+    known = ~gains.isnan()
+    values, count = torch.where(known, gains, 0.0).double(), known.sum(1)
+    signs = torch.randint(2, (DRAWS, gains.shape[1]), generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+    squares = values.square().sum(1)
+
+    def ratio(total: Tensor) -> Tensor:
+        """Return means in standard errors; 0 where nothing differs, or a single series tells."""
+        spread = (squares - total.square() / count).clamp(min=0) / (count - 1)
+        found = total / (spread * count).sqrt()
+        return torch.where((count > 1) & (squares > 0), found, 0.0)
+
+    chance = ratio(signs @ values.mT).amax(1)
+    return [(1 + int((chance >= each).sum())) / (1 + DRAWS) for each in ratio(values.sum(1))]
+
+
+def _samples(explainer: Explainer, share: float = 1.0) -> int:
+    """Return how many samples an explainer takes with a share of its own; 1 where it has no such setting."""
+    explainer = _sampled(explainer, share)
+    return next((value for name in UNITS if isinstance(value := getattr(explainer, name, None), int)), 1)
+
+
+def _sampled(explainer: Explainer, share: float) -> Explainer:
+    """Return the explainer with a share of its samples."""
+    if share == 1:
+        return explainer
+    counts = {name: getattr(explainer, name, None) for name in UNITS}
+    fewer = {name: max(2, round(share * value)) for name, value in counts.items() if isinstance(value, int)}
+    return replace(explainer, **fewer)
+
+
+def _with_fixed_samples(explainer: Explainer) -> Explainer:
+    """Return TIMING without a tolerance, which would let each setting take as many samples as it likes."""
+    if isinstance(explainer, Timing) and explainer.tolerance is not None:
+        return replace(explainer, tolerance=None, max_samples=None, stop_when=None)
+    return explainer

@@ -1,0 +1,272 @@
+r"""Which explainer is most faithful to a model, and which of them cannot be told apart.
+
+Every explainer explains the same series with the same seed, the same metric scores all maps, and the same values
+take the place of removed cells. For each pair of the :math:`m` explainers the differences :math:`d_i` of their
+scores have the interval
+
+.. math:: \bar d \pm t_{n-1}\!\left(1 - \frac{\alpha}{2 M}\right) \frac{\mathrm{sd}(d)}{\sqrt n},
+    \qquad M = \frac{m (m - 1)}{2}, \qquad \alpha = 0.05,
+
+so that all of them hold at once in 95 of 100 cases (Bonferroni), whichever explainer turns out to be the best.
+Those whose interval to the best one holds 0 cannot be told from it. Random scores run along: an explainer that is
+not better than those has told nothing about the model, and they never win.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+from torch import Tensor
+
+from tempograd._utils.formatting import alike, table, with_error
+from tempograd._utils.progress import part, progress_bar
+from tempograd._utils.registry import joined
+from tempograd.errors import InputError, UnknownNameError, brief, quote
+from tempograd.explainers import EXPLAINERS, Explainer, Random
+from tempograd.metrics import Metric, compare, summarise
+from tempograd.tuning.outcome import as_dataframe
+from tempograd.tuning.trials import CALL, SCORING, Bench
+from tempograd.typing import Inputs, Model, RankOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+LEVEL = 0.95  # at which all intervals hold at once
+CONTROL = "random"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One explainer of a ranking.
+
+    Attributes
+    ----------
+    method : str
+    score, standard_error : float
+        Mean over the series.
+    difference, low, high : float
+        Its score minus that of the best, and the limits of the simultaneous 95 % interval.
+    ties : bool
+        Whether the best one cannot be told from it.
+    better_than_random : bool
+        Whether it is told from random scores, and better.
+    series : int
+        On how many series both scores are defined.
+    passes : int
+        Of the model, for maps and scores.
+    """
+
+    method: str
+    score: float
+    standard_error: float
+    difference: float
+    low: float
+    high: float
+    ties: bool
+    better_than_random: bool
+    series: int
+    passes: int
+
+
+@dataclass(frozen=True, repr=False)
+class Ranking:
+    """What :func:`tempograd.rank` found; print it to see the table.
+
+    Attributes
+    ----------
+    table : list of Ranked
+        The best mean first; random scores are among them.
+    metric : str
+    higher_is_better : bool
+    series : int
+    """
+
+    table: list[Ranked]
+    metric: str
+    higher_is_better: bool
+    series: int
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The explainers that may be the most faithful: one, several that cannot be told apart, or none.
+
+        None where random scores are as good.
+        """
+        if not self.table[0].better_than_random:
+            return ()
+        return tuple(row.method for row in self.table if row.ties and row.method != CONTROL)
+
+    def verdict(self) -> str:
+        """Say in one sentence which explainer is the most faithful, or that these series cannot tell."""
+        by = f"by {self.metric.upper()} on {self.series} series"
+        tested = [row for row in self.table if row.method != CONTROL]
+        floor = [row.method for row in tested if not row.better_than_random]
+        if len(floor) == len(tested):
+            return f"Cannot tell: {by} {_none(floor)} better than random scores."
+        tail = f"; {_none(floor)} better than random scores" if floor else ""
+        best, top = self.best, tested[0]
+        if not best:
+            return f"Cannot tell: {by} {top.method} has the best mean but is not told from random scores{tail}."
+        if len(best) > 1:
+            return f"Cannot tell: {by} {_and(best)} are not told apart{tail}."
+        if len(tested) == 1:
+            return f"{top.method} is better than random scores {by}."
+        score, second = alike(top.score, tested[1].score)
+        return f"{top.method} is the most faithful {by}: {score} against {second} of {tested[1].method}{tail}."
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per explainer, with the columns of :class:`~tempograd.tuning.Ranked`."""
+        return as_dataframe(asdict(row) for row in self.table)
+
+    def plot(self, *, title: str | None = None) -> "Figure":
+        """Draw the explainers with their differences to the best, see :func:`tempograd.plots.ranking`."""
+        figure: Figure = joined("plot_ranking")(self, title=title)
+        return figure
+
+    def __str__(self) -> str:
+        head = [
+            "method",
+            self.metric.upper() + (" ↑" if self.higher_is_better else " ↓"),
+            "minus best [95 %]",
+            "passes",
+        ]
+        return f"{table([head, *(_cells(row) for row in self.table)])}\n\n{self.verdict()}"
+
+    def __repr__(self) -> str:
+        return f"Ranking({self.verdict()})"
+
+
+def _cells(row: Ranked) -> list[str]:
+    gap, low, high = alike(row.difference, row.low, row.high)
+    shown = "" if row.low == row.high == 0 else f"{gap} [{low}, {high}]"
+    return [row.method, with_error(row.score, row.standard_error), shown, f"{row.passes:,}"]
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _none(names: Sequence[str]) -> str:
+    return f"{names[0]} is not" if len(names) == 1 else f"none of {_and(names)} is"
+
+
+def rank(
+    model: Model,
+    x: Inputs,
+    methods: Iterable[str | Explainer] | Mapping[str, str | Explainer],
+    *,
+    metric: str | Metric = "cpd",
+    **options: Unpack[RankOptions],
+) -> Ranking:
+    """Find out which explainer is the most faithful to a model, as far as some series can tell.
+
+    Parameters
+    ----------
+    model : nn.Module, callable or estimator
+    x : Tensor or array of shape (series, time, channel), or several inputs
+    methods : names or explainers, or mapping from names to these
+        What is compared, each with its own settings, such as those that :func:`tempograd.tune` found. Random
+        scores run along.
+    metric : str or Metric
+        What they are compared by, with ``k``, ``of`` and ``truth`` as in :func:`tempograd.evaluate`. Removed cells
+        take the values of ``baseline`` whatever a method compares with.
+    **options
+        All other arguments of :func:`tempograd.explain` and :func:`tempograd.evaluate`.
+
+    Returns
+    -------
+    Ranking
+        With a ``table``, the ``best`` and a ``verdict()``.
+
+    Notes
+    -----
+    Differences on the same series are compared by Student's t, at a level that is divided by the number of pairs:
+    all intervals hold at once in 95 of 100 cases. Whoever cannot be told from the best one shares its place.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = lambda x: (x * torch.arange(16.0).view(8, 2)).sum((1, 2))
+    >>> ranking = rank(model, torch.rand(20, 8, 2) - 0.5, ["occlusion", "integrated_gradients"], output="raw")
+    >>> ranking.verdict()
+    'Cannot tell: by CPD on 20 series occlusion and integrated_gradients are not told apart.'
+    """
+    named = _named(methods)
+    for name in options:
+        if name not in (*CALL, *SCORING):
+            raise UnknownNameError("option of rank", name, {*CALL, *SCORING})
+    bench = Bench.of_call(model, x, metric, options)
+    if bench.count < 2:
+        raise InputError("Explainers are compared series by series, and one series tells nothing: pass more.")
+    scores: dict[str, Tensor] = {}
+    passes: dict[str, int] = {}
+    with progress_bar(len(named), "rank") as advance:
+        for name, explainer in named.items():
+            with part(advance, 1, name):
+                found = bench.score(bench.ready(explainer), bench.order().sort().values, quiet=False)
+            scores[name], passes[name] = found.scores, found.explained + found.scored
+    return Ranking(
+        ranked(scores, passes, higher_is_better=bench.higher_is_better),
+        bench.metric.name,
+        bench.higher_is_better,
+        bench.count,
+    )
+
+
+def ranked(scores: Mapping[str, Tensor], passes: Mapping[str, int], *, higher_is_better: bool) -> list[Ranked]:
+    """Compare scores series by series, the best first; one of the names is that of random scores."""
+    sign = 1 if higher_is_better else -1
+    own = {name: summarise(values) for name, values in scores.items()}
+    order = sorted(scores, key=lambda name: (-sign * own[name].mean, name == CONTROL))
+    pairs = len(scores) * (len(scores) - 1) / 2
+    level = 1 - (1 - LEVEL) / max(1.0, pairs)
+    rows = []
+    for name in order:
+        gap = compare(scores[name], scores[order[0]], level)
+        floor = compare(scores[name], scores[CONTROL], level)
+        rows.append(
+            Ranked(
+                method=name,
+                score=own[name].mean,
+                standard_error=own[name].standard_error,
+                difference=gap.mean,
+                low=gap.low,
+                high=gap.high,
+                ties=not (gap.high < 0 if higher_is_better else gap.low > 0),
+                better_than_random=bool(floor.low > 0 if higher_is_better else floor.high < 0),
+                series=gap.count,
+                passes=passes[name],
+            )
+        )
+    return rows
+
+
+def _named(methods: Any) -> dict[str, Explainer]:
+    """Return explainers by name, those of the same name with a number, and random scores beside them."""
+    if isinstance(methods, (str, Explainer)):
+        methods = [methods]
+    try:
+        given = list(methods.items()) if isinstance(methods, Mapping) else [(None, each) for each in methods]
+    except TypeError:
+        given = []
+    if not given:
+        raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
+    found: dict[str, Explainer] = {}
+    for label, each in given:
+        if not isinstance(each, (str, Explainer)):
+            raise InputError(f"methods must hold names or explainers, got {brief(each)}.")
+        explainer = EXPLAINERS[each]() if isinstance(each, str) else each
+        name = explainer.name if label is None else str(label)
+        if name == CONTROL and type(explainer) is not Random:
+            raise InputError(
+                f"{quote(CONTROL)} is the name of the random scores that run along: choose another name."
+            )
+        found[_fresh(name, found)] = explainer
+    return found if CONTROL in found else found | {CONTROL: Random()}
+
+
+def _fresh(name: str, taken: Mapping[str, Any]) -> str:
+    if name not in taken:
+        return name
+    return next(text for number in range(2, len(taken) + 3) if (text := f"{name} {number}") not in taken)

@@ -1,0 +1,106 @@
+"""``tune``, ``rank`` and ``--settings``: what they print and write, and what one command hands to the next."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.cli import main
+from tempograd.models import build, save_model
+from tests.helpers.models import series
+
+X = series(12, 10, 2)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("choosing")
+    torch.manual_seed(0)
+    save_model(build("gru", 2, 2, hidden=4), folder / "m.safetensors")
+    np.savez(folder / "d.npz", x=X.numpy(), truth=(X > 1).float().numpy())
+    return folder
+
+
+def run(place, name, *more):
+    start = [name, "--model", place / "m.safetensors", "--data", place / "d.npz", "--device", "cpu"]
+    return main([str(part) for part in (*start, *more)])
+
+
+TUNE = ("--method", "rand_ig", "--set", "n_samples=8", "--k", "3")
+
+
+def test_tune_writes_what_explain_reads(place, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(place, "tune", *TUNE, "--seed", "3") == 0
+    out = capsys.readouterr().out
+    model = tg.load_model(place / "m.safetensors")
+    found = tg.tune(model, X, "rand_ig", n_samples=8, k=3, seed=3)
+    assert found.verdict() in out
+    assert tg.load_settings("settings.json") == found.explainer
+    following = shlex.split(out.split("Next: tempograd ")[1])
+    assert main([*following, "--device", "cpu", "--out", "e.safetensors"]) == 0
+    exp = tg.Explanation.load("e.safetensors")
+    assert exp.method == "rand_ig"
+    assert exp.parameters == found.explainer.parameters
+    assert torch.allclose(exp.values, found.explainer(model, X).values, atol=1e-6)
+
+
+def test_tune_prints_json(place, capsys, tmp_path):
+    out = tmp_path / "s.json"
+    assert run(place, "tune", *TUNE, "--json", "--budget", "12", "--out", out) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["passes"] <= 12 * found["unit"]
+    assert found["table"][0]["setting"] == {}
+    assert found["verdict"] == json.loads(out.read_text())["tuned"]["verdict"]
+
+
+def test_rank_compares_names_and_files_of_settings(place, capsys, tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {"n_samples": 8, "p": 0.9}}')
+    words = ("--methods", f"occlusion,{path}", "--metric", "cpp", "--k", "3")
+    assert run(place, "rank", *words) == 0
+    model = tg.load_model(place / "m.safetensors")
+    methods = {"occlusion": "occlusion", "mine": tg.RandIG(n_samples=8, p=0.9)}
+    found = tg.rank(model, X, methods, metric="cpp", k=3)
+    assert capsys.readouterr().out == f"{found}\n"
+    assert run(place, "rank", *words, "--json") == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["verdict"] == found.verdict()
+    assert [row["method"] for row in plain["table"]] == [row.method for row in found.table]
+
+
+def test_truth_comes_from_the_file(place, capsys):
+    assert run(place, "rank", "--methods", "occlusion", "--metric", "auroc") == 0
+    assert "AUROC" in capsys.readouterr().out
+
+
+def test_settings_of_another_method_are_refused(place, capsys, tmp_path):
+    path = tmp_path / "s.json"
+    path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {}}')
+    out = ("--out", tmp_path / "e.safetensors")
+    assert run(place, "explain", "--method", "lime", "--settings", path, *out) == 1
+    said = capsys.readouterr().err
+    assert (
+        "s.json has settings of rand_ig, and --method is 'lime': leave --method out, or tune that method." in said
+    )
+    assert run(place, "explain", "--method", "rand_ig", "--settings", path, *out, "--set", "n_samples=3") == 0
+    assert tg.Explanation.load(tmp_path / "e.safetensors").parameters["n_samples"] == 3
+
+
+def test_settings_never_overwrite_another_file(place, capsys, tmp_path):
+    path = tmp_path / "notes.json"
+    path.write_text("[]")
+    assert run(place, "tune", *TUNE, "--out", path) == 1
+    assert "is no settings that tempograd wrote" in capsys.readouterr().err
+    assert path.read_text() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words", ["--methods magic", "--methods occlusion --metric magic", "--methods nowhere.json"]
+)
+def test_a_mistake_is_one_line(words, place, capsys, said):
+    assert run(place, "rank", *words.split()) == 1
+    said(capsys.readouterr().err)

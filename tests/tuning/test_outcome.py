@@ -1,0 +1,77 @@
+"""What a race leaves: words, tables, and files of settings that nobody has to trust."""
+
+import json
+
+import pytest
+import torch
+
+import tempograd as tg
+from tests.helpers.trials import Mixed, short_cpd, weighted
+
+RAW = {"output": "raw", "task": "regression"}
+X = torch.randn(20, 12, 1, generator=torch.Generator().manual_seed(0))
+
+
+def tuned(quality=1.0):
+    return tg.tune(weighted, X, "rand_ig", n_samples=8, grid=[{"p": quality}], k=3, **RAW)
+
+
+def test_the_verdict_says_setting_scores_difference_and_series():
+    found = tg.tune(weighted, X, Mixed(), metric=short_cpd(), grid=[{"quality": 1.0}], **RAW)
+    row, usual = found.chosen, found.default
+    assert row.difference == pytest.approx(row.score - usual.score)
+    assert found.verdict() == (
+        f"quality 1: CPD {row.score:.2f} against {usual.score:.2f} by default, +{row.difference:.2f} ± "
+        f"{row.difference_error:.2f} on 20 series."
+    )
+    assert str(found).endswith(found.verdict())
+    assert "→ quality 1" in str(found)
+
+
+def test_the_table_is_a_frame():
+    found = tg.tune(weighted, X, Mixed(), metric=short_cpd(), grid=[{"quality": 1.0}, {"stream": 2}], **RAW)
+    frame = found.to_dataframe()
+    assert list(frame.columns[:3]) == ["setting", "quality", "stream"]
+    assert frame["score"].tolist() == [row.score for row in found.table]
+    assert frame["chosen"].sum() == 1
+
+
+def test_settings_come_back_from_their_file(tmp_path):
+    found = tg.tune(weighted, X, "rand_ig", n_samples=8, grid=[{"p": 0.9}], k=3, **RAW)
+    path = found.save(tmp_path / "settings.json")
+    assert tg.load_settings(path) == found.explainer
+    content = json.loads(path.read_text())
+    assert content["method"] == "rand_ig"
+    assert content["tuned"]["metric"] == "cpd"
+    assert content["tuned"]["series"] == 20
+    assert content["tuned"]["verdict"] == found.verdict()
+    found.save(path)  # over its own kind
+    other = tmp_path / "notes.json"
+    other.write_text("{}")
+    with pytest.raises(tg.TempogradError, match="is no settings that tempograd wrote"):
+        found.save(other)
+
+
+DAMAGED = {
+    "text": "not json",
+    "list": "[1, 2]",
+    "deep": "[" * 100_000,
+    "foreign": '{"method": "lime", "settings": {}}',
+    "unknown method": '{"tempograd": "1", "method": "magic", "settings": {}}',
+    "unknown setting": '{"tempograd": "1", "method": "lime", "settings": {"held": 1}}',
+    "wrong setting": '{"tempograd": "1", "method": "lime", "settings": {"alpha": -1}}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_one_sentence(name, tmp_path, monkeypatch, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "settings.json").write_text(DAMAGED[name])
+    with pytest.raises(tg.TempogradError) as caught:
+        tg.load_settings("settings.json")
+    said(str(caught.value))
+
+
+def test_a_missing_file_is_one_sentence():
+    with pytest.raises(tg.TempogradError, match=r"nowhere\.json does not exist"):
+        tg.load_settings("nowhere.json")
