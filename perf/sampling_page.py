@@ -227,8 +227,8 @@ def _pair(run: Figures, name: str, form: Callable[[float], str], dataset: str, m
 
 
 def stopping(run: Figures) -> str:
-    """Faithfulness, passes and time when the estimate stops by itself, three models pooled."""
-    rows = [[BOTH, "50 points", "tolerance 0.1", "its lowest model", "passes", "ms a series"]]
+    """Faithfulness and passes when the estimate stops by itself, three models pooled."""
+    rows = [[BOTH, "50 points", "tolerance 0.1", "its lowest model", "passes"]]
     lowest, single, dearest = 1.0, (1.0, ""), (0.0, "")
     for name, label in DATASETS.items():
         cells: list[list[str]] = [[] for _ in rows[0][1:]]
@@ -240,20 +240,19 @@ def stopping(run: Figures) -> str:
             least = min(asked, key=lambda row: row["cpd"] / row["converged_cpd"])
             bottom = least["cpd"] / least["converged_cpd"]
             shares = share(fixed, "cpd", "converged_cpd"), reached, bottom
-            costs = f"{mean(asked, 'passes'):,.0f}", f"{1000 * mean(asked, 'seconds'):.1f}"
-            for cell, text in zip(cells, (*map(percent, shares), *costs), strict=True):
+            passes = f"{mean(asked, 'passes'):,.0f}"
+            for cell, text in zip(cells, (*map(percent, shares), passes), strict=True):
                 cell.append(text)
             lowest = min(lowest, reached)
             single = min(single, (bottom, f"{label}, {MODELS[least['model']]}, {kind} settings"))
             most = max(asked, key=lambda row: row["passes"])
             dearest = max(dearest, (most["passes"], f"{label}, {MODELS[most['model']]}"))
         rows.append([label, *(" / ".join(cell) for cell in cells)])
-    slowest = max(row["seconds"] for row in pick(run, way="tolerance 0.1"))
     return (
         f"{table(rows)}\n\nPooled over models the lowest is {percent(lowest, 1)}, for one model "
         f"{percent(single[0], 1)} ({single[1]}). "
         f"The most passes on average are {dearest[0]:,.0f} ({dearest[1]}), {dearest[0] / 50:.0f} times the "
-        f"default's; the slowest case takes {1000 * slowest:.0f} ms a series."
+        "default's."
     )
 
 

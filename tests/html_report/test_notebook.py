@@ -235,7 +235,7 @@ def test_settings_and_origin_are_kept():
     lines = page.text.split("\n")
     assert "n_samples = 30" in lines
     assert "max_length = 4" in lines
-    assert "segments, min_length, anchored: chosen automatically" in lines
+    assert "held, segments, min_length, anchored: chosen automatically" in lines
     assert not any(line.endswith("= None") or "max_samples" in line for line in lines)
     assert {"tolerance = 0.5", "max_samples = 3200"} <= set(shown(explained(tolerance=0.5)).text.split("\n"))
     assert {"seed = 1", f"model {found.fingerprint}", f"tempograd {tg.__version__}"} <= set(lines)

@@ -1,6 +1,6 @@
 """The series that a call compares with, where other series are its baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -9,15 +9,37 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.rng import Stream
 from tempograd.engine import Background, Request, is_several
-from tempograd.engine.background import is_background
+from tempograd.engine.background import in_time_order, is_background
 from tempograd.errors import InputError
-from tempograd.typing import InputBaselines, Inputs
+from tempograd.typing import InputBaselines, Inputs, Layout
 
 if TYPE_CHECKING:
     from tempograd.explainers.base import Explainer
 
 
-def check_background(explainer: "Explainer", able: list[str], baseline: Any, background: Any) -> None:
+def pool_of(
+    explainer: "Explainer",
+    able: Callable[[], list[str]],
+    x: Inputs,
+    baseline: InputBaselines | None,
+    background: Inputs | None,
+    layout: Layout,
+) -> tuple[Inputs | None, InputBaselines | None]:
+    """Check the series that baselines are drawn from; return them in time order, and the baseline on average.
+
+    ``able`` lists the methods that can draw.
+    """
+    check_background(explainer, able, baseline, background)
+    if background is None:
+        return None, baseline
+    pool = in_time_order(background, layout)
+    require_like(pool, x, layout)
+    return pool, mean_of(pool, layout)
+
+
+def check_background(
+    explainer: "Explainer", able: Callable[[], list[str]], baseline: Any, background: Any
+) -> None:
     """Refuse other series where they make no difference, or are missing, or the method cannot draw them."""
     if not is_background(baseline):
         if background is not None:
@@ -32,7 +54,7 @@ def check_background(explainer: "Explainer", able: list[str], baseline: Any, bac
         )
     if explainer.uses_baseline and not explainer.takes_background:
         raise InputError(
-            f"{explainer.name} compares with one baseline and draws none: use one of {', '.join(able)}, or pass "
+            f"{explainer.name} compares with one baseline and draws none: use one of {', '.join(able())}, or pass "
             "the mean of the other series as baseline=."
         )
 

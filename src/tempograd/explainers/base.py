@@ -28,7 +28,6 @@ from tempograd.engine import (
     score_delta,
     told_by,
 )
-from tempograd.engine.background import in_time_order
 from tempograd.engine.guesses import ALREADY, PROBABILITY, Guess, assumption, averaged, caution, objection
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.outputs import forward
@@ -45,7 +44,7 @@ from tempograd.engine.second_look import (
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
-from tempograd.explainers.background import check_background, laid_ready, mean_of, require_like
+from tempograd.explainers.background import laid_ready, pool_of
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
 from tempograd.explanation import Explanation, Facts
@@ -245,6 +244,11 @@ EXPLAINERS: Registry[type["Explainer"]] = Registry(
     lambda thing: isinstance(thing, type) and issubclass(thing, Explainer),
     "a class under tempograd.Explainer",
 )
+
+
+def _that_draw_baselines() -> list[str]:
+    """Return the names of methods that can compare with other series; this loads all of them."""
+    return sorted(name for name, kind in EXPLAINERS.items() if kind.takes_background)
 
 
 @dataclass(frozen=True)
@@ -468,12 +472,7 @@ class Explainer(ABC):
             The values as people know them, before they were scaled for the model: only to be shown. NaN where
             nothing was observed.
         """
-        able = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_background)
-        check_background(self, able, baseline, background)
-        pool = None if background is None else in_time_order(background, layout)
-        if pool is not None:
-            require_like(pool, x, layout)
-            baseline = mean_of(pool, layout)
+        pool, baseline = pool_of(self, _that_draw_baselines, x, baseline, background, layout)
         wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
         if wanted is not None and not self.targeted:

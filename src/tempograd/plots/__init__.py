@@ -18,7 +18,7 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ======================  =========================================================================
 """
 
-from tempograd.plots.baseline_tables import BaselinesRecord, baselines, baselines_record, draw_baselines
+from tempograd.plots.baseline_comparison import BaselinesRecord, baselines, baselines_record, draw_baselines
 from tempograd.plots.channels import (
     ChannelImportanceRecord,
     channel_importance,
