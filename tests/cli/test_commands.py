@@ -361,3 +361,43 @@ def test_list_tells_facts_and_directions(capsys):
     main(["list", "metrics", "--json"])
     directions = {entry["name"]: entry["higher_is_better"] for entry in json.loads(capsys.readouterr().out)}
     assert directions == {name: kind.higher_is_better for name, kind in METRICS.items()}
+
+
+def test_other_series_are_the_baseline_of_both_commands(folder, tmp_path, capsys):
+    model, out = str(folder / "model.safetensors"), str(tmp_path / "e.safetensors")
+    argv = ["explain", "--model", model, "--data", "switch_feature", "--limit", "4", "--device", "cpu"]
+    assert main([*argv, "--set", "n_samples=6", "--baseline", "background", "--out", out]) == 0
+    said = capsys.readouterr().out
+    assert "with timing, baseline: background." in said
+    assert "compared with other series" in said
+    data, net = load_dataset("switch_feature"), load_model(model)
+    options = {"baseline": "background", "background": data.train.x, "n_samples": 6}
+    expected = explain(net, data.test.x[:4], ids=data.test.ids[:4], **options)
+    found = Explanation.load(out)
+    torch.testing.assert_close(found.values, expected.values)
+    assert found.background == expected.background
+
+    scoring = ["evaluate", out, "--model", model, "--json"]
+    assert main(scoring) == 1
+    assert "compares with other series: pass them with --background." in capsys.readouterr().err
+    assert main([*scoring, "--baseline", "background"]) == 1
+    assert "--baseline background needs other series: pass them with --background." in capsys.readouterr().err
+    assert main([*scoring, "--background", "switch_feature"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["explanations"]
+    slow = evaluate(net, expected, background=data.train.x)
+    assert np.allclose(told["metrics"]["cpd"]["scores"], slow["cpd"], atol=1e-5)
+
+    plain = str(tmp_path / "zero.safetensors")
+    assert main([*argv, "--set", "n_samples=6", "--out", plain]) == 0
+    capsys.readouterr()
+    both = ["evaluate", out, plain, "--model", model, "--background", "switch_feature"]
+    assert main([*both, "--baseline", "background"]) == 0
+    assert "Removed values become" not in capsys.readouterr().err
+    assert main(both) == 0
+    assert "(e: background, zero: zero)" in capsys.readouterr().err
+
+
+def test_a_file_has_no_training_series_to_compare_with(folder, tmp_path, capsys):
+    argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(folder / "series.npz")]
+    assert main([*argv, "--baseline", "background", "--out", str(tmp_path / "e.safetensors")]) == 1
+    assert "--baseline background needs other series: pass them with --background." in capsys.readouterr().err

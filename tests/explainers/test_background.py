@@ -134,6 +134,29 @@ def test_neither_company_nor_order_nor_batches_change_a_score(method):
     assert not torch.allclose(again, whole, rtol=1e-3)
 
 
+def test_every_stage_has_draws_of_its_own(monkeypatch):
+    asked, starts = [], Background.starts
+
+    def noted(self, block, samples, stage=0, **options):
+        asked.append((samples, stage))
+        return starts(self, block, samples, stage, **options)
+
+    monkeypatch.setattr(Background, "starts", noted)
+    x = series(2, TIME, CHANNELS)
+    against(smooth(TIME, CHANNELS).float(), x, n_samples=200, gradient_check=False)
+    assert asked[:3] == [(50, 0), (50, 1), (100, 2)]
+    first, second = (draw_from(POOL, x).rows(x, torch.arange(2), 50, stage) for stage in (0, 1))
+    assert not torch.equal(first, second)
+
+
+def test_lime_draws_do_not_depend_on_how_many_masks_others_need():
+    model, x, pool = linear(60, 1), series(2, 60, 1), series(30, 60, 1, seed=1)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[0, 20:] = False  # 50 masks, and 120 of the other
+    both = against(model, x, "lime", pool=pool, mask=mask).values
+    torch.testing.assert_close(against(model, x[:1], "lime", pool=pool, mask=mask[:1]).values, both[:1])
+
+
 MANY = {"integrated_gradients": {"n_steps": 2000, "rule": "midpoint"}, "occlusion": {"n_samples": 40}}
 
 
@@ -223,13 +246,19 @@ def test_several_targets_share_their_draws():
         torch.testing.assert_close(both.for_target(2).values, against(model, x, method, target=2).values)
 
 
+def square(z):
+    return z.square().sum((1, 2))
+
+
 def test_the_change_is_that_from_other_series():
-    model, x = smooth(TIME, CHANNELS).float(), series(5, TIME, CHANNELS)
-    found = against(model, x, "integrated_gradients", target=1, **MANY["integrated_gradients"])
-    scores, pool = (model(each).softmax(-1)[:, 1].detach() for each in (x, POOL))
-    change, spread = scores - pool.mean(), float(pool.std())
+    x = series(5, TIME, CHANNELS)
+    found = against(
+        square, x, "integrated_gradients", output="raw", task="regression", **MANY["integrated_gradients"]
+    )
+    change, spread = square(x) - square(POOL).mean(), float(square(POOL).std())
     assert float((found.delta - change).abs().max()) < 4 * spread / 16**0.5  # sixteen of them are asked
-    torch.testing.assert_close(found.values.sum((1, 2)), change, rtol=0.05, atol=5e-3)
+    assert float(square(POOL.mean(0)[None])) < square(POOL).mean() - 10 * spread / 16**0.5  # and not their mean
+    torch.testing.assert_close(found.values.sum((1, 2)), change, rtol=0.05, atol=0.6)
     assert not found.facts.complete
     assert found.facts.deterministic is False
 

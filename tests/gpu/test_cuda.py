@@ -16,6 +16,7 @@ from tempograd.engine import Batching
 from tempograd.engine.batching import SLACK
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
 from tempograd.explainers.timing.segments import SegmentSampler, complete, cover_all_cells, draw_masks
+from tempograd.explainers.timing.timing import draw_whole
 from tempograd.models import load_model
 from tests.helpers.methods import explained, fitted, quick
 from tests.helpers.models import Recurrent, linear, series
@@ -30,10 +31,18 @@ def test_words_are_bit_equal():
     assert torch.equal(bits(host, 99), bits(device, 99).cpu())
 
 
-@pytest.mark.parametrize("setting", [(48, 32, 50, 10, 48), (152, 1, 5, 10, 152), (60, 3, None, None, None)])
-def test_masks_and_anchors_are_bit_equal(setting):
+@pytest.mark.parametrize(
+    ("setting", "held"),
+    [
+        ((48, 32, 50, 10, 48), None),
+        ((152, 1, 5, 10, 152), None),
+        ((60, 3, None, None, None), None),
+        ((60, 3, None, 4, 9), 0.85),
+    ],
+)
+def test_masks_and_anchors_are_bit_equal(setting, held):
     time, channels, *lengths = setting
-    segments = replace(complete(time, channels, *lengths, time), anchored=40)
+    segments = replace(complete(time, channels, *lengths, time, held), anchored=40)
     drawn = []
     for device in ("cpu", "cuda"):
         x = torch.zeros(40, time, channels, device=device)
@@ -46,6 +55,19 @@ def test_masks_and_anchors_are_bit_equal(setting):
     assert torch.equal(drawn[0].masks, drawn[1].masks.cpu())
     assert torch.equal(drawn[0].anchors, drawn[1].anchors.cpu())
     torch.testing.assert_close(drawn[0].weights, drawn[1].weights.cpu())
+
+
+@pytest.mark.parametrize("held", [0.3, 0.5, 0.9])
+@pytest.mark.parametrize("anchored", [None, 0.0])
+def test_single_cells_are_bit_equal(held, anchored):
+    method = Timing(120, held=held, max_length=1, anchored=anchored)
+    setting = method.segment_settings(30, 4, 30)
+    for stage in range(len(method.schedule.stages)):
+        here, there = (
+            draw_whole(method, setting, torch.arange(9, device=device), 5, torch.float32, stage).masks.cpu()
+            for device in ("cpu", "cuda")
+        )
+        assert torch.equal(here, there)
 
 
 @pytest.mark.parametrize("name", sorted(EXPLAINERS))

@@ -38,21 +38,30 @@ def test_a_small_share_is_missed_between_most_neighbours(name, method):
     assert found.accused == found.calls, found
 
 
-def test_statistics_that_hardly_matter_and_are_detached():
-    """Levels are subtracted and added again, so that the gradient misses a few percent: it is named."""
-    x = 0.3 + torch.randn(8, 96, 1, generator=torch.Generator().manual_seed(3)).cumsum(1) / 4
-
-    def forecaster(detach):
-        net = seeded(1, lambda: Patches(96, 1, largest=False))
-        return Normalised(net, detach=detach, share=0.1)
-
+def detached_levels(number):
+    """Explain a forecaster with honest levels and the same with detached ones, both ways."""
+    x = 0.3 + torch.randn(8, 96, 1, generator=torch.Generator().manual_seed(30 + number)).cumsum(1) / 4
+    net = seeded(number, lambda: Patches(96, 1, largest=False))
     for method in ("timing", "integrated_gradients"):
-        honest_one, other = (
-            tg.explain(forecaster(detach), x, method, output="raw", target=0) for detach in (False, True)
+        yield (
+            tg.explain(Normalised(net, detach=detach, share=0.1), x, method, output="raw", target=0)
+            for detach in (False, True)
         )
+
+
+def test_statistics_that_hardly_matter_and_are_detached():
+    """Levels are subtracted and added again, so that the gradient of some nets misses a few percent: it is named.
+
+    Of single nets it is in 3 to 8 of 8 series, nearly always in all of them.
+    """
+    pairs = [pair for number in range(5) for pair in detached_levels(number)]
+    wrong, named = 0, 0
+    for honest_one, other in pairs:
         assert not honest_one.gradient_check.failed.any()
-        assert int((other.gradient_check.found == Found.WRONG).sum()) >= 6
-        assert "not that of the prediction" in other.verdict()
+        wrong += int((other.gradient_check.found == Found.WRONG).sum())
+        named += "not that of the prediction" in other.verdict()
+    assert wrong > 0.6 * 8 * len(pairs)
+    assert named >= len(pairs) - 1
 
 
 def test_few_points_and_a_steep_recurrent_model():
@@ -78,7 +87,13 @@ def test_the_share_that_is_found_by_hand(method, most):
 
 
 def test_four_points_still_tell_of_half_the_score():
-    """Hardly any neighbours lie next to x, so a large gap in the half next to it is enough."""
-    model = dict(dishonest(*SHAPE, 0))["half under no_grad"]
-    found = tg.explain(model, series(*SHAPE, 0), "integrated_gradients", target=0, output="raw", n_steps=4)
-    assert int((found.gradient_check.found == Found.WRONG).sum()) >= 6
+    """Hardly any neighbours lie next to x: a large gap in the half next to it is enough, in about every second."""
+    wrong = 0
+    for seed in range(8):
+        models, x = dict(dishonest(*SHAPE, seed)), series(*SHAPE, seed)
+        given = {"target": 0, "output": "raw", "n_steps": 4}
+        found = tg.explain(models["half under no_grad"], x, "integrated_gradients", **given)
+        wrong += int((found.gradient_check.found == Found.WRONG).sum())
+        honest_one = tg.explain(dict(honest(*SHAPE, seed))["tanh"], x, "integrated_gradients", **given)
+        assert not honest_one.gradient_check.failed.any()
+    assert wrong >= 0.25 * 8 * 8

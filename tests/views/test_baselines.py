@@ -7,6 +7,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.views.baselines import _agree
 from tests.helpers.models import linear, series, smooth
 
 TIME, CHANNELS = 7, 3
@@ -33,6 +34,11 @@ def test_agreement_is_that_of_scipy():
             count = max(1, round(0.1 * len(maps[0])))
             best = [set(np.argsort(each)[-count:].tolist()) for each in maps]
             assert pair.shared[i] == pytest.approx(len(best[0] & best[1]) / count)
+
+
+def test_ties_have_the_middle_of_their_places():
+    one, other = np.array([0.0, 0.0, 1.0, 2.0, 2.0, 5.0]), np.array([3.0, 0.0, 0.0, 2.0, 7.0, 7.0])
+    assert _agree(one, other)[0] == pytest.approx(stats.spearmanr(one, other).statistic)
 
 
 def test_every_cell_of_the_table_is_a_call_of_evaluate():

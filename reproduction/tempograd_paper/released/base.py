@@ -59,6 +59,8 @@ class Released(Explainer):
     datasets: ClassVar[Sequence[str]] = REAL + SYNTHETIC
     """The data sets that the paper has a run of the method on."""
 
+    takes_background: ClassVar[bool] = False  # which the released code does not do
+
     quirks: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     def __post_init__(self) -> None:

