@@ -44,6 +44,17 @@ def test_random_never_wins_even_where_it_is_better():
     assert found.verdict() == "Cannot tell: by CPD on 20 series upside_down is not better than random scores."
 
 
+def test_where_all_are_as_good_as_random_none_is_the_best():
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(20):
+        scores = {name: torch.randn(15, generator=generator).double() for name in ("a", "b", "random")}
+        found = tg.Ranking(ranked(scores, dict.fromkeys(scores, 0), higher_is_better=True), "cpd", True, 15)
+        if all(row.ties for row in found.table):
+            assert found.best == ()
+            first, second = (row.method for row in found.table if row.method != "random")
+            assert found.verdict().endswith(f"none of {first} and {second} is better than random scores.")
+
+
 def test_what_is_not_better_than_random_is_named():
     methods = {"good": Mixed(quality=1.0), "bad": Mixed(stream=7)}
     found = tg.rank(weighted, noise(40), methods, metric=short_cpd(), **RAW)

@@ -260,10 +260,8 @@ class _Runner:
         return int(self.ran.sum())
 
     def take(self, rows: Tensor, scores: Tensor, samples: float) -> None:
-        """Note scores; those with other samples are not comparable and go."""
-        if samples != self.samples:
-            self.ran[:], self.samples = False, samples
-        self.scores[rows], self.ran[rows] = scores, True
+        """Note scores; where samples are others, ``rows`` are all that it ran on before."""
+        self.scores[rows], self.ran[rows], self.samples = scores, True, samples
 
 
 class _Race:

@@ -95,7 +95,7 @@ class Ranking:
         """
         if not self.table[0].better_than_random:
             return ()
-        return tuple(row.method for row in self.table if row.ties and row.method != CONTROL)
+        return tuple(row.method for row in self.table if row.ties)
 
     def verdict(self) -> str:
         """Say in one sentence which explainer is the most faithful, or that these series cannot tell."""
