@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tempograd.explainers.base import Explainer
 
 
-def pool_of(
+def drawn_from(
     explainer: "Explainer",
     able: Callable[[], list[str]],
     x: Inputs,

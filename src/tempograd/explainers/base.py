@@ -44,7 +44,7 @@ from tempograd.engine.second_look import (
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import InputError, warn
-from tempograd.explainers.background import laid_ready, pool_of
+from tempograd.explainers.background import drawn_from, laid_ready
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
 from tempograd.explanation import Explanation, Facts
@@ -472,7 +472,7 @@ class Explainer(ABC):
             The values as people know them, before they were scaled for the model: only to be shown. NaN where
             nothing was observed.
         """
-        pool, baseline = pool_of(self, _that_draw_baselines, x, baseline, background, layout)
+        pool, baseline = drawn_from(self, _that_draw_baselines, x, baseline, background, layout)
         wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
         if wanted is not None and not self.targeted:
@@ -506,8 +506,7 @@ class Explainer(ABC):
                 classes=classes,
                 call=given.call,
             )
-            if pool is not None:
-                request.background = laid_ready(request, pool)
+            request.background = None if pool is None else laid_ready(request, pool)
             named = _named(request, given.raw, channels, times, names, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
             requests, variant = self._requests(request, wanted, classes)
