@@ -430,16 +430,16 @@ def test_series_do_not_touch_each_other():
     torch.testing.assert_close(relative_error(values, error), alone)
 
 
-@pytest.mark.parametrize("settings", [{"n_samples": 2}, {"n_samples": 50, "held": 0.97, "max_length": 1}])
+@pytest.mark.parametrize("settings", [{"n_samples": 20, "held": 0.9}, {"n_samples": 67, "held": 0.97}])
 @pytest.mark.filterwarnings("ignore::tempograd.TempogradWarning")
 def test_errors_are_not_near_nothing_where_no_cell_has_a_draw_to_spare(settings):
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(20, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)
     )
-    x, rest = torch.randn(8, 10, 2), {name: value for name, value in settings.items() if name != "n_samples"}
+    x = torch.randn(8, 10, 2)
     found, truth = (
-        tg.Timing(**(settings | more))(model, x, output="raw") for more in ({}, rest | {"n_samples": 5000})
+        tg.Timing(**(settings | more), max_length=1)(model, x, output="raw") for more in ({}, {"n_samples": 5000})
     )
     true = (found.values - truth.values).abs().sum((1, 2)) / truth.values.abs().sum((1, 2))
-    assert found.relative_error.median() > true.median() / 4
+    assert found.relative_error.median() > true.median() / 2
