@@ -37,7 +37,7 @@ def test_the_right_end_of_the_family_is_found(model):
     assert tg.compare(scores[0]["cpd"], scores[1]["cpd"]).low > 0
 
 
-@pytest.mark.parametrize("metric", ["cpd", "cpp", "prediction_difference", "auroc", "entropy"])
+@pytest.mark.parametrize("metric", ["cpd", "cpp", "auroc", "auprc"])
 def test_a_better_setting_wins_and_a_worse_one_does_not_in_the_direction_of_the_metric(metric):
     x = noise(30)
     truth = (x * torch.linspace(0.2, 3.0, 12).view(12, 1)).abs() > 2
@@ -98,7 +98,7 @@ def test_noise_keeps_the_default_nearly_always(draw, budget, monkeypatch):
 
 def test_what_luck_does_is_what_all_signs_do():
     """By brute force: all 2^9 signs, settings one by one, means and deviations by torch."""
-    gains = torch.randn(3, 9, generator=torch.Generator().manual_seed(4), dtype=torch.float64) + 0.4
+    gains = torch.sin(torch.arange(27, dtype=torch.float64) * 2.3).view(3, 9) + torch.tensor([[0.1], [0.5], [0.7]])
     gains[1, 6:] = torch.nan  # went out
     signs = torch.tensor(list(product([-1.0, 1.0], repeat=9)), dtype=torch.float64)
 
