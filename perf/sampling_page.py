@@ -314,8 +314,8 @@ def main() -> None:
         found = sampling_results.coverage(options.coverage.read_text().splitlines(), options.date)
         (RESULTS / "coverage_cpu.json").write_text(json.dumps(found, indent=1) + "\n")
     PAGE.write_text(written(PAGE.read_text(), blocks=BLOCKS))
-    runs = (json.loads((RESULTS / f"{name}_h200.json").read_text()) for name in ("samplers", "stopping"))
-    sampling_picture.errors(*runs).savefig(PICTURES / "sampling_errors.png", dpi=110)
+    run = json.loads((RESULTS / "stopping_h200.json").read_text())
+    sampling_picture.errors(run).savefig(PICTURES / "sampling_errors.png", dpi=110)
 
 
 if __name__ == "__main__":

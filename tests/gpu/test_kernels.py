@@ -1,5 +1,7 @@
 """Kernels of our own give what plain sums give, whatever the layout, and explanations with them stay the same."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -15,8 +17,9 @@ DEVICE = torch.device("cuda", 0)
 
 @pytest.fixture(autouse=True)
 def _compiled():
-    if not kernels.available(DEVICE):
+    if shutil.which("cc") is None:
         pytest.skip("needs a C compiler for Triton")
+    assert kernels.available(DEVICE)
 
 
 def case(series_count=5, points=7, time=37, channels=31):
