@@ -93,9 +93,10 @@ wheel: dist  # the wheel alone in a bare environment, where the README's blocks 
 bench: .venv/peers  # about a quarter of an hour, on a machine that does nothing else
 	$(BIN)/python perf/bench.py
 
-bench-pages: .venv/core  # docs/speed.md, docs/sampling.md and their pictures, from what was measured
+bench-pages: .venv/core  # docs/speed.md, docs/sampling.md, docs/tuning.md and their pictures, from what was measured
 	$(BIN)/python perf/speed_page.py
 	$(BIN)/python perf/sampling_page.py
+	$(BIN)/python perf/tuning_page.py
 
 bench-report: .venv/browser
 	$(BIN)/python perf/report.py --out perf/results/report.json

@@ -1,6 +1,8 @@
 """Whatever a message shows, it is a few words on one line."""
 
 import pickle
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -13,8 +15,12 @@ from tempograd.errors import (
     ModelError,
     OutputError,
     SettingError,
+    TempogradWarning,
     UnknownNameError,
+    WarningCounts,
     brief,
+    counted_warnings,
+    warn,
 )
 
 
@@ -86,3 +92,56 @@ def test_it_reaches_another_process_as_it_was(name):
 def test_only_who_gives_short_names_hints_at_them():
     assert "Did you mean 'accuracy'?" in str(ERRORS["unknown, for short"])
     assert "Did you mean" not in str(UnknownNameError("metric", "Acc", ["accuracy", "cpd"]))
+
+
+def test_warnings_are_counted_instead_of_said():
+    """Those that differ in figures are of one kind; those of others, and those afterwards, come as ever."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with counted_warnings() as counts:
+            for cells in ("3", "1,204", "0.5"):
+                warn(f"{cells} cells are rarely free.")
+            warn("The model draws.")
+            warnings.warn("of somebody else", UserWarning, stacklevel=1)
+        warn("afterwards")
+    assert counts.plain() == {"3 cells are rarely free.": 3, "The model draws.": 1}
+    assert [str(each.message) for each in said] == ["of somebody else", "afterwards"]
+
+
+def test_counts_of_several_places_are_put_together_and_said_once():
+    counts = WarningCounts({"3 cells are rarely free.": 2, "The model draws.": 1})
+    counts.update({"8 cells are rarely free.": 1_400})
+    with pytest.warns(TempogradWarning) as said:
+        counts.say()
+    assert [str(each.message) for each in said] == ["3 cells are rarely free. (1,402 times)", "The model draws."]
+
+
+def test_an_inner_count_is_its_own_and_an_error_ends_the_outer_one():
+    seen = []
+
+    def fails():
+        with counted_warnings() as outer:
+            with counted_warnings() as inner:
+                warn("inside")
+            warn("outside")
+            seen.extend([inner, outer])
+            raise InputError("wrong")
+
+    with pytest.raises(InputError):
+        fails()
+    assert [counts.plain() for counts in seen] == [{"inside": 1}, {"outside": 1}]
+    with pytest.warns(TempogradWarning, match="afterwards"):
+        warn("afterwards")
+
+
+def test_warnings_of_another_thread_are_not_counted_here():
+    thread = threading.Thread(target=warn, args=["there"])
+
+    def meanwhile():
+        with counted_warnings() as counts:
+            thread.start()
+            thread.join()
+        assert counts.plain() == {}
+
+    with pytest.warns(TempogradWarning, match="there"):
+        meanwhile()

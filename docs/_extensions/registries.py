@@ -154,9 +154,10 @@ def _plot(name: str) -> str:
 
 def _commands() -> str:
     """Return a page with the help of every command."""
-    parts = [_title("Commands"), "The same texts as ``tempograd COMMAND --help``.\n\n"]
+    parts = [_title("Commands"), "The same texts as ``tempograd COMMAND --help-all``.\n\n"]
     with mock.patch.dict(os.environ, {"COLUMNS": str(COLUMNS)}):
         for name, parser in _parsers():
+            parser.everything = True  # type: ignore[attr-defined]  # of our parsers
             text = parser.format_help().replace("\n", "\n   ")
             parts.append(f"{_title(name, '-')}.. code-block:: text\n\n   {text.rstrip()}\n\n")
     return "".join(parts)

@@ -13,6 +13,7 @@ from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
     from tempograd import adapters, plots, targets
+    from tempograd.bulk import Run, explain_dataset, open_run
     from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
     from tempograd.engine import GradientCheck, wrap
     from tempograd.errors import TempogradError, TempogradWarning
@@ -38,12 +39,13 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
         WinIT,
         explain,
     )
-    from tempograd.explanation import Explanation, InputExplanation, concat
+    from tempograd.explanation import Blocks, Explanation, InputExplanation, concat
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
     from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
     from tempograd.views.baselines import BaselineComparison, compare_baselines
+    from tempograd.views.blocks import GroupComparison, compare_groups
 
 __all__ = [
     "DATASETS",
@@ -52,6 +54,7 @@ __all__ = [
     "MODELS",
     "AugmentedOcclusion",
     "BaselineComparison",
+    "Blocks",
     "ContraLSP",
     "Dataset",
     "DeepLift",
@@ -62,6 +65,7 @@ __all__ = [
     "Fit",
     "GradientCheck",
     "GradientShap",
+    "GroupComparison",
     "InputExplanation",
     "IntegratedGradients",
     "Lime",
@@ -71,6 +75,7 @@ __all__ = [
     "RandIG",
     "Random",
     "Ranking",
+    "Run",
     "Series",
     "Split",
     "TempogradError",
@@ -85,12 +90,15 @@ __all__ = [
     "adapters",
     "compare",
     "compare_baselines",
+    "compare_groups",
     "concat",
     "evaluate",
     "explain",
+    "explain_dataset",
     "load_dataset",
     "load_model",
     "load_settings",
+    "open_run",
     "plots",
     "rank",
     "read_series",
@@ -104,12 +112,15 @@ __all__ = [
     "wrap",
 ]
 
-# Explanations draw themselves, and files of schema 1 ask for the facts of their method, by what stands above them.
+# Explanations draw and describe themselves, and files of schema 1 ask for the facts of their method, by what
+# stands above them.
 _join(
     plot="tempograd.plots.series",
     plot_ranking="tempograd.plots.ranking",
     plot_tuning="tempograd.plots.tuning",
     plot_baselines="tempograd.plots.baselines",
+    describe="tempograd.views.drivers.describe_series",
+    blocks="tempograd.views.blocks.blocks_of",
     show="tempograd.html_report.notebook.show",
     as_html="tempograd.html_report.notebook.as_html",
     facts="tempograd.explainers.by_name.facts",
@@ -119,6 +130,7 @@ _join(
 _HOMES = {
     name: f"tempograd.{home}"
     for home, names in {
+        "bulk": ("Run", "explain_dataset", "open_run"),
         "data": ("DATASETS", "Dataset", "Series", "Split", "load_dataset", "read_series"),
         "engine": ("GradientCheck", "wrap"),
         "errors": ("TempogradError", "TempogradWarning"),
@@ -144,12 +156,13 @@ _HOMES = {
             "WinIT",
             "explain",
         ),
-        "explanation": ("Explanation", "InputExplanation", "concat"),
+        "explanation": ("Blocks", "Explanation", "InputExplanation", "concat"),
         "html_report": ("report",),
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
         "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
         "views.baselines": ("BaselineComparison", "compare_baselines"),
+        "views.blocks": ("GroupComparison", "compare_groups"),
     }.items()
     for name in names
 }

@@ -1,8 +1,11 @@
 """Every error and warning this library raises on purpose, and values as their messages show them."""
 
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
@@ -10,6 +13,7 @@ from typing import Any
 
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
+FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 class TempogradError(Exception):
@@ -89,8 +93,82 @@ class TempogradWarning(UserWarning):
     """Something works, but not as well as it could; the text says how to improve it."""
 
 
+class WarningCounts:
+    r"""Warnings that were counted instead of said: what the first of each kind said, and how many there were.
+
+    Two warnings are of one kind where they differ in figures alone, such as the number of series.
+
+    Examples
+    --------
+    >>> counts = WarningCounts({"12 cells are rarely free.": 3})
+    >>> counts.add("7 cells are rarely free.")
+    >>> counts.add("The model draws.", 2)
+    >>> print(*counts.lines(), sep="\n")
+    12 cells are rarely free. (4 times)
+    The model draws. (2 times)
+    """
+
+    def __init__(self, counts: Mapping[str, int] = MappingProxyType({})) -> None:
+        self._first: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self.update(counts)
+
+    def add(self, message: str, times: int = 1) -> None:
+        """Count a warning."""
+        kind = FIGURES.sub("#", message)
+        self._first.setdefault(kind, message)
+        self._counts[kind] = self._counts.get(kind, 0) + times
+
+    def update(self, counts: Mapping[str, int]) -> None:
+        """Count what was counted elsewhere, as :meth:`plain` tells it."""
+        for message, times in counts.items():
+            self.add(message, times)
+
+    def plain(self) -> dict[str, int]:
+        """Return how often each was said, in the order in which they came first."""
+        return {self._first[kind]: times for kind, times in self._counts.items()}
+
+    def lines(self) -> list[str]:
+        """Return one line for each."""
+        return [text if times == 1 else f"{text} ({times:,} times)" for text, times in self.plain().items()]
+
+    def say(self) -> None:
+        """Warn of each once."""
+        for line in self.lines():
+            warn(line)
+
+
+_counting: ContextVar[WarningCounts | None] = ContextVar("tempograd_warnings", default=None)
+
+
+@contextmanager
+def counted_warnings() -> Iterator[WarningCounts]:
+    """Count the warnings of this library in this thread, none of which is said meanwhile.
+
+    Warnings of others come as ever, and nothing is said at the end: :meth:`WarningCounts.say` does that.
+
+    Examples
+    --------
+    >>> with counted_warnings() as counts:
+    ...     for cells in (3, 5):
+    ...         warn(f"{cells} cells are rarely free.")
+    >>> counts.plain()
+    {'3 cells are rarely free.': 2}
+    """
+    counts = WarningCounts()
+    before = _counting.set(counts)
+    try:
+        yield counts
+    finally:
+        _counting.reset(before)
+
+
 def warn(message: str) -> None:
     """Warn at the line that called the library, however deep inside it this is."""
+    counts = _counting.get()
+    if counts is not None:
+        counts.add(message)
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
         level, frame = level + 1, frame.f_back
@@ -102,11 +180,25 @@ def _meant(name: str, known: list[str], short: Mapping[str, str]) -> str | None:
     plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
     if short.get(plain) in known:
         return short[plain]
+    lowered = {entry.lower(): entry for entry in known}
+    close = closest(plain, list(lowered))
+    return None if close is None else lowered[close]
+
+
+def closest(word: str, known: Sequence[str]) -> str | None:
+    """Return the known word that was probably meant; two neighbours that changed places are the likeliest slip.
+
+    Examples
+    --------
+    >>> closest("cdp", ["cpp", "cpd"]), closest("eval", ["explain", "evaluate"]), closest("dance", ["demo"])
+    ('cpd', 'evaluate', None)
+    """
     from difflib import get_close_matches  # noqa: PLC0415  # a third of what this module takes to import
 
-    lowered = {entry.lower(): entry for entry in known}
-    close = get_close_matches(plain, lowered, n=1)
-    return lowered[close[0]] if close else None
+    word = word[:LONGEST]
+    swapped = {word[:place] + word[place : place + 2][::-1] + word[place + 2 :] for place in range(len(word) - 1)}
+    found = [each for each in known if each in swapped] or get_close_matches(word, known, n=1)
+    return found[0] if found else None
 
 
 def one_line(text: str, most: int = 30) -> str:

@@ -1,6 +1,6 @@
 """Types that stand in public signatures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict
 
 from numpy.typing import NDArray
@@ -11,6 +11,15 @@ class SupportsArray(Protocol):
     """What numpy makes an array of: arrays, data frames, tensors of other libraries."""
 
     def __array__(self) -> NDArray[Any]: ...
+
+
+class Frame(SupportsArray, Protocol):
+    """A table with named columns in memory, such as a data frame of pandas."""
+
+    @property
+    def columns(self) -> Iterable[object]: ...
+
+    def to_numpy(self) -> NDArray[Any]: ...
 
 
 Array = Tensor | SupportsArray
@@ -52,8 +61,9 @@ output such as (step of the horizon, variable), or a function that picks a score
 Targets = Literal["all"] | Sequence[Target]
 """Several of them, explained in one call."""
 
-Inputs = Array | Mapping[str, Array] | tuple[Array, ...]
-"""What a model is called with: one batch of series, several inputs by keyword, or several by position."""
+Inputs = Array | Sequence[ArrayLike] | Mapping[str, Array] | tuple[Array, ...]
+"""What a model is called with: one batch of series, also as a list of them, several inputs by keyword, or several
+by position."""
 
 Fixed = Mapping[str, object] | Sequence[object]
 """What a model gets beside its inputs, by keyword or position: one row for each series, or the same for all."""
@@ -70,6 +80,7 @@ InputBaselines = Baseline | Mapping[str, Baseline]
 Steps = Literal["own"] | int | ArrayLike
 """Which outputs are explained, of a model that has one output per step."""
 
+BlockSteps = int | Sequence[int]  # how many steps a block has, or where blocks begin and the last one ends
 Channels = int | Sequence[str | int] | Array
 """Which channels a picture shows: so many of the strongest, or these, by name or position."""
 
@@ -253,3 +264,11 @@ class SeriesPlotOptions(TypedDict, total=False):
     channels: Channels | None
     classes: Sequence[str] | None
     title: str | None
+
+
+class DescribeOptions(TypedDict, total=False):
+    """The options of :meth:`tempograd.Explanation.describe` beside the series."""
+
+    model: Model | None
+    y: ArrayLike | None
+    classes: Sequence[str] | None

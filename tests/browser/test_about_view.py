@@ -24,10 +24,10 @@ def test_where_the_numbers_come_from(visit):
 @pytest.mark.parametrize(
     ("name", "has", "lacks"),
     [
-        ("classifier", ["Orange", "Purple", "Pale", "Grey: not observed", "Black marks", "Crosses"], []),
-        ("binary", ["Orange", "Purple", "Pale", "Crosses"], ["Grey:", "Black marks"]),
-        ("single", ["Orange", "Crosses"], ["Purple", "Pale", "Grey:", "Black marks"]),
-        ("bare", ["Orange", "Pale"], ["Purple", "Grey:", "Black marks", "Crosses"]),
+        ("classifier", ["Orange", "Purple", "Pale", "Hatched: not observed", "Black marks", "Crosses"], []),
+        ("binary", ["Orange", "Purple", "Pale", "Crosses"], ["Hatched:", "Black marks"]),
+        ("single", ["Orange", "Crosses"], ["Purple", "Pale", "Hatched:", "Black marks"]),
+        ("bare", ["Orange", "Pale"], ["Purple", "Hatched:", "Black marks", "Crosses"]),
     ],
 )
 def test_the_legend_explains_the_marks_that_occur(visit, name, has, lacks):
@@ -36,7 +36,7 @@ def test_the_legend_explains_the_marks_that_occur(visit, name, has, lacks):
     assert [mark for mark in has if mark not in said] == []
     assert [mark for mark in lacks if mark in said] == []
     assert "pushed the explained prediction up" in said
-    assert "They explain the model, not the world." in sheet.text(".limits")
+    assert "They explain the model, not the world." in sheet.text("#view-about .limits")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from tempograd.views.reader import reader_verdict
+
 pytestmark = pytest.mark.browser
 
 
@@ -40,42 +42,41 @@ def flat(pairs):
 
 @pytest.mark.parametrize("name", ["stopping", "classifier", "binary", "single", "bare"])
 def test_the_verdict_on_each_series_and_on_all(visit, name):
+    """A badge that folds out to the sentence for readers; what one could type stands in the last tab."""
     sheet = visit(name)
-    case = sheet.case
+    case, seen = sheet.case, set()
     for method, explanation in case.explanations.items():
         readable = " ".join(method.replace("_", " ").split())
-        rows = range(len(case.ids)) if name == "stopping" else {0, len(case.ids) - 1}
-        assert (
-            name != "stopping"
-            or method != "timing"
-            or {explanation.verdict(i)[:3] for i in rows} == {"con", "not"}
-        )
-        for row in rows:
+        for row in range(len(case.ids)) if name == "stopping" else {0, len(case.ids) - 1}:
             if len(case.ids) > 1:
                 sheet.choose(case.ids[row])
             sheet.by(method)
-            said = sheet.text("#certainty")
-            assert said.startswith(f"How sure is {readable}? {capital(explanation.verdict(row))}")
-            rough = explanation.verdict(row).startswith("not ")
+            badge, text = reader_verdict(explanation, row)
+            sheet.find("#certainty").evaluate("e => { e.open = true; }")
+            assert sheet.text("#badge") == badge.replace("unknown", "not known")
+            assert sheet.text("#certainty-text") == f"How sure is {readable}? {capital(text)}"
+            rough = badge not in {"converged", "exact"}
             assert ("rough" in sheet.find("#certainty").get_attribute("class").split()) == rough
+            seen.add(badge)
             if explanation.relative_error is None:
                 assert sheet.find("#certainty").get_attribute("data-error") == ""
             else:
                 error = float(explanation.relative_error[row])
                 assert sheet.number("#certainty", "error") == pytest.approx(error, rel=1e-5)
-            if explanation.delta is None:
-                assert "sum to" not in said.removeprefix(f"How sure is {readable}? ").partition(". ")[2]
-            else:
+            if explanation.delta is not None:
                 total = float(explanation.values[row].sum())
                 assert sheet.number("#certainty", "total") == pytest.approx(total, rel=1e-4, abs=1e-6)
                 assert sheet.number("#certainty", "delta") == pytest.approx(float(explanation.delta[row]))
-                assert "The scores sum to " in said
-                assert ("does not promise" in said) == (method == "timing")
+            said = sheet.find("#sums").text_content() if explanation.delta is not None else ""
+            assert ("the scores sum to " in said) == (explanation.delta is not None)
+            assert ("does not promise" in said) == (explanation.delta is not None and method == "timing")
+    assert name != "stopping" or seen == {"converged", "rough", "exact"}
     sheet.view("summary")
     for method, explanation in case.explanations.items():
         sheet.by(method, "summary-method")
         readable = " ".join(method.replace("_", " ").split())
-        assert sheet.text("#summary-certainty") == f"How sure is {readable}? {capital(explanation.verdict())}"
+        told = f"How sure is {readable}? {capital(reader_verdict(explanation).text)}"
+        assert " ".join(sheet.find("#summary-certainty-text").text_content().split()) == told
 
 
 def test_the_error_of_a_series_falls_to_the_goal(visit):

@@ -99,6 +99,7 @@ def test_where_one_class_is_explained_the_filter_goes_by_the_predicted_one(visit
     sheet = visit("one_column")
     guess, label = predicted(sheet.case), labels(sheet.case)
     assert set(explained(sheet.case).values()) == {1}
+    sheet.unfold()
     assert sheet.find("label:has(#filter-class)").inner_text().startswith("Predicted class")
     for kind in (0, 1):
         sheet.set("filter-class", kind)
@@ -114,7 +115,7 @@ def test_where_one_class_is_explained_the_filter_goes_by_the_predicted_one(visit
         assert f"(said {names[guess[number]]}, is {names[label[number]]})" in facts[-1]
         top = sheet.find("#probabilities tbody tr").first.inner_text()
         assert top.startswith("died (explained)")
-        assert sheet.text("#key-up") == "pushed “died” up"  # also where it said "alive"
+        assert sheet.text("#key-up") == "pushes “died” up"  # also where it said "alive"
 
 
 def test_the_outcome_filter_knows_right_and_wrong(visit):

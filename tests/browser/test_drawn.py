@@ -17,7 +17,7 @@ def rgb(colour):
 SIGNED = [rgb(colour) for colour in (*reversed(palette.STOPS["down"]), *palette.STOPS["up"][1:])]
 UNSIGNED = [rgb(colour) for colour in palette.STOPS["size"]]
 VALUES = [rgb(colour) for colour in palette.INPUT]
-GREY = rgb(palette.MISSING)
+UNSEEN = [-1, -1, -1]  # transparent: the hatching below is seen
 UP, DOWN, INK = palette.UP, palette.DOWN, palette.INK
 PALE_UP, PALE_DOWN = palette.PALE[UP], palette.PALE[DOWN]
 BAR = re.compile(r"M([\d.]+) ([\d.]+)h([\d.]+)V([\d.]+)h")
@@ -32,7 +32,7 @@ def painted(values, stops, low, high, observed):
     share = np.clip((values - low) / (high - low), 0, 1)
     places = np.linspace(0, 1, len(stops))
     colours = np.stack([np.interp(share, places, [stop[band] for stop in stops]) for band in range(3)], -1)
-    return np.where(observed[..., None], colours, GREY)
+    return np.where(observed[..., None], colours, UNSEEN)
 
 
 def by_effect(explanation, row):
@@ -41,8 +41,9 @@ def by_effect(explanation, row):
 
 
 def full_colour(values, observed):
-    """Return the size that 98 % of the observed cells do not pass."""
-    return np.quantile(np.abs(values[observed]), 0.98, method="higher")
+    """Return the size that 98 % of the observed cells do not pass, or a quarter of the largest."""
+    size = np.abs(values[observed])
+    return max(np.quantile(size, 0.98, method="higher"), size.max() / 4)
 
 
 def steps_of(panel, places, count):
@@ -167,8 +168,16 @@ def test_curves_follow_the_model_as_values_go(visit):
     row = case.row(43)
     target = int(case.first.target[row])
     (panel,) = sheet.panels("chart-removal")
-    last = max(int(case.observed(each).sum()) for each in range(len(case.ids)))
-    curves = sheet.paths("chart-removal")
+    total, ends = int(case.observed(row).sum()), {}
+    for method in case.explanations:
+        sheet.by(method)
+        said = [float(case.without(method, row, count)[target]) for count in range(total + 1)]
+        still = [c for c in range(total + 1) if abs(said[c] - said[-1]) > (max(said) - min(said)) / 10]
+        ends[method] = float(sheet.find("#chart-removal").get_attribute("data-last"))
+        assert max(still) < ends[method] <= total  # to where the chosen one still moves, and a bit more
+    sheet.by("timing")
+    last = ends["timing"]
+    curves = sheet.paths("chart-removal", "path[stroke-width]")
     assert len(curves) == 2
     for method, curve in zip(case.explanations, curves, strict=True):
         points = [(float(x), float(y)) for x, y in POINT.findall(curve["d"])]
@@ -236,13 +245,13 @@ def test_the_pointer_reads_values_scores_and_intervals(visit):
 @pytest.mark.parametrize("kind", ["push", "size"])
 def test_the_summary_map_shows_means_over_the_series(visit, kind):
     sheet = visit("binary").view("summary")
-    sheet.set("summary-class", 2)
+    sheet.set("group-a", "explained:1")
     sheet.set("summary-kind", kind)
     timing = sheet.case.first
     values = timing.values[timing.target == 1].double().numpy()
     order = np.argsort(-np.abs(values).sum(1).mean(0), kind="stable")
     mean = values.mean(0) if kind == "push" else np.abs(values).mean(0)
-    full = np.abs(mean).max()
+    full = full_colour(mean, np.ones_like(mean, dtype=bool))
     stops, low = (SIGNED, -full) if kind == "push" else (UNSIGNED, 0)
     expected = painted(mean, stops, low, full, np.ones_like(mean, dtype=bool))[:, order].swapaxes(0, 1)
     (found,) = sheet.pixels("chart-summary-map")
@@ -250,7 +259,7 @@ def test_the_summary_map_shows_means_over_the_series(visit, kind):
 
 
 def test_summary_bars_are_as_long_as_the_means(visit):
-    sheet = visit("binary").view("summary")
+    sheet = visit("binary").view("summary").unfold()
     values = sheet.case.first.values.double().numpy()
     size, push = np.abs(values).sum(1).mean(0), values.sum(1).mean(0)
     order = np.argsort(-size, kind="stable")

@@ -43,6 +43,6 @@ def test_a_series_is_shown_in_its_units_and_at_its_times(visit):
 
 
 def test_all_series_together_have_no_time_of_day(visit):
-    sheet = visit("stamped").view("summary")
+    sheet = visit("stamped").view("summary").unfold()
     assert ticks(sheet, "chart-summary-map") == []
     assert sheet.pointed("chart-summary-map", 0, 3.5 / 20)[0].endswith(", step 3")

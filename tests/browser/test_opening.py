@@ -13,9 +13,9 @@ CHARTS = """view => [...document.querySelectorAll(`#view-${view} .chart`)].filte
         return [e.id, svg?.querySelectorAll("path[d]:not([d='']), rect, image").length, box?.width, box?.height,
             (svg?.outerHTML ?? "").match(/NaN|Infinity|undefined/g)]; })"""
 CUT = """view => [...document.querySelectorAll(`#view-${view} .chart > svg text`)].filter(e => {
-    const box = e.getBBox(), whole = e.ownerSVGElement.viewBox.baseVal;
-    return e.checkVisibility() && (box.x < -1 || box.x + box.width > whole.width + 1 || box.y < -1
-        || box.y + box.height > whole.height + 1); }).map(e => e.textContent)"""
+    const box = e.getBoundingClientRect(), whole = e.ownerSVGElement.getBoundingClientRect();
+    return e.checkVisibility() && (box.left < whole.left - 1 || box.right > whole.right + 1
+        || box.top < whole.top - 1 || box.bottom > whole.bottom + 1); }).map(e => e.textContent)"""
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -23,7 +23,7 @@ def test_every_view_is_drawn(visit, name):
     sheet = visit(name)
     assert sheet.page.evaluate("performance.getEntriesByName('tempograd-ready').length") == 1
     for view in VIEWS:
-        sheet.view(view)
+        sheet.view(view).unfold()
         assert [other for other in VIEWS if sheet.find(f"#view-{other}").is_visible()] == [view]
         assert sheet.find(f"#tab-{view}").get_attribute("aria-selected") == "true"
         for chart, shapes, wide, high, broken in sheet.page.evaluate(CHARTS, view):
@@ -54,7 +54,7 @@ def test_names_never_become_markup(visit):
     """Nor when pointed at: the boxes that follow the pointer hold names too."""
     sheet = visit("classifier")
     for view in VIEWS:
-        sheet.view(view)
+        sheet.view(view).unfold()
         for chart in sheet.find(f"#view-{view} .chart:visible").all():
             name = chart.get_attribute("id")
             for panel in range(len(sheet.panels(name))):

@@ -16,15 +16,20 @@ FOCUSED = """() => { const e = document.activeElement, s = getComputedStyle(e);
         || s.boxShadow !== "none"]; }"""
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_axe_finds_nothing_serious(visit, name):
+DARK = ("classifier", "per_step", "ward_round")
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"), [*((name, "light") for name in CASES), *((name, "dark") for name in DARK)]
+)
+def test_axe_finds_nothing_serious(visit, name, scheme):
     if not AXE.is_file():
         raise FileNotFoundError(f"{AXE} does not exist: make test-browser fetches axe-core.")
-    sheet = visit(name)
+    sheet = visit(name, color_scheme=scheme)
     sheet.page.evaluate(AXE.read_text(encoding="utf-8"))
     serious = {}
     for view in VIEWS:
-        sheet.view(view)
+        sheet.view(view).unfold()
         for found in sheet.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]:
             if found["impact"] in {"serious", "critical"}:
                 serious[view, found["id"]] = [node["html"][:200] for node in found["nodes"]]
@@ -33,7 +38,7 @@ def test_axe_finds_nothing_serious(visit, name):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_tab_reaches_every_control_and_shows_where_it_is(visit, view):
-    sheet = visit("classifier").view(view)
+    sheet = visit("classifier").view(view).unfold()
     sheet.page.evaluate("document.activeElement.blur()")
     wanted = set(sheet.page.evaluate(REACHABLE, view))
     reached, hidden = set(), set()

@@ -21,10 +21,11 @@ def test_means_of_each_channel(visit, name):
     case = sheet.case
     target = case.first.target
     kinds = [None, *sorted(set(target.tolist()))] if target.ndim == 1 and len(set(target.tolist())) > 1 else [None]
-    assert len(sheet.options("summary-class")) == len(kinds)
+    sheet.unfold()
+    offered = [key for key in sheet.options("group-a") if key == "all" or key.startswith("explained:")]
+    assert offered == ["all" if kind is None else f"explained:{kind}" for kind in kinds]
     for place, kind in enumerate(kinds):
-        if len(kinds) > 1:  # else the menu is hidden
-            sheet.set("summary-class", place)
+        sheet.set("group-a", offered[place])
         for method, explanation in case.explanations.items():
             sheet.by(method, "summary-method")
             rows = [row for row in range(len(case.ids)) if kind is None or int(target[row]) == kind]
@@ -52,6 +53,7 @@ def test_a_channel_that_matters_less_than_nothing_comes_last(visit):
     """The second method of this report gives its first channel the largest numbers, below 0."""
     sheet = visit("one_column").view("summary")
     sheet.by("fit", "summary-method")
+    sheet.unfold()
     found = sheet.rows("#summary-table tr[data-channel]")
     assert [int(line["channel"]) for line in found] == [1, 0]
     assert float(found[1]["size"]) == 0

@@ -72,9 +72,28 @@ def test_rank_compares_names_and_files_of_settings(place, capsys, tmp_path):
     assert [row["method"] for row in plain["table"]] == [row.method for row in found.table]
 
 
+def test_files_of_one_name_are_both_ranked(place, capsys, tmp_path):
+    paths = [tmp_path / name / "settings.json" for name in ("a", "b")]
+    for path, share in zip(paths, (0.2, 0.9), strict=True):
+        path.parent.mkdir()
+        path.write_text(f'{{"tempograd": "1", "method": "rand_ig", "settings": {{"n_samples": 8, "p": {share}}}}}')
+    assert run(place, "rank", "--methods", ",".join(map(str, paths)), "--k", "3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in found["table"]} == {*map(str, paths), "random"}
+
+
 def test_truth_comes_from_the_file(place, capsys):
     assert run(place, "rank", "--methods", "occlusion", "--metric", "auroc") == 0
     assert "AUROC" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["rank --methods occlusion", "tune --method rand_ig"])
+def test_where_there_is_no_truth_the_file_is_named_and_not_an_argument(words, place, capsys, tmp_path, said):
+    np.savez(tmp_path / "d.npz", x=X.numpy())
+    name, *more = words.split()
+    model = ["--model", str(place / "m.safetensors"), "--data", str(tmp_path / "d.npz"), "--device", "cpu"]
+    assert main([name, *model, *more, "--metric", "auroc"]) == 1
+    said(capsys.readouterr().err)
 
 
 def test_settings_of_another_method_are_refused(place, capsys, tmp_path):
@@ -99,7 +118,8 @@ def test_settings_never_overwrite_another_file(place, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", ["--methods magic", "--methods occlusion --metric magic", "--methods nowhere.json"]
+    "words",
+    ["--methods magic", "--methods occlusion --metric magic", "--methods nowhere.json", "--methods lime,lime"],
 )
 def test_a_mistake_is_one_line(words, place, capsys, said):
     assert run(place, "rank", *words.split()) == 1

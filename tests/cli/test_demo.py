@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise
+from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise, tune
 from tempograd._utils.formatting import with_error
 from tempograd._utils.progress import uninterrupted
 from tempograd.cli import demo, main
@@ -115,7 +115,7 @@ def test_where_nobody_looks_each_finished_step_is_one_line(finished):
     assert "\r" not in finished.printed
     out, report = finished.out, (finished.out / "report.html").resolve().as_uri()
     steps = finished.printed.split("\n\n")[0].splitlines()
-    words = ["data", "which", "train", "explain", "timing", "TIMING's", "random", "deep_lift", "winit"]
+    words = ["data", "which", "train", "explain", "timing", "TIMING's", "random", "deep_lift", "winit", "tune"]
     assert [line.split()[0] for line in steps] == words
     reached = accuracy(load_model(out / "model.safetensors"), load_dataset("state").test)
     assert f"test accuracy {reached:.3f}" in steps[2]
@@ -123,6 +123,14 @@ def test_where_nobody_looks_each_finished_step_is_one_line(finished):
     assert steps[8].endswith("(2 series)")
     assert finished.printed.count(report) == 2
     assert (out / "table.md").read_text(encoding="utf-8") in finished.printed
+
+
+def test_the_verdict_on_other_settings_is_that_of_tune_on_training_series(finished):
+    model, data = load_model(finished.out / "model.safetensors"), load_dataset("state")
+    found = tune(model, data.train.x[:3], grid=demo.FAMILY, seed=1)
+    (line,) = (line for line in finished.printed.splitlines() if line.startswith("tune "))
+    assert len(found.table) == 1 + len(demo.FAMILY)
+    assert line.lower().endswith(f" s. {found.verdict()}".lower())
 
 
 def test_every_method_is_there_and_others_are_refused(capsys):

@@ -93,7 +93,7 @@ def test_device_that_is_not_there(capsys, folder, monkeypatch):
 def test_help_names_the_arrays_of_a_file(command, capsys):
     """Every key that is read, and no other."""
     with pytest.raises(SystemExit):
-        main([command, "--help"])
+        main([command, "--help-all"])
     listed = re.findall(r"^    (\w+) {2,}\w", capsys.readouterr().out.split("Files of series")[1], re.MULTILINE)
     assert listed == ["x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw"]
 

@@ -79,9 +79,9 @@ def test_a_model_that_draws_is_told_what_to_type(net, capsys):
     command = net("net_that_draws", 3, "y + 0.5 * __import__('torch').randn_like(y)")
     assert main(command) == 0
     shown = capsys.readouterr()
-    assert "pass --set draws=32 to average" in shown.err
-    assert "differently each time; pass --set draws=32" in shown.out
-    assert main([*command, "--set", "draws=8"]) == 0
+    assert "pass --draws 32 to average" in shown.err
+    assert "differently each time; pass --draws 32" in shown.out
+    assert main([*command, "--draws", "8"]) == 0
     shown = capsys.readouterr()
     assert "draws" in shown.out
     assert "noise" not in shown.err

@@ -9,7 +9,7 @@ from tempograd.cli import COMMANDS as REGISTERED
 from tempograd.cli import main, make_parser
 from tempograd_paper import commands as paper
 
-COMMANDS = {"tempograd": ("demo", "list", "train", "explain", "evaluate", "tune", "rank", "report")}
+COMMANDS = {"tempograd": ("demo", "list", "train", "explain", "evaluate", "tune", "rank", "report", "top", "plot")}
 COMMANDS |= {"python -m tempograd_paper": ("run", "table", "list")}
 PARSERS = {"tempograd": make_parser, "python -m tempograd_paper": paper.make_parser}
 EACH = pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_tempograd_alone_shows_the_usual_path(capsys):
         main([])
     assert stop.value.code == 2
     shown = capsys.readouterr().err
-    path = re.findall(r"tempograd (demo|train|explain|evaluate|report)\b", shown.split("the usual path:")[1])
-    assert path == ["demo", "train", "explain", "evaluate", "report"]
+    path = re.findall(r"tempograd (demo|train|explain|evaluate|top|report)\b", shown.split("the usual path:")[1])
+    assert path == ["demo", "train", "explain", "evaluate", "top", "report"]
 
 
 @pytest.mark.parametrize("program", PARSERS)
@@ -67,5 +67,5 @@ def test_every_option_says_what_it_does(program, command):
 def test_what_runs_code_is_said(command):
     assert (
         "The last two can run code as soon as they are opened: pass --trust for files of people you trust."
-        in parts()[command].epilog
+        in parts()[command].notes
     )

@@ -15,7 +15,12 @@ import tempograd as tg
 from tempograd.cli import main
 from tests.helpers.models import series
 
-PRINTING = {"summary.py": 1, "commands.py": 1}  # how many lines of each file, which are run below
+PRINTING = {
+    "summary.py": 1,
+    "commands.py": 1,
+    "looking.py": 1,
+    "choosing.py": 1,
+}  # how many lines of each file, which are run below
 CODE = """
 import torch
 from torch import nn
@@ -128,6 +133,9 @@ def test_the_report_that_explain_proposes(form, capsys):
     assert words[0] == "report"
     assert "Wrote report.html" in capsys.readouterr().out
     Path("report.html").unlink()
+    assert main(["top", *words[1:]]) == 0
+    assert following(capsys.readouterr().out)[0] == "plot"
+    assert capsys.readouterr().out.startswith("Series ")
     assert main(["explain", *form, "--method", "random", "--device", "cpu", "--json"]) == 0
     assert shlex.split(json.loads(capsys.readouterr().out)["next"])[1:] == words
 
@@ -212,9 +220,9 @@ def test_what_warnings_say_to_pass(capsys):
 @pytest.mark.usefixtures("folder")
 def test_what_the_verdict_says_to_pass(capsys):
     argv = ["explain", *ALARM, "--data", "wards.npz", "--device", "cpu", "--method", "rand_ig"]
-    assert main([*argv, "--set", "n_samples=4"]) == 0
+    assert main([*argv, "--n-samples", "4"]) == 0
     found = capsys.readouterr().out
-    (advice,) = re.findall(r"(--set n_samples=\d+)", found)
+    (advice,) = re.findall(r"(--n-samples \d+)", found)
     assert "not converged" in found
     assert main([*argv, *shlex.split(advice)]) == 0
     assert advice not in capsys.readouterr().out
@@ -223,5 +231,5 @@ def test_what_the_verdict_says_to_pass(capsys):
 def test_every_place_that_prints_a_next_line_is_known():
     """A new one gets a test that runs it, then its file a place in the list."""
     sources = Path(tg.__file__).parent.rglob("*.py")
-    found = {path.name: path.read_text(encoding="utf-8").count('"Next:') for path in sources}
+    found = {path.name: len(re.findall(r"[\"n]Next:", path.read_text(encoding="utf-8"))) for path in sources}
     assert {name: count for name, count in found.items() if count} == PRINTING

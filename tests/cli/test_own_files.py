@@ -12,6 +12,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
+from tempograd.cli.wording import as_typed
 from tempograd.explanation.messages import sentence
 from tests.helpers.models import series
 
@@ -83,6 +84,7 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     assert lines[0] == "Explained 3 series (5 steps × 2 channels, 30 % missing) with timing, baseline: zero."
     counts = [int((expected.target == number).sum()) for number in range(2)]
     shown = [f"{name} ({count} series)" for name, count in zip(("ill", "well"), counts, strict=True) if count]
+    assert lines.pop(1).startswith("  most telling, series bed ")
     assert lines[1] == f"  predicted classes: {', '.join(shown)}"
     right = 100 * int((expected.target == own.y).sum()) / 3
     assert lines[2] == f"  right on {right:.0f} % of the labels (class 0 = ill, 1 = well)"
@@ -90,7 +92,7 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     order = sorted(zip((size / size.sum()).tolist(), ("pulse", "sodium"), strict=True), reverse=True)
     shares = [f"{name} {100 * share:.0f} %" for share, name in order]
     assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
-    assert lines[4] == f"  {sentence(expected, option='--set ')}"
+    assert lines[4] == f"  {as_typed(sentence(expected))}"
     assert lines[5].startswith("  sign certain for ")
     assert lines[6].startswith("  explained: the probability of a class by softmax over 2 outputs")
     assert lines[7] == "Wrote e.safetensors."
@@ -146,7 +148,7 @@ def test_the_order_of_axes_and_the_part_of_the_answer_are_said_once(folder, caps
     assert main(["explain", *model, *said[:3], "1.5", *DATA]) == 1
     assert "no part '1.5': it holds hidden (batch, 3) and logits (batch, 2)." in capsys.readouterr().err
     assert main(["explain", *model, "--set", "pick=logits", *DATA]) == 1
-    assert "--set pick= is no setting of a method: pass --pick." in capsys.readouterr().err
+    assert "--set pick is no setting of a method: pass --pick." in capsys.readouterr().err
     sys.modules.pop("first_net")
 
 

@@ -12,6 +12,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
+from tempograd.cli.wording import as_typed
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
@@ -148,7 +149,7 @@ def test_accuracy_is_the_librarys(folder, capsys):
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(accuracy(model, test))
 
 
-def natural():
+def natural(times=4):
     """Channels: 51 to 79, missing value 0; around 0; -30 to -20; constant; 10 to 20.5, which reaches nearer."""
     x = torch.zeros(2, 3, 5)
     x[..., 0] = torch.tensor([[51.0, 60.0, 79.0], [55.0, 0.0, 61.0]])
@@ -158,6 +159,7 @@ def natural():
     x[..., 4] = torch.tensor([[10.0, 20.5, 12.0], [11.0, 19.0, 13.0]])
     mask = torch.ones_like(x)
     mask[1, 1, 0] = 0
+    x, mask = (part.repeat(times, 1, 1) for part in (x, mask))
     return {"x": x.numpy(), "mask": mask.numpy(), "channels": np.array(["heat", "wave", "depth", "one", "near"])}
 
 
@@ -180,6 +182,8 @@ def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys, said):
     baseline = "zero" if warned else "average"
     assert (f" with occlusion, baseline: {baseline}.\n" in found.out) == ("occlusion" in extra)
     assert ("baseline" in found.out) == ("occlusion" in extra)
+    np.savez("pumps.npz", **natural(times=1))  # too few values to tell
+    assert not explain(capsys, "Sign", "--output", "probability", *extra).err
 
 
 @pytest.mark.parametrize(
@@ -221,20 +225,20 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     np.savez("pumps.npz", x=series(2, 30, 2).numpy())
     found = explain(capsys, "Sign", "--method", "timing", "--set", "n_samples=1000").out
     stored = tg.Explanation.load("explanation.safetensors")
-    assert f"\n  {sentence(stored, option='--set ')}\n" in found
+    assert f"\n  {as_typed(sentence(stored))}\n" in found
     assert " of the ten strongest values of each series\n" in found
     argv = ["--method", "rand_ig", "--set", "n_samples=2"]
     found = explain(capsys, "Sign", *argv).out
     (line,) = (line for line in found.splitlines() if "converged" in line)
     assert line.startswith("  not converged: error over 100 % with 2 samples, above 10 % in 2 of 2 series; pass ")
     assert line.endswith(" cells were seen less than twice")
-    assert found.count("--set") == 1  # one voice
+    assert found.count("--n-samples") == 1  # one voice
     facts = json.loads(explain(capsys, "Sign", *argv, "--json").out)
     assert facts["verdict"] == line.strip()
     stored = tg.Explanation.load("explanation.safetensors")
     assert facts["relative_error"] == pytest.approx(float(stored.relative_error.min()))  # the lower of two
     assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0
-    advised = line.strip().replace("--set", "explain --set")
+    advised = line.strip().replace("pass --", "explain again with --")
     assert f"\nrand_ig: {advised}\n" in capsys.readouterr().out
     explain(capsys, "Sign", "--method", "occlusion")
     assert main(["evaluate", "explanation.safetensors", "--model", "pump_net:Sign", "--device", "cpu"]) == 0

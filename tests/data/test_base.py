@@ -62,6 +62,19 @@ def test_a_split_refuses_parts_that_do_not_fit(changes, message):
         make(**changes)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, list], ids=["numpy", "list"])
+def test_a_split_takes_arrays_and_lists(kind):
+    """Whole numbers of any kind are ids and classes."""
+    split = make()
+    parts = {name: getattr(split, name).numpy() for name in ("x", "mask", "truth")}
+    found = Split(**parts, y=kind(split.y.int().numpy()), ids=kind(split.ids.numpy()))
+    assert found.take([4, 1]).ids.tolist() == [40, 10]
+    for name in ("x", "y", "mask", "truth", "ids"):
+        assert torch.equal(getattr(found, name), getattr(split, name))
+    with pytest.raises(InputError, match="6 distinct integers"):
+        make(ids=np.array([0, 1, 2, 3, 4, 4]))
+
+
 @pytest.mark.parametrize("shape", [(6,), (6, 4)])
 def test_a_split_holds_the_values_of_a_regression(shape):
     y = torch.linspace(-2, 30, torch.Size(shape).numel()).view(shape)

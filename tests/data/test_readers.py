@@ -381,3 +381,19 @@ def test_npz_with_what_people_know(tmp_path):
         np.savez(tmp_path / "b.npz", x=x, **wrong)
         with pytest.raises(tg.TempogradError, match=message):
             tg.read_series(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_numbers_of_classes_get_names(kind, tmp_path):
+    """Labels 0 and 1 are classes already; other numbers, and names that are numbers, are matched as texts."""
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        path.write_text("id,time,load,label\na,0,1.5,1\nb,0,2.5,0\nc,0,3.5,1\n")
+    else:
+        np.savez(path, x=np.zeros((3, 1, 1), "f4"), y=np.array([1, 0, 1]))
+    found = tg.read_series(path, classes=["fine", "failure"])
+    assert (found.y.tolist(), found.classes) == ([1, 0, 1], ("fine", "failure"))
+    found = tg.read_series(path, classes=["1", "0"])
+    assert (found.y.tolist(), found.classes) == ([0, 1, 0], ("1", "0"))
+    with pytest.raises(tg.TempogradError, match="label '1' is none of the classes fine"):
+        tg.read_series(path, classes=["fine"])

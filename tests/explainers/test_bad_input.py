@@ -49,7 +49,7 @@ class Steep(nn.Module):
 CASES = {
     "rank two": (lambda: tg.explain(MODEL, X[0]), InputError),
     "rank four": (lambda: tg.explain(MODEL, X[None]), InputError),
-    "a list": (lambda: tg.explain(MODEL, X.tolist()), InputError),
+    "a list": (lambda: tg.explain(MODEL, X[0, 0].tolist()), InputError),
     "NaN": (lambda: tg.explain(MODEL, HOLE), InputError),
     "NaN under the mask": (
         lambda: tg.explain(MODEL, HOLE, mask=~HOLE.isnan()),

@@ -80,6 +80,31 @@ def test_values_agree_with_the_cpu_in_double_precision(name):
     torch.testing.assert_close(there.values, here.values, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.parametrize("baseline", ["zero", "background"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"held": 0.0},
+        {"held": 0.02},
+        {"held": 0.9, "max_length": 1},
+        {"held": 0.97},
+        {"held": 0.6, "max_length": 2},
+    ],
+)
+def test_every_member_of_the_family_is_that_of_the_cpu(settings, baseline):
+    model, x = Recurrent().double(), series(70, 12, 3, dtype=torch.float64)
+    others = {"background": series(9, 12, 3, seed=4, dtype=torch.float64)} if baseline == "background" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tg.TempogradWarning)  # few draws of some cells
+        here = tg.explain(model, x, "timing", n_samples=60, baseline=baseline, seed=3, **settings, **others)
+        there = tg.explain(
+            model.cuda(), x, "timing", n_samples=60, baseline=baseline, seed=3, **settings, **others
+        )
+    torch.testing.assert_close(there.values, here.values, rtol=1e-4, atol=1e-7)
+    assert torch.equal(there.n_draws, here.n_draws)
+    assert torch.equal(there.standard_error.isnan(), here.standard_error.isnan())
+
+
 def test_recurrent_models_are_differentiated_with_cudnn_and_left_as_they_were():
     model, x = Recurrent().cuda().eval(), series(20, 12, 3).cuda()
     rng, flag = torch.cuda.get_rng_state(), torch.backends.cudnn.enabled

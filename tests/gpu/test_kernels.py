@@ -79,7 +79,14 @@ def test_random_words_are_those_of_a_cpu():
     assert found.tolist() == rng.bits(stream[..., None, None], counter).tolist()
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_samples": 120}, {"segments": 30}, {"tolerance": 0.3}])
+def test_no_random_words_are_none():
+    stream = torch.randint(0, 2**32, (2, 6, 5)).cuda()
+    assert rng.bits(stream[..., None], torch.arange(0).cuda()).shape == (6, 5, 0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"n_samples": 120}, {"segments": 30}, {"tolerance": 0.3}, {"held": 0.9, "max_length": 4}]
+)
 def test_an_explanation_is_the_same_without_them(settings, monkeypatch):
     model, x = Recurrent(3).cuda(), series(kernels.MANY + 3, 20, 3).cuda()
     found = Timing(**settings)(model, x)

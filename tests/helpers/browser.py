@@ -22,8 +22,9 @@ PIXELS = """async all => Promise.all(all.map(async shape => {
     const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
     pen.drawImage(image, 0, 0);
     const {data} = pen.getImageData(0, 0, image.width, image.height);
-    return Array.from({length: image.height}, (_, r) => Array.from({length: image.width},
-        (_, c) => Array.from(data.slice(4 * (r * image.width + c), 4 * (r * image.width + c) + 3))));
+    return Array.from({length: image.height}, (_, r) => Array.from({length: image.width}, (_, c) => {
+        const at = 4 * (r * image.width + c);
+        return data[at + 3] ? Array.from(data.slice(at, at + 3)) : [-1, -1, -1]; }));
 }))"""
 RUNNING = "window.hacked === undefined"
 
@@ -85,6 +86,12 @@ class Sheet:
         self.settle()
         return self
 
+    def unfold(self) -> "Sheet":
+        """Open everything that is folded away."""
+        self.page.evaluate("() => { for (const fold of document.querySelectorAll('details')) fold.open = true; }")
+        self.settle()
+        return self
+
     def settle(self) -> None:
         """Wait until the pictures that a control asked for are drawn: two frames after the last task."""
         self.page.evaluate(
@@ -94,6 +101,8 @@ class Sheet:
     def set(self, control: str, value: Any) -> None:
         """Give a control a value as a hand would: choose an option, type a text, move a slider."""
         found = self.find(f"#{control}")
+        found.evaluate("e => { const fold = e.closest('details'); if (fold) fold.open = true; }")
+        self.settle()
         kind = found.evaluate("e => e.tagName === 'SELECT' ? 'select' : e.type")
         if kind == "select":
             found.select_option(str(value))
@@ -140,7 +149,7 @@ class Sheet:
         )
 
     def pixels(self, chart: str) -> list[list[list[list[int]]]]:
-        """Return the colours of the maps of a picture, one (row, column, RGB) list each."""
+        """Return the colours of the maps of a picture, (row, column, RGB) each; -1 where one sees through."""
         return self.page.eval_on_selector_all(f"#{chart} > svg image", PIXELS)
 
     def pointed(self, chart: str, panel: int, across: float, down: float = 0.5) -> list[str]:

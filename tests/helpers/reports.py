@@ -196,6 +196,38 @@ def regression(path: Path) -> Case:
     return write(path, model, found, split)
 
 
+class Gauges(nn.Module):
+    """Two classes: class 1 gains with the last steps of channel 0 and loses with those of channel 3."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        late = torch.linspace(0, 1, x.shape[1]) ** 4
+        gain = (x * late[:, None]).sum(1)
+        score = 0.9 * gain[:, 0] - 0.5 * gain[:, 3] + 0.1 * gain[:, 1:].tanh().sum(1)
+        return torch.stack([-score, score], -1) / 2
+
+
+def ward_round(path: Path) -> Case:
+    """What a ward would send: forty stays of two days, twenty channels, gaps, labels, units and a control."""
+    model, x = Gauges().eval(), series(40, 48, 20, seed=5)
+    drawn = torch.rand(x.shape, generator=torch.Generator().manual_seed(6))
+    mask = drawn > torch.linspace(0.1, 0.8, 20)
+    x = x * mask
+    y = wrong_now_and_then(model(x).argmax(-1))
+    raw = x * torch.linspace(1, 20, 20) + torch.linspace(5, 100, 20)
+    known = {
+        "mask": mask,
+        "raw": raw,
+        "channels": tuple(f"{'gauge' if d % 2 else 'Level'} {d}" for d in range(20)),
+        "units": ("mmol/L", "", "mmHg", "kg") * 5,
+        "classes": ("survived", "died"),
+        "times": [f"{hour:02d}:00" for hour in range(48)],
+        "ids": torch.arange(500, 540),
+        "target": 1,
+    }
+    found = [tg.explain(model, x, method, **known) for method in ("timing", "integrated_gradients", "random")]
+    return write(path, model, found, tg.Split(x, y, mask=mask, ids=known["ids"]), title="A ward round")
+
+
 def single(path: Path) -> Case:
     """One series of one value."""
     model, x = network(1, 1, 2), torch.full((1, 1, 1), 1.5)
@@ -289,6 +321,7 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
         per_step,
         alarms,
         regression,
+        ward_round,
         single,
         long,
         empty,

@@ -287,7 +287,9 @@ def test_chosen_series_spread_over_classes_and_sizes(flat):
 def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     """500 series of 48 × 32 with two methods that have errors: 12 bytes a cell, and a third more as text."""
     large = torch.zeros(1, 48, 32)
-    per_series = dict.fromkeys(("n_evals", "delta", "curve_samples", "curve_error", "gradient_check"))
+    per_series = dict.fromkeys(
+        ("n_evals", "delta", "prediction", "curve_samples", "curve_error", "gradient_check")
+    )
     cells = dict.fromkeys(("values", "standard_error", "baseline", "x"), large)
     absent = ("mask", "n_draws", "ess", "target", "steps", "channels", "times", "names")
     none = dict.fromkeys(absent)
@@ -296,8 +298,9 @@ def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     )
     assert 500 <= views.most({"a": made, "b": made}) <= 600
     exact = type(made)(**{**vars(made), "standard_error": None})
-    assert views.most({"a": made}) == 769  # 4 bytes for a value, 4 for a score with its error
-    assert views.most({"a": exact}) == 1025  # 2 for a score without
+    sums = 32 * 8 * 4  # of the channels over eight blocks of time
+    assert views.most({"a": made}) == 10_500_000 // (48 * 32 * 8 + sums)  # 4 bytes for a value, 4 for a score
+    assert views.most({"a": exact}) == 10_500_000 // (48 * 32 * 6 + sums)  # 2 for a score without its error
 
 
 @pytest.mark.parametrize("series", [[5], [0, 0], []])

@@ -90,7 +90,7 @@ def test_a_page_holds_fewer_series_where_each_has_stamps_of_its_own():
 
 def test_a_notebook_shows_them(found):
     page = Reader(found[1]._repr_html_())
-    top = found[1].top(8)
+    top = found[1].top(5)
     rows = [cells[:3] for cells in page.rows[1:]]
     names, raw = ("heart rate [bpm]", "temperature [°C]"), found.raw[1]
     assert rows == [

@@ -14,6 +14,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd import plots
+from tempograd._utils.formatting import probability
 from tempograd.cli import main
 from tempograd.data import Split
 from tempograd.errors import InputError
@@ -99,7 +100,7 @@ def test_the_title_names_the_explained_class(record, target):
     for i, title in enumerate(TITLES[target]):
         assert record(found, i, model=Risk(), y=LABELS, classes=CLASSES).said.text == title
         alone = record(found, i, classes=CLASSES).said.text  # without a model, as in exp.plot(0, classes=…)
-        assert alone == title.split(",")[0]
+        assert alone == title.split(" (")[0]
     named = plots.heatmap_record(found, [0, 1], model=Risk(), y=LABELS, classes=CLASSES)
     assert [case.said.text for case in named.cases] == TITLES[target]
 
@@ -115,13 +116,16 @@ def test_the_drawn_title_is_that_sentence():
 def test_each_series_has_its_own_class():
     found = explained(torch.tensor([0, 1, 1, 0]))
     texts = [plots.series_record(found, i, classes=CLASSES).said.text for i in range(4)]
-    assert texts == [f"explained: “{CLASSES[k]}”" for k in (0, 1, 1, 0)]
+    chances = [probability(float(each), 2) for each in found.prediction]
+    expected = [f"“{CLASSES[k]}”, probability {chance}" for k, chance in zip((0, 1, 1, 0), chances, strict=True)]
+    assert texts == [f"explained: {each}" for each in expected]
 
 
 def test_the_logit_itself_is_no_class():
     found = explained(output="raw")
     assert plots.series_record(found, 0, model=Risk()).said.text == "explained: the model's output, 2.5"
-    assert plots.series_record(found, 0).said.text == "explained: the model's output"
+    assert plots.series_record(found, 0).said.text == "explained: the model's output, 2.5"
+    assert plots.series_record(replace(found, prediction=None), 0).said.text == "explained: the model's output"
     with pytest.raises(InputError, match=r"classes must hold one name per output of the model, 1, got 2"):
         plots.series_record(found, 0, classes=CLASSES)
 
@@ -137,7 +141,7 @@ def test_a_wrong_number_of_names_is_refused():
 def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_path):
     """There the single probability was called 0, and nothing said how many outputs there were."""
     now = explained()
-    older = replace(now, target=torch.zeros(4, dtype=torch.int64), columns=None)
+    older = replace(now, target=torch.zeros(4, dtype=torch.int64), columns=None, prediction=None)
     older = tg.Explanation.load(older.save(tmp_path / "older.safetensors"))
     assert plots.series_record(older, 0, classes=CLASSES).said.text == "explained: output 0"
     assert plots.series_record(older, 0, model=Risk(), classes=CLASSES).said.text == TITLES[None][0].split(" (")[0]

@@ -16,6 +16,7 @@ from tempograd.explainers import explain
 from tempograd.html_report import report
 from tempograd.metrics import compare, evaluate, summarise
 from tempograd.views.comparison import score_table
+from tempograd.views.reader import reader_verdict
 from tests.helpers.explanations import masked_series, three_explanations
 from tests.helpers.models import Flat, RunningMean, random_series
 from tests.helpers.report_page import Page, flags
@@ -225,7 +226,7 @@ def test_best_is_only_what_is_better_than_each_other_by_more_than_chance():
 
 def test_the_page_says_how_many_values_cpd_removes_and_which_way_differences_go(page):
     text = page.text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "<b>CPD</b>: sum of all changes of the prediction while the strongest values (k = 10 %" in text
+    assert "<b>CPD</b>: how far the prediction moves in all while the strongest values (k = 10 %" in text
     assert "Small print: this method minus timing, mean and 95 % interval." in text
 
 
@@ -339,8 +340,11 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, m
     named = {"timing": looked, "ig": replace(explanations[1], delta=None)}
     page = Page(report(tmp_path / "r.html", flat, named, masked_split, series=[3, 1]))
     found, exact = (drawn["certainty"] for drawn in page.content["maps"])
-    assert found["whole"] == looked.verdict()
-    assert found["each"] == [looked.verdict(3), looked.verdict(1)]
+    told = [reader_verdict(looked), reader_verdict(looked, 3), reader_verdict(looked, 1)]
+    assert [*zip(found["badges"], found["texts"], strict=True)] == told
+    assert {badge for badge, _ in told} == {"rough", "converged"}
+    facts = page.text.split("<h3>timing</h3>")[1]
+    assert f"<dt>verdict</dt><dd>{looked.verdict()}</dd>" in facts  # for those who can run it again
     np.testing.assert_allclose(found["error"], looked.relative_error[[3, 1]], rtol=1e-6)
     np.testing.assert_allclose(found["total"], looked.values[[3, 1]].sum((1, 2)), rtol=1e-5)
     assert found["delta"].tolist() == [1.0, -0.25]
@@ -349,7 +353,7 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, m
     assert found["curve"]["middle"].tolist() == pytest.approx([0.5, 0.25])  # the stopped one keeps its 0.4
     assert found["curve"]["low"].tolist() == pytest.approx([0.3, 0.1])
     assert found["curve"]["high"].tolist() == pytest.approx([0.7, 0.4])
-    assert found["rough"] == [True, False, True]  # all together, and the two that are shown
+    assert found["badges"] == ["rough", "converged", "rough"]  # all together, and the two that are shown
     assert (found["complete"], exact["complete"]) == (False, True)
-    assert exact["whole"] == "no sampling error"
+    assert set(exact["badges"]) == {"exact"}
     assert [exact[name] for name in ("error", "total", "delta", "curve")] == [None] * 4

@@ -40,6 +40,17 @@ def test_a_device_that_is_not_there(device, saved):
         refused(call, "There is no device .* here: use cpu")
 
 
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA error: out of memory\nSee below.")]
+)
+def test_a_device_whose_memory_is_full(error, saved, monkeypatch):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(torch, "ones", full)
+    refused(lambda: tg.load_model(saved, "cuda"), "The memory of 'cuda' is full, .* or use cpu.")
+
+
 def test_a_device_without_numbers(saved):
     for device in ("meta", torch.device("meta")):
         for call in everywhere(saved, device):

@@ -53,7 +53,7 @@ def test_the_model_reads_what_it_was_given_and_not_what_is_shown(found):
     assert said.text.endswith("(true: “survived”)")
     other = plots.series_record(found, 1, x=x, classes=["no", "yes"])
     np.testing.assert_array_equal(other.x, found.raw[1].float().numpy())
-    assert other.said.text == f"explained: “{('no', 'yes')[int(found.target[1])]}”"
+    assert other.said.text == f"explained: “{('no', 'yes')[int(found.target[1])]}”, probability {chance:.2f}"
     with pytest.raises(InputError, match="x must have the shape of the explanation"):
         plots.series_record(found, 1, x=x[:2])
 
@@ -77,7 +77,8 @@ def test_heat_maps_of_several_series_count_steps_and_of_one_have_its_stamps(foun
     assert plots.heatmap_record(alike, [0, 2]).times == tuple("abcdef")
     case = plots.heatmap_record(found, [0, 1]).cases[1]
     np.testing.assert_array_equal(np.sort(case.x, 1), np.sort(found.raw[1].float().numpy(), 1))
-    assert case.said.text == f"explained: “{('survived', 'died')[int(found.target[1])]}”"
+    chance = float(found.prediction[1])
+    assert case.said.text == f"explained: “{('survived', 'died')[int(found.target[1])]}”, probability {chance:.2f}"
 
 
 def test_a_comparison_shows_values_that_any_of_the_methods_knows(found):

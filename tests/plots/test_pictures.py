@@ -56,6 +56,26 @@ def channel_importance():
     return plots.channel_importance(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
 
 
+def blocks():
+    named = waves(series=9, channels=6).with_names(times=[f"{t} h" for t in range(30)])
+    return plots.blocks(with_gaps(named), steps=6)
+
+
+def dependence():
+    return plots.dependence(with_gaps(waves(series=9, channels=5)))
+
+
+def group_difference():
+    found = waves(series=9, channels=6)
+    return plots.group_difference(tg.compare_groups(found, [0, 1, 2, 3], range(4, 9), names=("ill", "well")))
+
+
+def methods():
+    step = torch.arange(12.0)
+    scores = {"timing": 1 + 0.1 * step.sin(), "lime": 0.9 + 0.2 * step.cos(), "random": 0.2 + 0.1 * step.sin()}
+    return plots.methods({name: {"cpd": each, "cpp": 2 - each} for name, each in scores.items()})
+
+
 def removal():
     return plots.removal(quadratic, three_methods())
 
@@ -90,6 +110,10 @@ DRAWINGS = {
         horizon,
         compare,
         channel_importance,
+        blocks,
+        dependence,
+        group_difference,
+        methods,
         removal,
         baselines,
         cost,

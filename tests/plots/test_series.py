@@ -1,5 +1,7 @@
 """One series: the record to the last number, what the drawing shows of it, and series that are hard to draw."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -85,7 +87,9 @@ def test_the_sentence_names_class_probability_and_label():
     assert said.output == pytest.approx(chance, rel=1e-6)
     named = plots.series_record(explanation, 1, model=model, y=[0, 1], classes=list("xyz")).said.text
     assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
-    assert plots.series_record(explanation).said.text == "explained: class 2"
+    assert plots.series_record(explanation).said.text == f"explained: class 2, probability {chance:.2f}"
+    older = replace(explanation, prediction=None)
+    assert plots.series_record(older).said.text == "explained: class 2"
 
 
 def test_the_sentence_of_a_regression_and_of_a_single_column():

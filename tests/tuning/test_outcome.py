@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.tuning import Trial
 from tests.helpers.trials import Mixed, short_cpd, weighted
 
 RAW = {"output": "raw", "task": "regression"}
@@ -26,6 +27,36 @@ def test_the_verdict_says_setting_scores_difference_and_series():
     )
     assert str(found).endswith(found.verdict())
     assert "→ quality 1" in str(found)
+
+
+def test_a_score_that_is_never_defined_is_told():
+    truth = torch.zeros(20, 12, 1)
+    found = tg.tune(weighted, X, Mixed(), metric="auroc", truth=truth, grid=[{"quality": 1.0}], **RAW)
+    assert found.verdict() == "The default stays: AUROC is defined for none of the series."
+
+
+@pytest.mark.parametrize(("grid", "words"), [([0.5], "no other setting"), ([0.5, 0.2], "no other of 2 settings")])
+def test_where_the_default_stays_the_verdict_counts_the_others(grid, words):
+    settings = [{"quality": each} for each in grid]
+    found = tg.tune(weighted, X, Mixed(quality=1.0), metric=short_cpd(), grid=settings, **RAW)
+    assert f" series, and {words} is better by more than noise (quality " in found.verdict()
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"held": 0.75, "min_length": 2, "max_length": 5}, "held 0.75, segments of 2–5"),
+        ({"held": 0.5, "min_length": 1, "max_length": 1}, "held 0.5, single cells"),
+        ({"held": 0.97, "max_length": 1}, "held 0.97, single cells"),
+        ({"held": 0.5, "max_length": 8}, "held 0.5, max length 8"),
+        ({"held": 0}, "nothing held"),
+        ({"segments": 0}, "nothing held"),
+        ({"segments": 3, "min_length": 4}, "segments 3, min length 4"),
+        ({}, "default"),
+    ],
+)
+def test_settings_are_said_as_people_say_them(setting, words):
+    assert Trial(setting, 0, 0, 0, 0, 1, 1, True, False).words == words
 
 
 def test_the_table_is_a_frame():

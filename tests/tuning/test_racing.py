@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.engine.outputs import PassesError
 from tempograd.tuning.racing import by_luck, plan
 from tempograd.tuning.trials import Bench, Scored
 from tests.helpers.models import series
@@ -96,6 +97,25 @@ def test_noise_keeps_the_default_nearly_always(draw, budget, monkeypatch):
     assert kept >= 90
 
 
+def test_how_often_noise_may_change_the_default_is_a_choice(monkeypatch):
+    drawn(monkeypatch, torch.Tensor.clone)
+    grid, changed = [{"stream": number} for number in range(1, 9)], {}
+    for level in (0.0, 0.5, 1.0):
+        found = [tg.tune(weighted, noise(30), Mixed(), grid=grid, seed=s, level=level, **RAW) for s in range(40)]
+        changed[level] = sum(bool(each.settings) for each in found)
+        assert all(each.chosen.difference > 0 for each in found if each.settings)
+    assert changed[0.0] == 0
+    assert 8 <= changed[0.5] <= 30  # 20 are expected, and four standard errors are 12
+    ahead = [any(row.finished and row.difference > 0 for row in each.table if row.setting) for each in found]
+    assert changed[1.0] == sum(ahead)
+    assert 20 < sum(ahead) < 40
+
+
+def test_a_level_beyond_its_limits_is_refused():
+    with pytest.raises(tg.errors.SettingError, match=r"level=5 is how often noise may change the default"):
+        tg.tune(weighted, noise(10), Mixed(), grid=[{"stream": 1}], level=5, **RAW)
+
+
 def test_what_luck_does_is_what_all_signs_do():
     """By brute force: all 2^9 signs, settings one by one, means and deviations by torch."""
     gains = torch.sin(torch.arange(27, dtype=torch.float64) * 2.3).view(3, 9) + torch.tensor([[0.1], [0.5], [0.7]])
@@ -118,6 +138,31 @@ def test_settings_that_make_no_difference_leave_the_default():
     assert found.settings == {}
     assert all(row.difference == 0 == row.difference_error for row in found.table)
     assert "no other of 2 settings is better by more than noise" in found.verdict()
+
+
+def test_only_who_ran_on_all_series_can_win(monkeypatch):
+    """A setting is far ahead on the series of the first round, and the budget does not pay for more of it."""
+
+    def score(self, explainer, rows, **_):
+        ahead = explainer.stream == 1
+        if ahead and len(self.ran_ahead):
+            raise PassesError
+        if ahead:
+            self.ran_ahead.append(len(rows))
+        generator = torch.Generator().manual_seed(explainer.stream)
+        scores = torch.randn(self.count, generator=generator, dtype=torch.float64) + 100 * ahead
+        self.spent += 2 * len(rows)
+        return Scored(scores[rows], len(rows), len(rows), known=True, shape=(12, 1))
+
+    monkeypatch.setattr(Bench, "score", score)
+    monkeypatch.setattr(Bench, "ran_ahead", [], raising=False)
+    grid = [{"stream": number} for number in range(1, 25)]
+    found = tg.tune(weighted, noise(40), Mixed(), budget=30, grid=grid, **RAW)
+    (ahead,) = (row for row in found.table if row.setting == {"stream": 1})
+    assert 8 <= ahead.series < 40  # enough of them to be sure that it is better there
+    assert ahead.difference > 50 * ahead.difference_error
+    assert not ahead.finished
+    assert not ahead.chosen
 
 
 # What it costs
@@ -264,6 +309,11 @@ CALLS = {
     "list": (classifier(), X, {"target": [0, 1, 2] * 4}),
     "mask": (classifier(), X, {"mask": torch.rand(12, 12, 2) > 0.3, "baseline": "average"}),
     "baseline": (classifier(), X, {"baseline": ROW[:, None, None].expand(12, 12, 2) / 12}),
+    "turned baseline": (
+        classifier(),
+        X.transpose(1, 2),
+        {"layout": "BDT", "baseline": torch.linspace(-1, 1, 24).view(2, 12)},
+    ),
     "same baseline": (classifier(), X, {"baseline": torch.full((12, 2), 0.1)}),
     "layout": (classifier(), X.transpose(1, 2), {"layout": "BDT"}),
     "missing": (classifier(), X.masked_fill(X > 1.5, torch.nan), {"missing": "mask"}),
@@ -311,6 +361,11 @@ def test_what_was_given_stays():
     assert [row.setting for row in same.table] == [row.setting for row in found.table]
 
 
+def test_a_grid_may_be_any_iterable():
+    found = tg.tune(weighted, noise(8), Mixed(), grid=({"quality": each} for each in (0.5, 1.0)), **RAW)
+    assert sorted(row.setting["quality"] for row in found.table[1:]) == [0.5, 1.0]
+
+
 def test_an_explainer_that_learns_comes_ready():
     x = noise(10)
     found = tg.tune(weighted, x, "augmented_occlusion", background=noise(9, 1), n_samples=3, k=2, **RAW)
@@ -327,6 +382,8 @@ def test_a_tolerance_is_kept_for_the_winner_and_plays_no_part_in_the_race():
 REFUSED = {
     "no settings": (("integrated_gradients",), {}),
     "nothing left": (("rand_ig",), {"p": 0.3}),
+    "none that goes with these": (("timing",), {"held": 0.5, "min_length": 2, "max_length": 3}),
+    "the default alone": (("rand_ig",), {"grid": [{"n_samples": 50}]}),
     "one series": (("rand_ig",), {"x": noise(1)}),
     "pooled": (("rand_ig",), {"metric": tg.METRICS["auroc"](pooled=True), "truth": noise(6) > 0}),
     "no truth": (("rand_ig",), {"metric": "auroc"}),

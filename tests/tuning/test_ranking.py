@@ -101,13 +101,30 @@ def test_all_methods_lose_cells_to_the_same_values():
     assert row.score == pytest.approx(float(own.double().mean()), rel=1e-5)
 
 
+def test_series_whose_score_is_not_defined_do_not_count():
+    x = noise(20)
+    truth = torch.zeros(20, 12, 1)
+    truth[5:, 8:] = 1  # the first five have nothing to find
+    found = tg.rank(weighted, x, [Mixed(quality=1.0)], metric="auroc", truth=truth, **RAW)
+    assert " by AUROC on 15 series" in found.verdict()
+    none = tg.rank(weighted, x, [Mixed(quality=1.0)], metric="auroc", truth=0 * truth, **RAW)
+    assert none.verdict() == "Cannot tell: AUROC is defined for none of the series."
+    assert none.best == ()
+
+
 REFUSED = {
     "no methods": ([], {}),
     "a number": ([3], {}),
     "unknown": (["magic"], {}),
     "not random": ({"random": Mixed()}, {}),
     "settings": (["lime"], {"alpha": 0.1}),
+    "unknown option": (["lime"], {"quirks": 1}),
+    "only random": (["random"], {}),
+    "a class": ([tg.Timing], {}),
+    "nothing to learn from": (["occlusion", "fit"], {}),
     "one series": (["lime"], {"x": noise(1)}),
+    "truth of others": (["lime"], {"metric": "auroc", "truth": noise(9) > 0}),
+    "mask of others": (["lime"], {"mask": noise(5) > 0}),
 }
 
 

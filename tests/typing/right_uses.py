@@ -120,6 +120,10 @@ def series_of_any_library() -> None:
         tg.explain(MODEL, x, n_samples=4)
     frame = pd.DataFrame(array[0])
     tg.explain(MODEL, frame.to_numpy()[None], n_samples=4)
+    tg.explain(MODEL, list(array), n_samples=4)
+    tg.explain(MODEL, [[[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]], n_samples=4)
+    assert_type(tg.read_series(frame.reset_index(names="time")), tg.data.Series)
+    tg.Split(array, [0, 1, 1, 0], ids=np.arange(4))
     tg.explain(MODEL, X, mask=np.ones((4, 6, 3), bool), ids=[7, 8, 9, 10], baseline=[0.1, 0.2, 0.3], n_samples=4)
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.views.baselines import _agree
+from tempograd.views.baselines import BaselineAgreement, BaselineComparison, _agree
 from tests.helpers.models import linear, series, smooth
 
 TIME, CHANNELS = 7, 3
@@ -51,6 +51,96 @@ def test_every_cell_of_the_table_is_a_call_of_evaluate():
             torch.testing.assert_close(found.scores[row, column], score)
 
 
+@pytest.mark.parametrize("method", ["occlusion", "gradient_shap"])
+@pytest.mark.filterwarnings("ignore:gradient_shap has no pool")
+def test_other_series_are_the_baseline_of_one_map_only(method):
+    """Both methods take other series in the place of any baseline, which would make the maps one and the same."""
+    model, x = smooth(TIME, CHANNELS).float(), series(6, TIME, CHANNELS)
+    found = tg.compare_baselines(model, x, method, background=POOL, removal_draws=2)
+    for name in ("zero", "average"):
+        alone = tg.explain(model, x, method, baseline=name)
+        torch.testing.assert_close(found.explanations[name].values, alone.values)
+    assert found.agreement[0].correlation.max() < 0.999
+
+
+def test_series_that_lie_the_other_way_have_the_same_table():
+    model, x, level = smooth(TIME, CHANNELS).float(), series(6, TIME, CHANNELS), POOL.mean(0)
+    options = {"removal_draws": 2, "n_samples": 10}
+    names = ("zero", "background", "level")
+    plain = tg.compare_baselines(
+        model,
+        x,
+        baselines=dict(zip(names, ("zero", "background", level), strict=True)),
+        background=POOL,
+        **options,
+    )
+    turned = tg.compare_baselines(
+        model,
+        x.transpose(1, 2),
+        baselines=dict(zip(names, ("zero", "background", level.T), strict=True)),
+        background=POOL.transpose(1, 2),
+        layout="BDT",
+        **options,
+    )
+    for place, scores in plain.scores.items():
+        torch.testing.assert_close(turned.scores[place], scores)
+
+
+# How much samples alone change
+
+
+def test_the_same_baseline_is_explained_again_with_the_next_seed():
+    model, x, found = compared(seed=4)
+    assert list(found.redrawn) == ["zero", "average", "background"]
+    for name, again in found.redrawn.items():
+        maps = [
+            tg.explain(model, x, baseline=name, background=POOL, n_samples=20, seed=seed).values.abs().flatten(1)
+            for seed in (4, 5)
+        ]
+        expected = [
+            stats.spearmanr(one.numpy(), other.numpy()).statistic for one, other in zip(*maps, strict=True)
+        ]
+        assert again.correlation.tolist() == pytest.approx(expected, abs=1e-5)
+    assert "'zero, seed 5'" in repr(found)
+    exact = tg.compare_baselines(model, x, "occlusion", background=POOL, removal_draws=2)
+    assert list(exact.redrawn) == ["background"]  # whose series are drawn
+
+
+def verdict(shared, itself, **more):
+    """Return what is said of ten series that share so much on average, a little more and less in turn."""
+    about = torch.tensor([-0.02, 0.02] * 5)
+    pair, same = (
+        BaselineAgreement("zero", second, about + share, about.flip(0) + share)
+        for second, share in (("average", shared), ("zero, seed 1", itself))
+    )
+    names = ("zero", "average")
+    _, _, found = compared()
+    maps = {name: found.explanations[name] for name in names}
+    scores = {(row, column): torch.ones(10) for row in names for column in names}
+    return BaselineComparison(names, maps, (pair,), scores, "cpd", redrawn={"zero": same}, **more).verdict()
+
+
+def test_the_verdict_tells_the_choice_from_the_seed(said):
+    for shared, itself in ((0.5, 0.8), (0.5, 0.5), (0.8, 0.6), (0.95, 0.6)):
+        said(verdict(shared, itself))
+    said(verdict(1.0, 1.0, uses_baseline=False))
+
+
+def test_a_single_series_has_no_interval_and_digits_are_alike():
+    model, x = smooth(TIME, CHANNELS).float(), series(1, TIME, CHANNELS)
+    found = tg.compare_baselines(model, x, "occlusion")
+    assert "inf" not in repr(found)
+    numbers = [line.split()[1:] for line in repr(found).splitlines()[-2:]]
+    assert len({len(number.partition(".")[2]) for row in numbers for number in row}) == 1
+
+
+def test_series_without_observed_cells_tell_nothing():
+    found = tg.compare_baselines(
+        smooth(TIME, CHANNELS).float(), series(3, TIME, CHANNELS), "occlusion", mask=torch.zeros(3, TIME, CHANNELS)
+    )
+    assert found.verdict().startswith("how much the choice matters cannot be told: no series has observed cells")
+
+
 def test_what_makes_no_difference_is_told():
     model, x = linear(TIME, CHANNELS), series(12, TIME, CHANNELS)
     same = {"zero": "zero", "nothing": 0.0}
@@ -91,6 +181,7 @@ def test_the_default_has_a_background_where_there_is_one():
         ({"metric": "auroc"}, "metric must be one that removes cells"),
         ({"baselines": ["zero", "background"]}, "pass them as background="),
         ({"baseline": "zero"}, "baseline= is what this function varies"),
+        ({"targets": [0, 1]}, "pass target= instead of targets="),
     ],
 )
 def test_bad_calls_get_one_sentence(options, sentence):

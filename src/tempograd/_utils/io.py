@@ -89,9 +89,22 @@ def notes(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+DRAWN = b"drawn by tempograd"  # in the notes of a picture
+
+
+def _whole(path: Path) -> bytes:
+    """Return a file, nothing if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 EXPLANATION = Kind("explanation", lambda path: "tempograd" in notes(path) and "values" in header(path))
 MODEL = Kind("model", lambda path: str(notes(path).get("format")).startswith("tempograd-model"))
+EXPLAINER = Kind("explainer", lambda path: str(notes(path).get("format")).startswith("tempograd-explainer"))
 SETTINGS = Kind("settings", lambda path: start(path).startswith('{\n  "tempograd":') and '"method"' in start(path))
+PICTURE = Kind("picture", lambda path: DRAWN in _whole(path))
 REPORT = Kind("report", lambda path: '<meta name="generator" content="tempograd ' in start(path))
 
 
@@ -186,7 +199,7 @@ def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
     """Return the file that a path leads to; one sentence if it must not be written."""
     name = short_path(path)
     try:
-        if kind in (EXPLANATION, MODEL):
+        if kind in (EXPLANATION, MODEL, EXPLAINER):
             str(path).encode()  # safetensors writes files with other names, but cannot read them
         target = _followed(path)
         status = _status(target)

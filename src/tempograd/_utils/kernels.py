@@ -119,8 +119,9 @@ def random_words(stream: Tensor, counter: Tensor) -> Tensor:
     keys, counter = stream.flatten(1).contiguous(), counter.contiguous()
     rows, columns = keys.shape[1], counter.numel()
     words = torch.empty(rows, columns, dtype=torch.int64, device=stream.device)
-    block = min(1024, triton.next_power_of_2(columns))
-    _random_words[(rows, triton.cdiv(columns, block))](keys, counter, words, rows, columns, BLOCK=block)
+    if words.numel():  # nothing may be asked for: masks that hold nothing have no segments
+        block = min(1024, triton.next_power_of_2(columns))
+        _random_words[(rows, triton.cdiv(columns, block))](keys, counter, words, rows, columns, BLOCK=block)
     return words.view(*stream.shape[1:], *counter.shape)
 
 

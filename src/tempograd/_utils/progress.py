@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -17,6 +17,7 @@ PERIOD = 0.1
 
 _whole: ContextVar["_Part | None"] = ContextVar("whole", default=None)
 _drawn: ContextVar["_Line | None"] = ContextVar("drawn", default=None)
+_before: ContextVar[Callable[[], None] | None] = ContextVar("before", default=None)
 
 
 class Advance(Protocol):
@@ -71,6 +72,16 @@ def say(text: str) -> None:
         line.draw(shown)
 
 
+@contextmanager
+def before_drawing(call: Callable[[], None]) -> Iterator[None]:
+    """Call a function when work inside the block turns out to take long, before a line shows how far it is."""
+    token = _before.set(call)
+    try:
+        yield
+    finally:
+        _before.reset(token)
+
+
 def muted() -> AbstractContextManager[None]:
     """Show no progress of what runs inside the block, which is part of work that shows its own."""
     return part(lambda amount=1, note="": None, 0)
@@ -88,8 +99,13 @@ class _Line:
         self.done += amount
         self.note = note or self.note
         now = time.monotonic()
-        if self.visible and now >= self.next:
-            self.next = now + PERIOD
+        if now < self.next:
+            return
+        self.next = now + PERIOD
+        before = _before.get()
+        if before is not None and not self.text:  # nor in the midst of the line
+            before()
+        if self.visible:
             self.draw(render(self.label, self.done, self.total, now - self.start, self.note))
 
     def clear(self) -> str:

@@ -8,7 +8,6 @@ import io
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,7 +15,10 @@ from typing import Any, NoReturn
 
 from tempograd._utils.progress import last_words, stoppable
 from tempograd._utils.registry import Registry
-from tempograd.errors import LONGEST, OutputError, TempogradError, TempogradWarning, listed, one_line, quote, warn
+from tempograd.cli.colour import coloured
+from tempograd.cli.holding import holding_warnings, release
+from tempograd.cli.wording import as_typed
+from tempograd.errors import LONGEST, OutputError, TempogradError, closest, listed, one_line, quote, warn
 from tempograd.version import __version__
 
 __all__ = ["main"]
@@ -30,6 +32,8 @@ OWN = {
     "tune": "find the settings of a method that suit a model",
     "rank": "find out which method is most faithful to a model, if that can be told",
     "report": "show explanations of the same series in one HTML file",
+    "top": "look at one series: its sentence and its strongest values",
+    "plot": "look at one series: a picture in a file, or in the terminal",
 }
 COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")
 ABOUT = "Which values of a series, at which moments, pushed a model's prediction up or down."
@@ -38,7 +42,8 @@ PATH = """the usual path:
   get a model    tempograd train state --out model.safetensors
   explain it     tempograd explain --model model.safetensors --data state --out E.safetensors
   test that      tempograd evaluate E.safetensors --model model.safetensors
-  look at it     tempograd report E.safetensors --model model.safetensors --data state --out report.html
+  look at one    tempograd top E.safetensors
+  look at all    tempograd report E.safetensors --model model.safetensors --data state --out report.html
 
 'tempograd COMMAND --help' has more examples, also for your own models and files.
 """
@@ -61,10 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     try:
-        with _warnings_in_one_line():
+        with holding_warnings():
             parser = make_parser(words)
     except TempogradError as error:  # a command of another package
         return _failed(error)
+    release()
     return run_command(parser, words)
 
 
@@ -85,7 +91,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         import_module("torch")  # which such a function may need
 
     try:
-        with stoppable(), _warnings_in_one_line(), _one_core_left(), _printing(args.run.__module__):
+        with stoppable(), holding_warnings(), _one_core_left(), _printing(args.run.__module__):
             args.run(args)
     except TempogradError as error:
         return _failed(error)
@@ -93,11 +99,14 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         line, code = last_words(error)
         print(line, file=sys.stderr)
         return code
+    finally:
+        release()
     return 0
 
 
 def _failed(error: TempogradError) -> int:
-    print(f"tempograd: {as_typed(str(error))}", file=sys.stderr)
+    print(coloured("tempograd:", "error", sys.stderr), as_typed(str(error)), file=sys.stderr)
+    release()
     return 1
 
 
@@ -147,14 +156,61 @@ def _one_core_left() -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says which command was probably meant."""
+    """A parser that says which command or option was probably meant, and whose help fits a screen.
+
+    Options in ``rare``, by their names in the parsed arguments, and ``notes`` are in that of ``--help-all`` only.
+    """
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.rare: frozenset[str] = frozenset()
+        self.notes = ""
+        self.everything = False
+
+    def format_help(self) -> str:
+        """Return the help, without what few people need."""
+        if self.everything or not self.rare:
+            return super().format_help() + (f"\n{self.notes}" if self.notes else "")
+        kept = {action: action.help for action in self._actions if action.dest in self.rare}
+        for action in kept:
+            action.help = argparse.SUPPRESS
+        try:
+            return super().format_help()
+        finally:
+            for action, words in kept.items():
+                action.help = words
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse all of the words; what is left over is a mistake in the command that they name."""
+        found, left = self.parse_known_args(args, namespace)
+        if left:
+            parser = self.of_command(args)
+            parser.error(f"unrecognized arguments: {' '.join(left)}{parser.meant(left[0])}")
+        return found
+
+    def meant(self, word: str) -> str:
+        """Say which option was probably meant, or how settings are passed."""
+        known = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+        close = closest(word[2:].partition("=")[0], known) if word.startswith("--") else None
+        if close is not None:
+            return f"; did you mean --{close}?"
+        return (
+            "; settings of a method are passed as --set NAME=VALUE"
+            if "--set" in self._option_string_actions
+            else ""
+        )
+
+    def of_command(self, words: Sequence[str] | None) -> "_Parser":
+        """Return the parser of the command that some words name."""
+        given = sys.argv[1:] if words is None else words
+        name = next((word for word in given if word in self.commands), None)
+        parts = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return self if name is None else next(names[name] for names in parts if name in names)
 
     def error(self, message: str) -> NoReturn:
-        from difflib import get_close_matches  # noqa: PLC0415  # takes a while, and few need it
-
         wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
-        close = get_close_matches(wrong[1], self.commands, n=1) if wrong else []
-        message = f"{message}; did you mean {close[0]}?" if close else message
+        close = closest(wrong[1], self.commands) if wrong else None
+        message = f"{message}; did you mean {close}?" if close is not None else message
         # a word of a user's can be as long as a book
         super().error(one_line(message, LONGEST - len(self.prog) - 9))
 
@@ -218,61 +274,3 @@ def start_parser(program: str, description: str, path: str) -> tuple[argparse.Ar
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")
     return parser, parser.add_subparsers(required=True, metavar="command", title="commands")
-
-
-@contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Print the library's own warnings like its errors; all others as Python does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("default", TempogradWarning)
-        usual = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
-            if issubclass(category, TempogradWarning):
-                print(f"tempograd: warning: {as_typed(str(message))}", file=sys.stderr)
-            else:
-                usual(message, category, *rest, **named)
-
-        warnings.showwarning = show
-        yield
-
-
-# What the library says in Python's words, in those of the command line.
-
-WORDS = {
-    "output='raw'": "--output raw",
-    "output='probability'": "--output probability",
-    "missing='mask'": "--missing mask",
-    "model_layout='BDT'": "--model-layout BDT",
-    "model_layout='TBD'": "--model-layout TBD",
-    "pass layout='BDT'": "write the file as (series, time, channel)",
-    "target=tempograd.targets.mean()": "--target mean",
-    "target= ": "--target ",
-    "target=,": "--target,",
-    "classes= ": "--classes ",
-    "pass draws=": "pass --set draws=",
-    "pass trust=True": "pass --trust",
-    "pass force=True": "pass --force",
-}
-
-
-def as_typed(message: str) -> str:
-    """Return a sentence with options instead of arguments.
-
-    Examples
-    --------
-    >>> as_typed("Pass output='raw', and target= for one of them.")
-    'Pass --output raw, and --target for one of them.'
-    >>> as_typed("Pass task='forecast' or 'multilabel', and target=(3, 1) for one of them.")
-    'Pass --task forecast or multilabel, and --target 3,1 for one of them.'
-    """
-    for argument, option in WORDS.items():
-        message = message.replace(argument, option)
-    message = re.sub(r"task='(\w+)'(?: or '(\w+)')?", _task, message)
-    return re.sub(
-        r"target=\(?(\d+(?:, \d+)*)\)?", lambda found: f"--target {found[1].replace(', ', ',')}", message
-    )
-
-
-def _task(found: "re.Match[str]") -> str:
-    return f"--task {found[1]}" + (f" or {found[2]}" if found[2] else "")

@@ -3,7 +3,7 @@
 import argparse
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ Container = Any  # nor its groups of arguments
 def add_command(
     commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = "", usage: str | None = None
 ) -> argparse.ArgumentParser:
-    """Add a command whose help ends with examples; ``usage`` stands for a list of options too long to read."""
+    """Add a command whose help ends with examples; ``usage`` stands for a list of options too long to read.
+
+    :func:`show_only` keeps that help short.
+    """
     program = commands._prog_prefix
     shown = "\n".join(f"  {program} {name} {example}".rstrip() for example in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -28,6 +31,25 @@ def add_command(
         usage=None if usage is None else f"{program} {name} {usage}",
     )
     return parser
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with all options."""
+
+    def __call__(self, parser: Any, *_given: Any, **_named: Any) -> None:
+        parser.everything = True
+        parser.print_help()
+        parser.exit()
+
+
+def show_only(parser: argparse.ArgumentParser, shown: Collection[str], notes: str = "", more: str = "") -> None:
+    """Let the help have some of the options only, and ``--help-all`` all of them, ``more`` words and ``notes``."""
+    parser.add_argument(
+        "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=f"all options{more}"
+    )
+    with_help: Any = parser  # our parsers have these two
+    with_help.rare = frozenset(action.dest for action in parser._actions) - {"help", "help_all", *shown}
+    with_help.notes = notes
 
 
 def add_json(parser: Container, what: str = "print JSON, for programs") -> None:
@@ -76,6 +98,22 @@ def _plain(text: str) -> Any:
         return json.loads({"none": "null", "true": "true", "false": "false"}.get(word.lower(), word))
     except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists without end
         return word
+
+
+def parse_whole_number(text: str) -> int:
+    """Read a whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"write a whole number such as 100, got {brief(text)}") from None
+
+
+def parse_real_number(text: str) -> float:
+    """Read a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"write a number such as 0.1, got {brief(text)}") from None
 
 
 def parse_amount(text: str) -> int | float:

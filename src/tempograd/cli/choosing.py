@@ -2,6 +2,8 @@
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ from torch import nn
 from tempograd._utils.io import SETTINGS
 from tempograd.cli.arguments import command
 from tempograd.cli.commands import call_options, labelled, method_settings, pool_of
+from tempograd.cli.holding import release
 from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, read_model
 from tempograd.cli.summary import warn_of_fresh_weights
 from tempograd.data import Series
+from tempograd.errors import InputError, quote
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.metrics import METRICS
+from tempograd.metrics.localisation import Localisation
 from tempograd.tuning import load_settings, rank, tune
 
 SAME = ("model", "weights", "trust", "data", "root", "variant", "background", *COLUMNS, *ARRAYS)
@@ -32,6 +37,7 @@ def run_tune(args: argparse.Namespace) -> None:
     if args.baseline != "zero":
         same["baseline"] = args.baseline
     following = command("explain", **same, settings=args.out)
+    release()
     if args.json:
         plain = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in {"explainer", "table"}}
         plain |= {"table": [asdict(row) for row in found.table], "verdict": found.verdict()}
@@ -44,10 +50,11 @@ def run_tune(args: argparse.Namespace) -> None:
 
 
 def run_rank(args: argparse.Namespace) -> None:
-    methods = {Path(word).stem if _is_file(word) else word: _method(word) for word in args.methods}
+    methods = _named(args.methods)
     model, series, options = _read(args, [each.name for each in methods.values()])
     x = series.x if series.inputs is None else series.inputs
     found = rank(model, x, methods, **options)
+    release()
     if args.json:
         print(json.dumps(asdict(found) | {"best": found.best, "verdict": found.verdict()}, indent=2))
         return
@@ -59,9 +66,24 @@ def _read(args: argparse.Namespace, methods: list[str]) -> tuple[nn.Module, Seri
     metric = METRICS[args.metric]()  # a mistake there is told before anything is read
     model, (series, _) = read_model(args), labelled(args)
     warn_of_fresh_weights(args, model)
+    if isinstance(metric, Localisation) and series.truth is None:
+        raise InputError(
+            f"{metric.name} compares with the truly salient cells, which --data does not have: give it an array "
+            "'truth' in an .npz, or take another --metric."
+        )
     options = call_options(args, series)
     options |= {"metric": metric, "k": args.k, "of": args.of, "truth": series.truth}
     return model, series, options | {"background": pool_of(args, methods)}
+
+
+def _named(words: Sequence[str]) -> dict[str, Explainer]:
+    """Return what is ranked by name, files by theirs; by their whole path where two would be called the same."""
+    twice = [word for word, count in Counter(words).items() if count > 1]
+    if twice:
+        raise InputError(f"--methods has {quote(twice[0])} twice: name each once.")
+    short = {word: Path(word).stem if _is_file(word) else word for word in words}
+    taken = Counter(short.values())
+    return {word if taken[name] > 1 else name: _method(word) for word, name in short.items()}
 
 
 def _is_file(word: str) -> bool:

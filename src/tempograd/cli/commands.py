@@ -7,6 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from tempograd._utils.io import EXPLANATION, MODEL, REPORT
 from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
+from tempograd.cli.holding import release
 from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
@@ -27,8 +29,9 @@ from tempograd.cli.summary import (
     warn_of_fresh_weights,
     warn_of_several_baselines,
 )
+from tempograd.cli.wording import OWN, as_typed
 from tempograd.data import DATASETS, Series, load_dataset
-from tempograd.errors import InputError, TempogradError, quote, short_path, warn
+from tempograd.errors import InputError, TempogradError, brief, quote, short_path, warn
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor
@@ -137,6 +140,7 @@ def run_train(args: argparse.Namespace) -> None:
     if data.validation is not None:
         facts["validation_accuracy"] = accuracy(model, data.validation)
     save_model(model, args.out, facts=facts, force=args.force)
+    release()
     if args.json:
         about = {"out": str(args.out), "dataset": args.dataset, "model": args.model, "seed": args.seed}
         print(json.dumps(about | facts, indent=2))
@@ -222,10 +226,19 @@ def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
 
 
 def method_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Complete the method, and return what a file of settings and ``--set``, which comes first, say of it."""
-    for name, _ in args.settings:
+    """Complete the method, and return what a file of settings and options, which come first, say of it.
+
+    A method or a value that there is not is told before anything is read.
+    """
+    chosen = {name: getattr(args, name) for name in OWN if getattr(args, name, None) is not None}
+    for name, value in args.settings:
         if name in RESERVED:
-            raise InputError(f"--set {name}= is no setting of a method: pass {RESERVED[name]}.")
+            raise InputError(f"--set {name} is no setting of a method: pass {RESERVED[name]}.")
+        if name in chosen and chosen[name] != value:
+            raise InputError(
+                f"{name} is given twice, as {chosen[name]} and as {brief(value)}: leave one of them out."
+            )
+        chosen[name] = value
     found: dict[str, Any] = {}
     if getattr(args, "settings_file", None) is not None:
         explainer = load_settings(args.settings_file)
@@ -236,7 +249,10 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
             )
         args.method, found = explainer.name, changed_settings(explainer)
     args.method = args.method or "timing"
-    return found | dict(args.settings)
+    found |= chosen
+    kind = EXPLAINERS[args.method]
+    kind(**{field.name: found[field.name] for field in fields(kind) if field.name in found})
+    return found
 
 
 def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
@@ -270,6 +286,8 @@ def pool_of(args: argparse.Namespace, methods: Sequence[str]) -> Tensor | dict[s
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
+    for metric in args.metrics:
+        METRICS[metric]  # a mistake there is told before anything is read
     named = load_explanations(args.explanations, args.target)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
@@ -283,9 +301,10 @@ def run_evaluate(args: argparse.Namespace) -> None:
         used = label in drawn or not drawn or args.baseline is not None  # else it compares with something else
         scores[label] = evaluate(model, explanation, x, background=pool if used else None, **options)
     found = score_table(scores)
+    release()
     if args.json:
         about = [
-            {"name": label, "file": str(path), "verdict": sentence(explanation, option="explain --set ")}
+            {"name": label, "file": str(path), "verdict": _verdict(explanation)}
             for path, (label, explanation) in zip(args.explanations, named.items(), strict=True)
         ]
         print(json.dumps(_plain(found, scores, about, first.ids.tolist()), indent=2, ensure_ascii=False))
@@ -293,13 +312,17 @@ def run_evaluate(args: argparse.Namespace) -> None:
     print(table(score_rows(found)))
     for label, explanation in named.items():
         if poor(explanation):
-            print(f"\n{label}: {sentence(explanation, option='explain --set ')}")
+            print(f"\n{label}: {_verdict(explanation)}")
     if len(found.methods) > 1:
         base, *others = found.methods
         print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
         rows = [[label, *(_interval(found.cells[label, metric]) for metric in found.metrics)] for label in others]
         print(table([[f"minus {base}", *(metric.upper() for metric in found.metrics)], *rows]))
         print("", *(_decision(found, label) for label in others), sep="\n")
+
+
+def _verdict(explanation: Explanation) -> str:
+    return as_typed(sentence(explanation)).replace("pass --", "explain again with --")
 
 
 def _others(args: argparse.Namespace, named: Mapping[str, Explanation]) -> Tensor | dict[str, Tensor] | None:
@@ -395,6 +418,7 @@ def run_report(args: argparse.Namespace) -> None:
         force=args.force,
         **({} if args.title is None else {"title": args.title}),
     )
+    release()
     print(f"Wrote {args.out}: open it in a browser.")
 
 

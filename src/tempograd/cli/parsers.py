@@ -16,9 +16,12 @@ from tempograd.cli.arguments import (
     parse_names,
     parse_one_target,
     parse_pick,
+    parse_real_number,
     parse_setting,
     parse_steps,
     parse_targets,
+    parse_whole_number,
+    show_only,
 )
 
 # Models and series, which several commands read.
@@ -34,12 +37,12 @@ The last two can run code as soon as they are opened: pass --trust for files of 
 """
 
 
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True, forms: str = "see below") -> Any:
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
     """Add the model, its weights, whether it may run code, and where it computes."""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", required=needed, metavar="MODEL", help=f"a file, or module:callable ({forms})")
+    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable")
     group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
-    group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file, which can run code")
+    group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file (can run code)")
     add_device(group)
     return group
 
@@ -78,7 +81,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "--channels", type=parse_names, metavar="A,B,…", help="which channels in which order, or their names"
     )
     group.add_argument(
-        "--classes", type=parse_names, metavar="A,B,…", help="labels of class 0, 1, … (default: sorted)"
+        "--classes", type=parse_names, metavar="A,B,…", help="names of class 0, 1, … (default: labels, sorted)"
     )
     group.add_argument(
         "--align",
@@ -99,7 +102,10 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     )
 
 
-NOTES = FORMS + FILES + "\n"  # of commands that read models and series
+NOTES = FORMS + FILES  # of commands that read models and series
+MORE = ", and the kinds of models and files"
+MODELS = {"model", "weights", "trust"}
+TABLES = {"id", "time", "label", "classes", "channels"}
 
 
 # The demo.
@@ -111,12 +117,14 @@ EPOCHS = 8  # that its model is trained for, unless somebody says otherwise
 def add_demo(commands: Commands, about: str) -> None:
     parser = add_command(commands, "demo", about, DEMO_EXAMPLES)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
-    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
-    parser.add_argument("--series", type=int, default=50, help="test series to explain, up to 200 (default: 50)")
+    parser.add_argument("--seed", type=parse_whole_number, default=0, help="(default: 0)")
+    parser.add_argument(
+        "--series", type=parse_whole_number, default=50, help="test series to explain, up to 200 (default: 50)"
+    )
     parser.add_argument(
         "--methods", type=parse_names, help="comma-separated, TIMING is always there (default: all)"
     )
-    parser.add_argument("--epochs", type=int, help=f"train at most this long (default: {EPOCHS})")
+    parser.add_argument("--epochs", type=parse_whole_number, help=f"train at most this long (default: {EPOCHS})")
     add_force(parser)
     add_device(parser)
     parser.set_defaults(run="tempograd.cli.demo:run_demo")
@@ -153,9 +161,11 @@ def add_train(commands: Commands, about: str) -> None:
     add_out(parser, "model.safetensors")
     add_json(parser)
     group = parser.add_argument_group("training")
-    group.add_argument("--fold", type=int, help="0 to 4: validate on this fifth of the training series")
-    group.add_argument("--epochs", type=int, help="at most this many passes over the series")
-    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    group.add_argument(
+        "--fold", type=parse_whole_number, help="0 to 4: validate on this fifth of the training series"
+    )
+    group.add_argument("--epochs", type=parse_whole_number, help="at most this many passes over the series")
+    group.add_argument("--seed", type=parse_whole_number, default=0, help="(default: 0)")
     add_device(group)
     add_source(parser.add_argument_group("data sets"))
     parser.set_defaults(run="tempograd.cli.commands:run_train")
@@ -163,20 +173,18 @@ def add_train(commands: Commands, about: str) -> None:
 
 # What moved a model's predictions.
 
-EXPLAIN_USAGE = "--model MODEL --data DATASET_OR_FILE [options]"
+EXPLAIN_USAGE = "--model MODEL --data DATA [options]"
 EXPLAIN_EXAMPLES = (
     "--model model.safetensors --data state --limit 50 --out E.safetensors",
     "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --set n_samples=100",
+    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --n-samples 100",
 )
 
 
 def add_explain(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, NOTES, EXPLAIN_USAGE)
-    parser.add_argument(
-        "--data", required=True, metavar="DATASET_OR_FILE", help="a data set, or a file of series (see below)"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="explain the first N series only")
+    parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, usage=EXPLAIN_USAGE)
+    parser.add_argument("--data", required=True, metavar="DATA", help="a data set, or a file of series")
+    parser.add_argument("--limit", type=parse_whole_number, metavar="N", help="explain the first N series only")
     add_out(parser, "explanation.safetensors")
     add_json(parser, "print the summary as JSON, for programs")
     _add_convention(add_model(parser))
@@ -192,6 +200,8 @@ def add_explain(commands: Commands, about: str) -> None:
     _add_question(group, several=True)
     _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
+    method = {"method", "n_samples", "tolerance", "settings", "target", "baseline"}
+    show_only(parser, {"data", "limit", "out", "json", *MODELS, *method, *TABLES}, NOTES, MORE)
     parser.set_defaults(run="tempograd.cli.commands:run_explain")
 
 
@@ -219,13 +229,28 @@ def _add_shown(group: Any) -> None:
 def _add_method(group: Any) -> None:
     group.add_argument("--method", metavar="NAME", help="see 'tempograd list explainers' (default: timing)")
     group.add_argument(
+        "--n-samples", type=parse_whole_number, metavar="N", help="samples per series: more are more exact"
+    )
+    group.add_argument(
+        "--n-steps", type=parse_whole_number, metavar="N", help="points on a path, of methods with a rule"
+    )
+    group.add_argument(
+        "--tolerance",
+        type=parse_real_number,
+        metavar="SHARE",
+        help="stop a series at this error, as 0.1 for 10 %%",
+    )
+    group.add_argument(
+        "--draws", type=parse_whole_number, metavar="N", help="average a model that draws, over N times it runs"
+    )
+    group.add_argument(
         "--set",
         type=parse_setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="a hyper-parameter of the method, as n_samples=100 or areas=0.1,0.2; may be repeated",
+        help="another setting of the method, as segments=5 or areas=0.1,0.2; may be repeated",
     )
 
 
@@ -233,15 +258,15 @@ def _add_question(group: Any, *, several: bool = False) -> None:
     """Add what is explained, for one target or several, and compared with what."""
     group.add_argument(
         "--background",
-        metavar="DATASET_OR_FILE",
+        metavar="DATA",
         help="other series, for --baseline background and for methods that learn from some (default: the training "
         "series, where --data is a data set)",
     )
     group.add_argument(
         "--target",
         type=parse_one_target,
-        help="what to explain: a class or output by number, a class by its name, an address such as 3,1 into a "
-        "forecast, or mean, of a forecast (default: the predicted class; class 1 of a model with one logit)",
+        help="a class by name or number, an output, an address such as 3,1 into a forecast, or mean of one "
+        "(default: the predicted class; class 1 of one logit)",
     )
     group.add_argument(
         "--task",
@@ -259,8 +284,8 @@ def _add_question(group: Any, *, several: bool = False) -> None:
         "--baseline",
         default="zero",
         choices=("zero", "average", "background"),
-        help="what scores compare with: 0, for standardised data; each channel's mean over time, for data in "
-        "natural units; or values of other series, those of --background (default: zero)",
+        help="what scores compare with: 0, for standardised data; each channel's mean, for natural units; or "
+        "other series, of --background (default: zero)",
     )
     group.add_argument(
         "--output",
@@ -268,7 +293,7 @@ def _add_question(group: Any, *, several: bool = False) -> None:
         help="raw: the model's output as it is, as for probabilities (default: what the task means)",
     )
     group.add_argument("--steps", type=parse_steps, help="own, or steps such as 3,4, for one prediction per step")
-    group.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    group.add_argument("--seed", type=parse_whole_number, default=0, help="(default: 0)")
 
 
 # How well explanations stand up to tests.
@@ -288,9 +313,9 @@ def _add_one_target(parser: Any) -> None:
 
 
 def add_evaluate(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, NOTES, EVALUATE_USAGE)
+    parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, usage=EVALUATE_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
-    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="where series and truth are, if not in E")
+    parser.add_argument("--data", metavar="DATA", help="where series and truth are, if not in E")
     _add_one_target(parser)
     add_json(parser, "print JSON, for programs: one score per series too")
     group = parser.add_argument_group("metrics")
@@ -313,32 +338,31 @@ def add_evaluate(commands: Commands, about: str) -> None:
         choices=("zero", "average", "background"),
         help="what replaces them (default: what each explanation compares with)",
     )
-    group.add_argument(
-        "--background", metavar="DATASET_OR_FILE", help="other series, whose values replace them in turn"
-    )
+    group.add_argument("--background", metavar="DATA", help="other series, whose values replace them in turn")
     add_model(parser)
     add_files(parser)
+    measured = {"metrics", "k", "of", "baseline", "background"}
+    show_only(parser, {"explanations", "data", "target", "json", *measured, *MODELS, "id", "time"}, NOTES, MORE)
     parser.set_defaults(run="tempograd.cli.commands:run_evaluate")
 
 
 # Settings and methods that suit a model.
 
-TUNE_USAGE = "--model MODEL --data DATASET_OR_FILE [--method NAME] [--metric NAME] [--budget N] [options]"
+TUNE_USAGE = "--model MODEL --data DATA [--method NAME] [--metric NAME] [--budget N] [options]"
 TUNE_EXAMPLES = (
     "--model model.safetensors --data state --limit 150 --out settings.json",
     "--model my_net:Net --weights weights.pt --data patients.csv --method lime --metric cpp --budget 20",
 )
-RANK_USAGE = "--model MODEL --data DATASET_OR_FILE --methods A,B,… [--metric NAME] [options]"
+RANK_USAGE = "--model MODEL --data DATA --methods A,B,… [--metric NAME] [options]"
 RANK_EXAMPLES = (
     "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion",
     "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
 )
-SHOWN = {"model", "weights", "trust", "device", "background", "target", "baseline", "seed"}
-SAME = "All other options of 'tempograd explain' work here too: see 'tempograd explain --help'.\n\n"
+TRIED = {"data", "limit", "out", "json", "method", "settings", "methods", "metric", "k", "budget"}
 
 
 def add_tune(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "tune", about, TUNE_EXAMPLES, SAME, TUNE_USAGE)
+    parser = add_command(commands, "tune", about, TUNE_EXAMPLES, usage=TUNE_USAGE)
     _add_tried(parser, "to tune on; of a data set, its validation series")
     add_out(parser, "settings.json")
     add_json(parser)
@@ -347,7 +371,7 @@ def add_tune(commands: Commands, about: str) -> None:
     _add_metric(group, "tuned for")
     group.add_argument(
         "--budget",
-        type=float,
+        type=parse_real_number,
         default=30.0,
         metavar="N",
         help="at most N times the passes that explaining the series once takes, scoring included (default: 30)",
@@ -357,7 +381,7 @@ def add_tune(commands: Commands, about: str) -> None:
 
 
 def add_rank(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "rank", about, RANK_EXAMPLES, SAME, RANK_USAGE)
+    parser = add_command(commands, "rank", about, RANK_EXAMPLES, usage=RANK_USAGE)
     _add_tried(parser, "to compare on; of a data set, its test series")
     add_json(parser)
     group = parser.add_argument_group("ranking")
@@ -374,10 +398,8 @@ def add_rank(commands: Commands, about: str) -> None:
 
 
 def _add_tried(parser: Any, what: str) -> None:
-    parser.add_argument(
-        "--data", required=True, metavar="DATASET_OR_FILE", help=f"a data set, or a file of series, {what}"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="the first N series only")
+    parser.add_argument("--data", required=True, metavar="DATA", help=f"a data set, or a file of series, {what}")
+    parser.add_argument("--limit", type=parse_whole_number, metavar="N", help="the first N series only")
 
 
 def _add_metric(group: Any, use: str) -> None:
@@ -394,19 +416,16 @@ def _add_metric(group: Any, use: str) -> None:
 
 
 def _add_rest(parser: argparse.ArgumentParser) -> None:
-    """Add what else ``explain`` takes; its help has the words, so that this one fits a screen."""
-    known = len(parser._actions)
-    _add_convention(add_model(parser, forms="see 'tempograd explain --help'"))
+    """Add what else ``explain`` takes."""
+    _add_convention(add_model(parser))
     _add_question(parser.add_argument_group("what is explained"))
     add_files(parser)
-    for action in parser._actions[known:]:
-        if action.dest not in SHOWN:
-            action.help = argparse.SUPPRESS
+    show_only(parser, {*TRIED, *MODELS, "target", "baseline", "id", "time", "label"}, NOTES, MORE)
 
 
 # Explanations as one HTML file.
 
-REPORT_USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATASET_OR_FILE] [options]"
+REPORT_USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATA] [options]"
 REPORT_EXAMPLES = (
     "E.safetensors --model model.safetensors --data state",
     "timing.safetensors ig.safetensors --model my_net:Net --weights weights.pt --data patients.csv --id patient",
@@ -415,15 +434,76 @@ REPORT_EXAMPLES = (
 
 
 def add_report(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "report", about, REPORT_EXAMPLES, NOTES, REPORT_USAGE)
+    parser = add_command(commands, "report", about, REPORT_EXAMPLES, usage=REPORT_USAGE)
     parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
-    parser.add_argument("--data", metavar="DATASET_OR_FILE", help="adds labels and the truth")
+    parser.add_argument("--data", metavar="DATA", help="adds labels and the truth")
     _add_one_target(parser)
     add_out(parser, "report.html")
     group = parser.add_argument_group("page")
-    group.add_argument("--series", type=int, nargs="+", metavar="I", help="positions of the series to show")
+    group.add_argument(
+        "--series", type=parse_whole_number, nargs="+", metavar="I", help="positions of the series to show"
+    )
     _add_shown(group)
     group.add_argument("--title", help="the heading of the page")
     add_model(parser, needed=False)
     add_files(parser)
+    page = {"series", "raw", "units", "title"}
+    show_only(parser, {"explanations", "data", "target", "out", *page, *MODELS, *TABLES}, NOTES, MORE)
     parser.set_defaults(run="tempograd.cli.commands:run_report")
+
+
+# One series.
+
+TOP_USAGE = "E.safetensors [--series NAME] [--k N] [options]"
+TOP_EXAMPLES = (
+    "E.safetensors",
+    "E.safetensors --series 17 --k 5",
+    "E.safetensors --model model.safetensors --data state --json",
+)
+PLOT_USAGE = "E.safetensors [--series NAME] [--out PICTURE] [options]"
+PLOT_EXAMPLES = (
+    "E.safetensors",
+    "E.safetensors --series 17 --shown pulse,sodium --out patient17.png",
+    "E.safetensors --model model.safetensors --data state --out series.svg",
+)
+
+
+def add_top(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "top", about, TOP_EXAMPLES, usage=TOP_USAGE)
+    _add_one_series(parser)
+    parser.add_argument(
+        "--k", type=parse_whole_number, default=10, metavar="N", help="so many values (default: 10)"
+    )
+    add_json(parser)
+    _add_known(parser, {"k", "json"})
+    parser.set_defaults(run="tempograd.cli.looking:run_top")
+
+
+def add_plot(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "plot", about, PLOT_EXAMPLES, usage=PLOT_USAGE)
+    _add_one_series(parser)
+    parser.add_argument(
+        "--out", type=Path, metavar="PICTURE", help=".png, .svg or .pdf (default: a picture of text, printed)"
+    )
+    add_force(parser)
+    parser.add_argument(
+        "--shown", type=parse_names, metavar="A,B,…", help="which channels (default: the strongest)"
+    )
+    _add_known(parser, {"out", "force", "shown"})
+    parser.set_defaults(run="tempograd.cli.looking:run_plot")
+
+
+def _add_one_series(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("explanation", type=Path, metavar="E.safetensors", help="by 'tempograd explain'")
+    parser.add_argument(
+        "--series", metavar="NAME", help="its name or number, as reports show it (default: the most telling one)"
+    )
+    _add_one_target(parser)
+
+
+def _add_known(parser: argparse.ArgumentParser, shown: set[str]) -> None:
+    """Add model and labels, which tell what was predicted and what is true."""
+    add_model(parser, needed=False)
+    parser.add_argument("--data", metavar="DATA", help="adds the label")
+    add_files(parser)
+    show_only(parser, {"explanation", "series", "target", "data", *shown, *MODELS}, NOTES, MORE)

@@ -5,23 +5,29 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tempograd._utils.formatting import percent
 from tempograd.cli.arguments import command
+from tempograd.cli.colour import coloured
+from tempograd.cli.holding import release
 from tempograd.cli.inputs import ARRAYS, COLUMNS
+from tempograd.cli.wording import as_typed
 from tempograd.data import Series
 from tempograd.errors import warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
+from tempograd.views.drivers import CONTROL
 from tempograd.views.labels import size
-from tempograd.views.summary import CELLS, explanation_summary
+from tempograd.views.summary import CELLS, explanation_summary, most_telling
 
 NAMED_CHANNELS, NAMED = 3, 6  # channels that a warning names, classes whose numbers are told
+ENOUGH = 20  # values of a channel that tell how far apart they lie
 
 
 def compares(args: argparse.Namespace) -> bool:
@@ -44,12 +50,12 @@ def warn_of_fresh_weights(args: argparse.Namespace, model: nn.Module) -> None:
 
 
 def warn_of_far_zero(series: Series) -> None:
-    """Warn where 0 lies further from a channel's observed values than these lie apart."""
+    """Warn where 0 lies further from a channel's observed values than these lie apart, if there are enough."""
     far = []
     for number in range(series.x.shape[2]):
         values = series.x[..., number]
         values = values.flatten() if series.mask is None else values[series.mask[..., number]]
-        if len(values):
+        if len(values) >= ENOUGH:
             low, high = float(values.min()), float(values.max())
             if low < high and (low > high - low or -high > high - low):
                 far.append((series.channels[number] if series.channels else f"channel {number}", low, high))
@@ -122,6 +128,10 @@ def print_summary(
         facts["targets"] = explanation.targets
         following += f" --target {_typed(explanation.targets[0])}"
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
+    facts["verdict"] = as_typed(facts["verdict"])
+    known = series.labelled and not faulty and bool(classes or not named)
+    facts["most_telling"] = _most_telling(explanation, model, series.y if known else None)
+    release()
     if args.json:
         facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": following}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
@@ -131,11 +141,23 @@ def print_summary(
     print(f"Explained {facts['series']} series ({size(explanation)}{gaps}) with {facts['method']}{against}.")
     if explanation.siblings:
         print(f"  targets: {target_list(explanation)}; below, the first of them")
+    telling = facts["most_telling"]
+    if telling is not None:
+        name = coloured(f"most telling, series {telling['series']}:", "bold", sys.stdout)
+        print(f"  {name} {telling['sentence']}")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
     for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts)):
         print(f"  {line}")
     print(f"Wrote {args.out}.")
-    print(f"Next: {following}")
+    print("Next:", coloured(following, "command", sys.stdout))
+
+
+def _most_telling(explanation: Explanation, model: nn.Module, y: Tensor | None) -> dict[str, Any] | None:
+    """Return the name and the sentence of the series that tells most; None of scores that mean nothing."""
+    if explanation.method == CONTROL:
+        return None
+    place, first = most_telling(explanation), replace(explanation, siblings=())
+    return {"series": first.label(place), "sentence": first.describe(place, model=model, y=y)}
 
 
 def _model_lines(

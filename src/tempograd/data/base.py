@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -12,15 +12,18 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.stamps import is_nested
 from tempograd.errors import InputError, listed
-from tempograd.typing import SeriesOptions, Times
+from tempograd.typing import Array, ArrayLike, SeriesOptions, Times
 
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut
+WHOLE = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32})  # kinds of labels that int64 holds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Series with their labels and, where known, which values were observed and which decided the label.
+
+    Arrays of numpy and lists become tensors.
 
     Parameters
     ----------
@@ -51,7 +54,24 @@ class Split:
     truth: Tensor | None = None
     ids: Tensor = None  # type: ignore[assignment]  # completed below, so that no reader ever meets None
 
+    if TYPE_CHECKING:  # any arrays, which become tensors below
+
+        def __init__(
+            self,
+            x: Array,
+            y: ArrayLike,
+            mask: Array | None = None,
+            truth: Array | None = None,
+            ids: ArrayLike | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        for name in ("x", "y", "mask", "truth", "ids"):  # arrays and lists of other libraries are welcome
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, Tensor):
+                object.__setattr__(self, name, validation.check_numbers(part, name))
+        if self.y.dtype in WHOLE:
+            object.__setattr__(self, "y", self.y.long())
         if self.x.ndim != 3 or not self.x.is_floating_point():
             raise InputError(
                 f"x must be a floating-point (series, time, channel) tensor, got {self.x.dtype} of shape "

@@ -188,6 +188,23 @@ def in_time_order(background: Inputs, layout: str = "BTD") -> Inputs:
     return tuple(_swapped(each, layout) for each in cast("tuple[Array, ...]", background))
 
 
+def baseline_in_time_order(baseline: Any, layout: str) -> Any:
+    """Return a baseline, of one input or of several, in the order (batch, time, channel); words stay.
+
+    Examples
+    --------
+    >>> baseline_in_time_order(torch.zeros(3, 24), "BDT").shape, baseline_in_time_order("zero", "BDT")
+    (torch.Size([24, 3]), 'zero')
+    """
+    if layout != "BDT" or baseline is None or isinstance(baseline, str):
+        return baseline
+    if isinstance(baseline, Mapping):
+        numbers = (str, int, float, type(None))
+        return {k: each if isinstance(each, numbers) else _swapped(each, layout) for k, each in baseline.items()}
+    tensor = validation.check_numbers(baseline, "baseline")
+    return tensor.transpose(-1, -2) if tensor.ndim in {2, 3} else tensor
+
+
 def _swapped(value: Array, layout: str) -> Tensor:
     tensor = validation.as_tensor(value, BACKGROUND)
     return tensor.transpose(1, 2) if tensor.ndim == 3 and layout == "BDT" else tensor

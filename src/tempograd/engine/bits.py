@@ -27,7 +27,7 @@ class Bits:
             plain = torch.view_as_real(plain) if plain.is_complex() else plain
             waiting.setdefault((plain.dtype, plain.device), []).append((place, plain))
             if plain.is_contiguous():
-                self._words[place] = _words(plain)
+                self._words[place] = as_words(plain)
             size += plain.numel()
             if size > GROUP:
                 self._groups += waiting.values()
@@ -38,7 +38,7 @@ class Bits:
     def _joined(self) -> list[Tensor]:
         known = self._words
         return [
-            torch.cat([known[place] if place in known else _words(tensor) for place, tensor in group])
+            torch.cat([known[place] if place in known else as_words(tensor) for place, tensor in group])
             for group in self._groups
         ]
 
@@ -73,7 +73,7 @@ class Bits:
                 yield place, tensor, part.view(tensor.dtype).view(tensor.shape)
 
 
-def _words(tensor: Tensor) -> Tensor:
+def as_words(tensor: Tensor) -> Tensor:
     """Return a tensor as whole numbers, flat."""
     flat = tensor if tensor.ndim == 1 else tensor.reshape(-1)
     return flat.view(WORDS[tensor.element_size()])

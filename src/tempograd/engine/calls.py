@@ -5,9 +5,9 @@ the model: on a path, in a perturbation, in another order. So each series carrie
 behind all its steps that are never observed, and the call looks the companions up.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from tempograd.engine.conventions import (
     Estimator,
     OfArrays,
     as_model,
+    as_output,
     ask,
     bound,
     in_model_layout,
@@ -184,25 +185,39 @@ class Call:
         Which part of what it returns is its output.
     model_layout : str
         Order of the axes that it takes.
+    lengths : tuple of int, optional
+        How many steps of each series it is shown, where series have lengths of their own; None for all steps.
     """
 
     packing: Packing | None = None
     fixed: FixedInputs | None = None
     pick: str | int | None = None
     model_layout: str = "BTD"
+    lengths: tuple[int, ...] | None = None
+
+    _known: list[bool] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         Convention(self.model_layout, self.pick)  # which checks them
 
+    @cached_property
+    def _lengths(self) -> Tensor:
+        return torch.tensor(self.lengths or ())
+
     @property
     def is_plain(self) -> bool:
         """Whether the model is called with the series alone and returns its output."""
-        return self.packing is None and self.fixed is None and self.pick is None and self.model_layout == "BTD"
+        return not self.has_companions and self.pick is None and self.model_layout == "BTD"
 
     @property
     def has_companions(self) -> bool:
-        """Whether the model gets more than one series."""
-        return self.packing is not None or self.fixed is not None
+        """Whether the model gets more, or less, than the series as it lies there."""
+        return self.packing is not None or self._by_row
+
+    @property
+    def _by_row(self) -> bool:
+        """Whether it matters which row of the series the model is shown."""
+        return self.fixed is not None or self.lengths is not None
 
     def adapt(self, model: Model) -> Model:
         """Return the model as a function of series (batch, time, channel) alone; a plain one is itself.
@@ -220,7 +235,39 @@ class Call:
 
     def _run(self, model: Model, z: Tensor) -> Any:
         """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
-        return self._convention.read(partial(self._answer, model), z)
+        ask_once = partial(self._convention.read, partial(self._answer, model))
+        return ask_once(z) if self.lengths is None else self._at_own_length(ask_once, z)
+
+    def _at_own_length(self, ask_once: Callable[[Tensor], Any], z: Tensor) -> Tensor:
+        """Ask about the series of each length by itself; outputs that have a time axis are padded with 0."""
+        time = self.cut(z).shape[1]
+        lengths = self._lengths.to(z.device)[self._numbered(z)[0]]
+        order = lengths.argsort(stable=True)
+        parts: list[Tensor] = []
+        for length in sorted(set(lengths.tolist())):
+            rows = z[lengths == length]
+            shown = torch.cat([rows[:, :length], rows[:, time:]], 1)
+            parts.append(_until(as_output(ask_once(shown), shown), length, time, self._grows(ask_once, rows)))
+        return torch.cat(parts)[order.argsort()]
+
+    def _grows(self, ask_once: Callable[[Tensor], Any], rows: Tensor) -> bool:
+        """Tell whether outputs have a time axis, the second, from those of two lengths; found out once."""
+        if not self._known:
+            time, shapes = self.cut(rows).shape[1], []
+            short, long = min(self.lengths or ()), max(self.lengths or ())
+            for length in (short, long if short < long else time):  # of one series that was padded, all of it
+                shown = torch.cat([rows[:1, :length], rows[:1, time:]], 1).detach()
+                with torch.no_grad():
+                    shapes.append((length, tuple(as_output(ask_once(shown), shown).shape)))
+            (short, one), (long, other) = shapes
+            if one != other and (one[:2] != (1, short) or other[:2] != (1, long) or one[2:] != other[2:]):
+                raise ModelError(
+                    f"The model returns {one[1:]} for a series of {short} steps and {other[1:]} for one of "
+                    f"{long}: pass series padded to one length, with mask=, or a function that returns as many "
+                    "numbers for all of them."
+                )
+            self._known.append(one != other)
+        return self._known[0]
 
     def _answer(self, model: Model, z: Tensor) -> Any:
         series = z[:, : z.shape[1] - self._more(z.shape[2])]
@@ -255,7 +302,7 @@ class Call:
 
     def _more(self, channels: int) -> int:
         """How many steps carry the number of the row."""
-        return 0 if self.fixed is None else -(-DIGITS // channels)
+        return -(-DIGITS // channels) if self._by_row else 0
 
     def _numbered(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return the number of the row that each of ``z`` is, and ``z``."""
@@ -305,7 +352,9 @@ class Call:
 
     def take(self, places: Tensor) -> Self:
         """Return the call of some of the series."""
-        return self if self.fixed is None else replace(self, fixed=self.fixed.take(places))
+        lengths = None if self.lengths is None else tuple(self.lengths[place] for place in places.tolist())
+        fixed = None if self.fixed is None else self.fixed.take(places)
+        return replace(self, fixed=fixed, lengths=lengths) if self._by_row else self
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -314,6 +363,8 @@ class Call:
         if self.packing is not None:
             told["inputs"] = [[part.name, list(part.shape)] for part in self.packing.parts]
             told["by_name"] = self.packing.by_name
+        if self.lengths is not None:
+            told["lengths"] = list(self.lengths)
         if self.fixed is not None:
             told["fixed"] = {
                 "by_name": self.fixed.by_name,
@@ -336,7 +387,20 @@ class Call:
         fixed = None
         if "fixed" in plain:
             fixed = FixedInputs.from_plain(plain["fixed"], tensors, count)
-        return cls(packing, fixed, **usual)
+        lengths = plain.get("lengths")
+        if lengths is not None:
+            whole = isinstance(lengths, list) and all(type(each) is int and 0 < each < 2**31 for each in lengths)
+            if not whole or len(lengths) != count:
+                raise InputError(f"the lengths of its series must be {count} numbers.")
+            lengths = tuple(lengths)
+        return cls(packing, fixed, **usual, lengths=lengths)
+
+
+def _until(raw: Tensor, length: int, time: int, grows: bool) -> Tensor:
+    """Pad the second axis of an output from ``length`` to ``time``, where it is one of time."""
+    if not grows or length == time:
+        return raw
+    return torch.cat([raw, raw.new_zeros(len(raw), time - length, *raw.shape[2:])], 1)
 
 
 def require_torch(model: Model) -> None:

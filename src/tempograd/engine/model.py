@@ -627,6 +627,11 @@ def find_device(device: Any) -> torch.device:
             if found.type != "meta":
                 (torch.ones(1, device=found) + 1).item()
     except Exception as error:  # torch raises many kinds, one for each sort of device that is not there
+        if "out of memory" in str(error).lower():  # of others: nothing of ours is there yet
+            raise InputError(
+                f"The memory of {shown} is full, so that nothing can start there: free some (other programs use "
+                "it), or use cpu."
+            ) from error
         raise InputError(f"There is no device {shown} here: {use}.") from error
     if found.type == "meta":
         raise InputError(f"The device {shown} holds no numbers, so no model can compute there: {use}.")

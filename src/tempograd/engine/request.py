@@ -104,6 +104,7 @@ class Request:
     checked: bool = False  # whether the gradient is compared with differences of the score
     target: Tensor | Picker | None = None
     steps: Tensor | Literal["own"] | None = None
+    prediction: Tensor | None = None  # (series,), the explained score of each as it is; NaN before it was read
     per_step: bool = False  # whether the model has one output per step, known once a series was read
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
     host_writer: HostWriter = field(default_factory=HostWriter)
@@ -175,7 +176,8 @@ class Request:
 
     def replace(self, **changes: Any) -> Self:
         """Return a fresh request that differs in some of its parts."""
-        return replace(self, target=None, steps=None, _findings=Findings(), host_writer=HostWriter(), **changes)
+        fresh: dict[str, Any] = dict.fromkeys(("target", "steps", "prediction"))
+        return replace(self, **fresh, _findings=Findings(), host_writer=HostWriter(), **changes)
 
     def of_target(self, target: Any) -> Self:
         """Return a fresh request for another target of the same series."""
@@ -270,7 +272,15 @@ class Request:
         score = self.score(self.apply_link(raw), block, 1, block.x) if known is None else known.score
         if callable(target):
             self._findings.add_picked(score)
+        if score.ndim == 1:
+            self._keep(block.rows, score)
         return block._replace(clean_score=score)
+
+    def _keep(self, rows: slice, score: Tensor) -> None:
+        """Keep what the model says about some series, for people."""
+        if self.prediction is None:
+            self.prediction = torch.full((len(self.x),), torch.nan, device=self.x.device)
+        self.host_writer.write(self.prediction, rows, score.detach())
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""

@@ -4,10 +4,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from tempograd._utils import settings, validation
@@ -15,9 +15,7 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.stamps import check_times
 from tempograd.engine import (
     Call,
-    FixedInputs,
     Request,
-    apply_link,
     computing,
     fingerprint,
     frozen,
@@ -29,7 +27,7 @@ from tempograd.engine import (
     told_by,
 )
 from tempograd.engine.guesses import ALREADY, PROBABILITY, Guess, assumption, averaged, caution, objection
-from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
+from tempograd.engine.inputs import channel_labels, time_labels, unit_labels
 from tempograd.engine.outputs import forward
 from tempograd.engine.second_look import (
     FEW,
@@ -37,16 +35,25 @@ from tempograd.engine.second_look import (
     generators_kept,
     look_again,
     outputs_differ,
-    realisation,
     run_twice,
     trust,
     trusted,
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
-from tempograd.errors import InputError, warn
+from tempograd.errors import DataError, InputError, short_path, warn
 from tempograd.explainers.background import drawn_from, laid_ready
+from tempograd.explainers.batches import GivenSeries, SeriesBatch, as_batch
+from tempograd.explainers.files import (
+    LearntParts,
+    fingerprint_of_explainer,
+    inputs_of,
+    parts_of_inputs,
+    read_explainer,
+    write_explainer,
+)
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
+from tempograd.explainers.realisations import over_draws
 from tempograd.explanation import Explanation, Facts
 from tempograd.targets import in_words
 from tempograd.typing import (
@@ -142,100 +149,6 @@ def _in_its_unit(
     )
 
 
-# The mean map over the realisations of a model that draws, and its error
-#
-# With the map :math:`A_j` of realisation :math:`j` of :math:`J`, all of the same masks, and the Monte-Carlo error
-# :math:`s_j` that the method itself has,
-#
-# .. math:: \bar A = \frac1J \sum_j A_j, \qquad
-#     s^2 = \frac{1}{J (J - 1)} \sum_j (A_j - \bar A)^2 + \Bigl(\frac1J \sum_j s_j\Bigr)^2.
-#
-# Masks that all realisations share leave errors that do not average out, so the second part is not divided by
-# :math:`J`. The degrees of freedom are those of Welch and Satterthwaite.
-
-
-def over_draws(
-    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]], draws: int
-) -> tuple[list[Attribution], list[Request]]:
-    """Explain ``draws`` realisations of the requested model, and average.
-
-    The requests are those to the last of them, which know target and steps.
-    """
-    take = realisation(requests[0].model, requests[0].seed)
-    targets = [request.requested_target for request in requests]
-    if targets == [None] and requests[0].told not in AS_THEY_ARE:
-        targets = [_predicted(requests[0], [take(j) for j in range(draws)])]
-    parts: list[list[Attribution]] = []
-    realised: list[Request] = []
-    for j in range(draws):
-        model, shortcuts = take(j), dict[str, Any]()
-        realised = [
-            request.replace(model=model, requested_target=target, shortcuts=shortcuts)
-            for request, target in zip(requests, targets, strict=True)
-        ]
-        parts.append(attribute(realised))
-        for request, part in zip(realised, parts[-1], strict=True):
-            request.verify(part.values)
-    return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
-
-
-def _predicted(request: Request, models: list[Model]) -> Tensor | None:
-    """Return the class that the mean output predicts; None where there is one output only."""
-    parts: dict[int, Tensor] = {}
-
-    @torch.no_grad()
-    def work(rows: slice, _: int) -> None:
-        x = request.block(rows).x
-        realised = [request.replace(model=model) for model in models]
-        parts[rows.start] = sum(apply_link(each.forward(x), each.output).double() for each in realised)  # type: ignore[assignment]
-
-    request.batching.run(len(request.x), 1, work, "read the predictions")
-    mean = torch.cat([parts[start] for start in sorted(parts)])
-    shape, time = tuple(mean.shape[1:]), request.time
-    if request.told == "multilabel":
-        return mean.flatten(1).argmax(-1)
-    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
-        return None
-    return None if mean.shape[-1] == 1 else mean.argmax(-1)
-
-
-def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
-    first, count = parts[0], len(parts)
-    maps = torch.stack([part.values for part in parts]).double()
-    between = maps.std(0) / count**0.5
-    own = torch.zeros_like(between)
-    freedom = torch.full_like(between, count - 1)
-    if first.standard_error is not None:
-        own = _stacked([part.standard_error for part in parts]).double().mean(0)
-        inner = torch.full_like(between, torch.inf)
-        if first.ess is not None:
-            inner = (first.ess.double() - 1).clamp(min=0.5)
-        whole = between.square() + own.square()
-        spread = between**4 / (count - 1) + own**4 / inner
-        freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
-        freedom = torch.where(own.isinf(), 0.0, freedom)
-    ess, error = freedom + 1, torch.hypot(between, own)
-    draws = torch.full_like(first.values, count, dtype=torch.int32)
-    draws_per_cell = draws if first.n_draws is None else first.n_draws
-    if mask is not None:
-        error, ess, draws_per_cell = (each.where(mask, 0) for each in (error, ess, draws_per_cell))
-    delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
-    return Attribution(
-        maps.mean(0).to(first.values),
-        error.to(first.values),
-        draws_per_cell,
-        ess.to(first.values),
-        signed=first.signed,
-        n_evals=first.n_evals,
-        delta=delta,
-        gradient_check=first.gradient_check,
-    )
-
-
-def _stacked(parts: list[Tensor | None]) -> Tensor:
-    return torch.stack([part for part in parts if part is not None])
-
-
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
 EXPLAINERS: Registry[type["Explainer"]] = Registry(
@@ -267,6 +180,8 @@ class Explainer(ABC):
     - :meth:`attribute`, the method itself: a request to an attribution. Every explainer has its own.
     - :meth:`attribute_all`, the same for several targets, to share the passes of the model between them.
     - :meth:`grid`, the settings that are worth trying for a model.
+    - ``_learnt_parts()`` and ``_with_learnt(parts)``, what :meth:`fit` learnt as a file holds it; for what is no
+      series.
     - ``_request(request)``, the request that is explained: of a variant that changes series, baseline or output.
     - ``_examined``, whether settings and results are examined and doubts are said.
     - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
@@ -348,6 +263,51 @@ class Explainer(ABC):
         return next((getattr(self, f.name) for f in fields(self) if f.metadata.get("fitted")), None)
 
     @property
+    def fingerprint(self) -> str:
+        """Return a hash of method, settings and what was learnt: two that are alike give the same scores."""
+        return fingerprint_of_explainer(self.name, self.parameters, self._learnt_parts())
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the settings and what :meth:`fit` learnt to a safetensors file, which holds no code.
+
+        Read it with :meth:`load`. A file that is no explainer is only replaced with ``force=True``.
+        """
+        name = EXPLAINERS.name_of(type(self))
+        if name is None:
+            raise InputError(
+                f"{type(self).__name__} is in no registry, by whose name it could be read again: save an "
+                "explainer of tempograd.EXPLAINERS, or register the class."
+            )
+        return write_explainer(path, name, self.parameters, self._learnt_parts(), force=force)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read an explainer written by :meth:`save`: the same settings, and all that was learnt to the last bit.
+
+        Every method is read by ``Explainer.load``; ``Fit.load`` and so on take files of that method alone.
+
+        Examples
+        --------
+        >>> import tempfile, tempograd
+        >>> path = Path(tempfile.mkdtemp()) / "explainer.safetensors"
+        >>> Explainer.load(tempograd.Timing(n_samples=80).save(path)).n_samples
+        80
+        """
+        found = read_explainer(path, EXPLAINERS)
+        if not isinstance(found, cls):
+            raise DataError(f"{short_path(path)} holds {found.name}: read it with tempograd.Explainer.load.")
+        return found
+
+    def _learnt_parts(self) -> LearntParts | None:
+        """Return what was learnt as plain data and tensors, None before; for series, of one input or several."""
+        return None if self.learnt is None else parts_of_inputs(self.learnt, self.name)
+
+    def _with_learnt(self, parts: LearntParts) -> Self:
+        """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""
+        name = next(f.name for f in fields(self) if f.metadata.get("fitted"))
+        return replace(self, **{name: inputs_of(parts)})
+
+    @property
     def name(self) -> str:
         """Return the name in the registry."""
         return next(filter(None, map(EXPLAINERS.name_of, type(self).__mro__)), type(self).__name__)
@@ -407,6 +367,9 @@ class Explainer(ABC):
         model : nn.Module, callable or estimator
             Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class).
         x : Tensor or array of shape (batch, time, channel)
+            Or a list of series (time, channel): where their lengths differ, the model is called with each length
+            by itself, so that it reads no padding, and the explanation holds them padded at their end, masked
+            there. A data frame is read as :func:`tempograd.read_series` reads one, and a warning says how.
         background : Tensor or array of shape (batch, time, channel), or inputs like ``x``, optional
             The other series of ``baseline="background"``, as the model reads them. A row that equals the explained
             series is never drawn for it.
@@ -472,17 +435,17 @@ class Explainer(ABC):
             The values as people know them, before they were scaled for the model: only to be shown. NaN where
             nothing was observed.
         """
-        pool, baseline = drawn_from(self, _that_draw_baselines, x, baseline, background, layout)
+        batch = as_batch(SeriesBatch(x, mask, raw, ids, channels, times, names, layout))
+        pool, baseline = drawn_from(self, _that_draw_baselines, batch.x, baseline, background, batch.layout)
         wanted = check_targets(target, targets)
         self._check_call(model, target, batch_size, gradient_check)
         if wanted is not None and not self.targeted:
             raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        given = GivenSeries.of(  # before torch does anything
-            model, x, baseline, mask, raw, layout, missing, fixed=fixed, pick=pick, model_layout=model_layout
-        )
+        call = Call(pick=pick, model_layout=model_layout, lengths=batch.lengths)
+        given = GivenSeries.of(call, model, batch, baseline, missing, fixed)  # before torch does anything
         if given.call.has_companions:
-            self._require_companions(steps)
+            self._require_companions(steps, unequal=batch.lengths is not None)
         adapted = given.call.adapt(model)
         if self.needs_gradient:
             require_torch(adapted)
@@ -498,7 +461,7 @@ class Explainer(ABC):
                 steps=steps,
                 output=output,
                 seed=seed,
-                ids=ids,
+                ids=batch.ids,
                 layout=given.layout,
                 missing=given.missing,
                 batch_size=batch_size,
@@ -507,7 +470,7 @@ class Explainer(ABC):
                 call=given.call,
             )
             request.background = None if pool is None else laid_ready(request, pool)
-            named = _named(request, given.raw, channels, times, names, units)
+            named = _named(request, given.raw, batch, units)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
             requests, variant = self._requests(request, wanted, classes)
             with computing(precision, request.device):
@@ -569,6 +532,7 @@ class Explainer(ABC):
             **found,
             **told,
             target=self._explained(request, output),
+            prediction=_prediction(request, output),
             output=cast("Output", str(output)),
             steps=request.steps,
             baseline=call.cut(request.baseline),
@@ -650,13 +614,15 @@ class Explainer(ABC):
         if target is not None and not self.targeted:
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
 
-    def _require_companions(self, steps: Any) -> None:
-        """Refuse several inputs where the method, or the steps, cannot take them."""
+    def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
+        """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""
+        what = "series of one length" if unequal else "models of one input alone"
         if not self.takes_inputs:
             can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
-            raise InputError(f"{self.name} explains models of one input alone: use one of {', '.join(can)}.")
+            padded = ", or pass the series padded, with mask=" if unequal else ""
+            raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
         if isinstance(steps, str):
-            raise InputError("steps='own' is for models of one input alone: pass the steps to explain.")
+            raise InputError(f"steps='own' is for {what}: pass the steps to explain.")
 
     @abstractmethod
     def attribute(self, request: Request) -> Attribution:
@@ -689,8 +655,9 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, units: Any) -> dict[str, Any]:
+def _named(request: Request, raw: Any, batch: SeriesBatch, units: Any) -> dict[str, Any]:
     """Check names and values for people before anything is computed."""
+    channels, times = batch.channels, batch.times
     packing, x = request.call.packing, request.call.cut(request.x)
     mask = None if request.mask is None else request.call.cut(request.mask)
     series, time, depth = x.shape
@@ -700,7 +667,7 @@ def _named(request: Request, raw: Any, channels: Any, times: Any, names: Any, un
     return {
         "channels": validation.check_names(channels, depth, "channels"),
         "times": check_times(times, series, time),
-        "names": validation.check_names(names, series, "names"),
+        "names": validation.check_names(batch.names, series, "names"),
         "classes": request.classes,
         "units": validation.check_names(units, depth, "units"),
         "raw": validation.check_raw(raw, x, mask, request.layout),
@@ -714,6 +681,13 @@ def _asked(output: str, request: Request) -> str:
     return str(output)
 
 
+def _prediction(request: Request, output: str) -> Tensor | None:
+    """Return the explained score of each series; None where it was not read, or is of another output."""
+    said = request.prediction
+    same = request.output == ("sigmoid" if output != "raw" and request.task == "multilabel" else output)
+    return said if said is not None and same and bool(said.isfinite().all()) else None
+
+
 class _Ran(NamedTuple):
     """What a run gave, for each target, and what it told about the model."""
 
@@ -722,61 +696,6 @@ class _Ran(NamedTuple):
     draws: int
     varies: bool
     fingerprint: Callable[[], str]
-
-
-class GivenSeries(NamedTuple):
-    """The series of a call and what belongs to them, as one input, and how the model is called with it."""
-
-    call: Call
-    x: Any
-    baseline: Any
-    mask: Any
-    raw: Any
-    layout: str
-    missing: str
-
-    @classmethod
-    def of(
-        cls,
-        model: Model,
-        x: Any,
-        baseline: Any,
-        mask: Any,
-        raw: Any,
-        layout: str,
-        missing: str,
-        *,
-        fixed: Any,
-        pick: Any,
-        model_layout: str,
-    ) -> "GivenSeries":
-        """Lay several inputs out as one; a single one stays as it is, unless something goes with its rows."""
-        call = Call(pick=pick, model_layout=model_layout)
-        if not is_several(x) and fixed is None:
-            return cls(call, validation.as_tensor(x, "x"), baseline, mask, raw, layout, missing)
-        names = argument_names(model, len(x)) if isinstance(x, tuple) else ()
-        inputs = x if is_several(x) else {"x": x}
-        of_each = (each if is_several(x) or each is None else {"x": each} for each in (baseline, mask, raw))
-        absent, observed, shown = of_each
-        packed = pack_inputs(
-            inputs, baseline=absent, mask=observed, raw=shown, layout=layout, missing=missing, names=names
-        )
-        companions = None if fixed is None else FixedInputs.of(fixed, len(packed.x))
-        if companions is not None:
-            companions = companions.beside(packed.packing, turned=layout == "BDT", named=isinstance(x, Mapping))
-        call = replace(call, packing=packed.packing if is_several(x) else None, fixed=companions)
-        seen = packed.mask
-        if seen is None and companions is not None:
-            seen = torch.ones_like(packed.x, dtype=torch.bool)
-        return cls(
-            call,
-            call.with_rows(packed.x),
-            call.extended(packed.baseline),
-            None if seen is None else call.extended(seen),
-            packed.raw,
-            "BTD",
-            "error",
-        )
 
 
 def _few(request: Request) -> Tensor:

@@ -13,6 +13,7 @@ from tempograd.engine.background import in_time_order, is_background
 from tempograd.engine.guesses import PROBABILITY
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.batches import batch_shape
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import (
     ArrayLike,
@@ -91,6 +92,8 @@ def explain(
         Maps (batch, time, channel) to (batch, class) or (batch, time, class). Estimators with ``predict_proba``,
         ``decision_function`` or ``predict``, and functions of numpy arrays, are for methods without a gradient.
     x : Tensor or array of shape (batch, time, channel)
+        Or a list of series (time, channel), also of unequal length, each shown to the model at its own; or a data
+        frame, read by :func:`tempograd.read_series`.
     method : str or Explainer
         A name from ``tempograd.EXPLAINERS``, or an explainer.
     background : Tensor or array of shape (batch, time, channel), optional
@@ -229,9 +232,27 @@ def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer
     return method if isinstance(method, Explainer) else kind(**settings)
 
 
+def require_alone(explainer: Explainer) -> None:
+    """Refuse a method whose scores depend on a series' company, where series are explained in parts.
+
+    Examples
+    --------
+    >>> require_alone(EXPLAINERS["extremal_mask"]())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    tempograd.errors.InputError: extremal_mask learns one network for all series ... use dynamask, ...
+    """
+    if explainer.shared:
+        raise InputError(
+            f"{explainer.name} learns one network for all series that are explained together, so its scores "
+            "would depend on how the data set is split: use dynamask, which learns for each series alone, or "
+            "explain one group of series with tempograd.explain."
+        )
+
+
 def _check_width(background: Tensor, x: Inputs, layout: str) -> None:
     """Refuse background series of another width before anything is learnt from them."""
-    shape = tuple(validation.as_tensor(x, "x").shape)
+    shape = batch_shape(x)
     channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else background.shape[2]
     if background.shape[2] != channels:
         raise InputError(

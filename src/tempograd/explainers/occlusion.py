@@ -14,6 +14,7 @@ from tempograd.engine import Block, Prefixes, Request, slices, spans, wider, wit
 from tempograd.engine.batching import CELLS
 from tempograd.errors import ModelError, SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
+from tempograd.explainers.files import LearntParts, inputs_of
 from tempograd.explainers.integration import Attribution
 from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting
 
@@ -447,6 +448,9 @@ class AugmentedOcclusion(CellReplacement):
     def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
+
+    def _with_learnt(self, parts: LearntParts) -> Self:
+        return replace(self, rows=validation.check_series(inputs_of(parts)))
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:

@@ -1,6 +1,7 @@
 """The result of an explainer, how good it is, and its file."""
 
+from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation, Facts, InputExplanation
 from tempograd.explanation.joining import concat
 
-__all__ = ["Explanation", "Facts", "InputExplanation", "concat"]
+__all__ = ["Blocks", "Explanation", "Facts", "InputExplanation", "concat"]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 import torch
 from torch import Tensor
@@ -15,52 +15,27 @@ from tempograd._utils.registry import joined
 from tempograd._utils.stamps import check_times, is_nested
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
-from tempograd.errors import InputError, MissingExtraError, TempogradError, brief, warn
+from tempograd.errors import InputError, TempogradError, brief, warn
 from tempograd.explanation import files, messages, targets
+from tempograd.explanation.answers import Blocks, Top, as_table, stacked
 from tempograd.targets import TargetScore, from_spec
-from tempograd.typing import Array, ArrayLike, Output, Picker, SeriesPlotOptions, Target, Task, Times
+from tempograd.typing import (
+    Array,
+    ArrayLike,
+    BlockSteps,
+    DescribeOptions,
+    Output,
+    Picker,
+    SeriesPlotOptions,
+    Target,
+    Task,
+    Times,
+)
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-
-# The strongest cells of each series, as tensors that print themselves
-
-SHOWN = 5  # series that a short text names
-
-
-class _Cells(NamedTuple):
-    time: Tensor
-    channel: Tensor
-    values: Tensor
-
-
-class Top(_Cells):
-    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
-
-    series: Sequence[object] = ()
-    times: Times | None = None
-    channels: Sequence[str] | None = None
-
-    def __repr__(self) -> str:
-        """Write one line per series, the first few of them, with the names that people know."""
-        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
-        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
-        for row, cells in enumerate(zip(*parts, strict=True)):
-            if row == SHOWN:
-                lines.append(f"  … and {len(self.time) - SHOWN} more series")
-                break
-            named = self.times[row] if is_nested(self.times) else self.times
-            found = [
-                f"{named[t] if named else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
-                for t, d, value in zip(*cells, strict=True)
-                if t >= 0
-            ]
-            whose = self.series[row] if self.series else row
-            lines.append(f"  {whose}: {', '.join(found) or 'no cell observed'}")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -95,9 +70,18 @@ class Facts:
 
 
 CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
-ROWS = ("target", "steps", "ids", "n_evals", "delta", "curve_error")  # one entry, or one row, per series
+ROWS = (
+    "target",
+    "steps",
+    "ids",
+    "n_evals",
+    "delta",
+    "prediction",
+    "curve_error",
+)  # one entry, or one row, per series
 TENSORS = (*CELLS, *ROWS, "curve_samples")
-KINDS = dict.fromkeys(("baseline", "x", "raw", "standard_error", "delta", "curve_error"), "floats")
+FLOATS = ("baseline", "x", "raw", "standard_error", "delta", "prediction", "curve_error")
+KINDS = dict.fromkeys(FLOATS, "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 LIVE = ("call", "picker", "siblings")  # that are no plain data
 FIXED = "fixed"  # before the names of tensors that go along with the series
@@ -153,6 +137,9 @@ class Explanation:
         How often the model was evaluated for each series: the path points that it got.
     delta : Tensor of shape (series,), optional
         Explained score of the series minus that of its baseline; None where it was not read.
+    prediction : Tensor of shape (series,), optional
+        The explained score of each series: a probability, or the model's output as it is; over several steps their
+        sum. None where it was not read.
     gradient_check : GradientCheck, optional
         Whether the gradient is that of the score that the model computes, for methods that follow a path; None
         for others, and where it was switched off. :meth:`verdict` begins with it where it is not.
@@ -238,6 +225,7 @@ class Explanation:
     units: tuple[str, ...] | None = None
     raw: Tensor | None = None
     background: str | None = None
+    prediction: Tensor | None = None
 
     def __post_init__(self) -> None:
         _check_parts(self)
@@ -250,7 +238,8 @@ class Explanation:
         if self.call.packing is not None:
             parts = (f"{part.name} {' × '.join(map(str, part.shape)) or 1}" for part in self.call.packing.parts)
             shape = f"{len(self)} series, {', '.join(parts)}"
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        told = {name: value for name, value in self.parameters.items() if value is not None and value != []}
+        settings = ", ".join(f"{name}={value!r}" for name, value in told.items())
         baseline = self.baseline_kind
         output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
         several = f"targets=[{targets.target_list(self)}], " if self.siblings else ""
@@ -258,6 +247,14 @@ class Explanation:
             f"Explanation({shape}, method={self.method!r}, {several}output={output}, baseline={baseline!r}, "
             f"seed={self.seed}, {draws}{settings})"
         )
+
+    def __str__(self) -> str:
+        """Say what this is, what drove the first prediction, and how sure all of it is."""
+        lines = [repr(self)]
+        if len(self) and not self.siblings:
+            more = f"; {len(self) - 1:,} more: describe(i)" if len(self) > 1 else ""
+            lines.append(f"Series {self.label(0)}: {self.describe(0)}{more}")
+        return "\n".join([*lines, f"How sure: {self.verdict()}"])
 
     @overload
     def __getitem__(self, rows: str) -> "InputExplanation": ...
@@ -396,6 +393,41 @@ class Explanation:
         """
         return messages.sentence(self, i)
 
+    def describe(self, i: int | str = 0, **options: Unpack[DescribeOptions]) -> str:
+        """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction.
+
+        Neighbouring values of a channel that push one way are one driver; two to four are named, each with its
+        values, its time and the sum of its scores with the standard error (at most: errors of neighbours are added
+        up). Uncertain ones come last and are called so. The page "The answer in a sentence" has the rule.
+
+        Parameters
+        ----------
+        i : int or str
+            Position of the series, or its name.
+        **options
+            ``model`` tells the prediction where the explanation does not know it, ``y`` the labels or true values
+            of all series, ``classes`` the names of the outputs.
+        """
+        return str(joined("describe")(self, i, **options))
+
+    def blocks(self, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None) -> Blocks:
+        """Return the mean attribution of each channel in each block of steps, over a group of series.
+
+        Parameters
+        ----------
+        rows : sequence of int or bool, optional
+            The series of the group, by position or as one flag each; by default all.
+        steps : int or sequence of int, optional
+            How many steps a block has, or where blocks begin and the last one ends. By default there are eight.
+
+        Returns
+        -------
+        Blocks
+            With 95 % intervals over the series; ``to_dataframe()`` is its table.
+        """
+        found: Blocks = joined("blocks")(self, rows, steps=steps)
+        return found
+
     def label(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
         return int(self.ids[i]) if self.names is None else self.names[i]
@@ -483,15 +515,11 @@ class Explanation:
         ``class``, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
         With several targets, one below the other, the first column tells the ``target``.
         """
-        try:
-            import pandas as pd  # noqa: PLC0415  # an extra
-        except ImportError as error:
-            raise MissingExtraError("pandas", "data") from error
         if self.siblings:
             tables = [each.to_dataframe() for each in targets.every(self)]
             for table, name in zip(tables, self.targets, strict=True):
                 table.insert(0, "target", [name] * len(table))
-            return pd.concat(tables, ignore_index=True)
+            return stacked(tables)
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
         content: dict[str, Any] = {
@@ -516,7 +544,7 @@ class Explanation:
         for name, part in columns.items():
             if part is not None:
                 content[name] = part[seen].cpu().numpy() if isinstance(part, Tensor) else part
-        return pd.DataFrame(content)
+        return as_table(content)
 
     def _stamps(self, rows: Iterable[int], steps: Iterable[int]) -> list[str]:
         """Return what people call each of these steps."""
@@ -662,7 +690,9 @@ def _check_parts(found: Explanation) -> None:
         )
     steps = time if packing is None else packing.first.time
     looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
-    rows: dict[str, list[tuple[int, ...]]] = {name: [(count,)] for name in ("ids", "n_evals", "delta")}
+    rows: dict[str, list[tuple[int, ...]]] = {
+        name: [(count,)] for name in ("ids", "n_evals", "delta", "prediction")
+    }
     rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}
     rows |= {"curve_samples": [(looks,)], "curve_error": [(count, looks)]}
     for name in TENSORS:

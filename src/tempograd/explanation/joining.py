@@ -162,9 +162,13 @@ def _joined_checks(parts: Sequence[Explanation]) -> GradientCheck | None:
 
 
 def _joined_calls(calls: Sequence[Call]) -> Call:
+    lengths = [call.lengths for call in calls if call.lengths is not None]
+    if 0 < len(lengths) < len(calls):
+        raise InputError("Only some parts are of series at lengths of their own: join those made alike.")
+    first = replace(calls[0], lengths=tuple(each for part in lengths for each in part) or None)
     fixed = [call.fixed for call in calls if call.fixed is not None]
     if not fixed:
-        return calls[0]
+        return first
     names = [set(each.rows) | set(each.constants) for each in fixed]
     if (
         len(fixed) < len(calls)
@@ -179,4 +183,4 @@ def _joined_calls(calls: Sequence[Call]) -> Call:
             rows[name] = [entry for each in every for entry in each]
         else:
             rows[name] = torch.cat([each for each in every if isinstance(each, Tensor)])
-    return replace(calls[0], fixed=FixedInputs(rows, fixed[0].constants, fixed[0].by_name))
+    return replace(first, fixed=FixedInputs(rows, fixed[0].constants, fixed[0].by_name))

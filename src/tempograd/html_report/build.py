@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, MutableMapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -26,7 +27,8 @@ from tempograd.views.series import aligned, cells_like, chosen, kept, most, renu
 
 SCRIPTS = (  # one scope, in this order
     *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
-    *("removal", "mistakes", "certainty", "series", "summary", "main"),
+    *("removal", "mistakes", "certainty", "groups", "blocks", "swarm", "scores", "links", "saving"),
+    *("series", "summary", "main"),
 )
 
 
@@ -113,7 +115,7 @@ def report(
         legend=text.legend(content),
         scores=text.score_section(table),
         provenance=text.provenance(named),
-        data=packed(content),
+        data=packed(content, table),
     )
     written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
@@ -143,14 +145,28 @@ def _page(**parts: str) -> str:
     """Fill the template; the policy allows exactly the script that is written into it, and no address."""
     here = files("tempograd.html_report")
     script = "".join(_read(here / "scripts" / f"{name}.js") for name in SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{script}}})();\n'
-    colours = "; ".join(f"--{name}: {colour}" for name, colour in palette.variables().items())
+    words = json.dumps(palette.WORDS)
+    script = f'"use strict";\n(() => {{\nconst WORDS = {words};\n{script}}})();\n'
     return Template(_read(here / "page.html")).substitute(
-        parts,
-        style=f":root {{ {colours} }}\n{_read(here / 'style.css')}",
+        parts | {f"word_{name}": word for name, word in palette.WORDS.items()},
+        style=f"{_colours()}\n{_read(here / 'style.css')}",
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         version=escape(__version__),
+    )
+
+
+def _colours() -> str:
+    """Return the colours of both themes: the screen's own, unless the page's button says otherwise."""
+    light, dark = (
+        "; ".join(f"--{name}: {colour}" for name, colour in named.items())
+        for named in (palette.variables(), palette.DARK)
+    )
+    dark = f"color-scheme: dark; {dark}"
+    return (
+        f":root {{ {light} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
+        f":root[data-theme=dark] {{ {dark} }}"
     )
 
 

@@ -10,22 +10,27 @@ import base64
 import gzip
 import json
 import struct
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils.stamps import shared_times
+from tempograd._utils.stats import t_quantile
 from tempograd.data import Split
 from tempograd.explanation import Explanation
+from tempograd.metrics import METRICS
 from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views import series
+from tempograd.views.blocks import blocks_of
 from tempograd.views.channels import Group, groups
-from tempograd.views.comparison import MetricScores
+from tempograd.views.comparison import MetricScores, ScoreTable
+from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import channel_names, output_name
 from tempograd.views.prediction import (
     POSITIVE,
@@ -45,6 +50,28 @@ STEPS = 32767
 UNKNOWN = 65535  # the code of an infinite half-width
 DECADES = 9  # below 1e-9 of the largest half-width of a series the error is shown as 0
 TYPES = {"float32", "int16", "uint8", "uint16", "uint32"}
+
+
+STUDENT = 401  # values of a table
+ARROWS = {True: " ↑", False: " ↓", None: ""}
+MEANING = {
+    "cpd": "how far the prediction moves in all while the strongest values (k = 10 % of those observed, unless "
+    "another k was asked for) are removed one after the other; above 1 where it moves to and fro",
+    "cpp": "the same while as many of the weakest values are removed, which should change little",
+    "auroc": "how well the scores separate the values that truly decided the label from the others",
+    "auprc": "how many of the highest scores are values that truly decided the label",
+    "aup": "share of true values among those called important, over all thresholds",
+    "aur": "share of the true values that are called important, over all thresholds",
+}
+
+
+def metric_words(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return what metrics mean and which direction is better, for those that are known."""
+    return {
+        name: {"meaning": MEANING[name], "arrow": ARROWS[METRICS[name].higher_is_better]}
+        for name in sorted(names)
+        if name in MEANING
+    }
 
 
 class Pack:
@@ -142,6 +169,8 @@ class Content:
     summary: Mapping[str, tuple[Group, ...]]
     scores: MetricScores  # of the shown series
     certainty: Mapping[str, Certainty]
+    sentences: Mapping[str, tuple[str, ...]]  # what was predicted and what drove it, by method and shown series
+    methods: tuple[str, ...]  # what each map was made by, whatever it is called
 
 
 def collect(
@@ -176,6 +205,14 @@ def collect(
     clean = None if removed is None else removed[0].outputs[:, 0]
     per_step = None if removed is None else removed[0].clean_steps
     positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
+    known = {
+        "x": x[index],
+        "raw": None if raw is None else raw[index],
+        "units": units,
+        "mask": None if seen.all() else torch.from_numpy(seen),
+    }
+    if removed is not None and removed[0].score is not None and per_step is None:
+        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed[0].score[:, 0]))  # of the model given
     return Content(
         channels=channel_names(first),
         units=units,
@@ -193,7 +230,17 @@ def collect(
         summary=groups(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
         certainty={label: Certainty.of(found, shown[label]) for label, found in explanations.items()},
+        sentences={label: _sentences(found, known, y, classes) for label, found in shown.items()},
+        methods=tuple(explanation.method for explanation in explanations.values()),
     )
+
+
+def _sentences(
+    explanation: Explanation, known: Mapping[str, Any], y: Tensor | None, classes: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """Describe each series, with what the report knows of it beside the explanation."""
+    found = replace(explanation, **known)
+    return tuple(describe_series(found, i, y=y, classes=classes) for i in range(len(found)))
 
 
 def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
@@ -207,8 +254,9 @@ def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
     return tuple(output_name(first, k) for k in range(count))
 
 
-def packed(content: Content) -> str:
-    """Return the content as the text that the page's script unpacks."""
+def packed(content: Content, table: ScoreTable | None = None) -> str:
+    """Return the content, and the scores of the methods, as the text that the page's script unpacks."""
+    blocks = blocks_of(content.first)
     pack, first, found = Pack(), content.first, content.verdict
     per_series = first.target is not None and first.target.ndim == 1
     header = {
@@ -233,9 +281,15 @@ def packed(content: Content) -> str:
         "observedCount": content.observed.reshape(len(content.observed), -1).sum(1).tolist(),
         "truth": pack.add(content.truth),
         "counts": content.counts.tolist(),
-        "maps": [_map(pack, content, place) for place in range(len(content.maps))],
+        "metrics": metric_words({name for found in content.scores.values() for name in found}),
+        "maps": [_map(pack, content, place, blocks.edges) for place in range(len(content.maps))],
         "steps": _steps(pack, content),
         "summary": _summary(pack, content),
+        "edges": blocks.edges,
+        "blockTimes": blocks.times,
+        "student": pack.add(_student(0.95)),
+        "studentAll": pack.add(_student(1 - 0.05 / first.values.shape[2])),  # for all channels at once
+        "table": None if table is None else _table(table, content),
     }
     return pack.text(header)
 
@@ -244,18 +298,22 @@ def _list(values: Any) -> list[Any] | None:
     return None if values is None else [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _map(pack: Pack, content: Content, place: int) -> dict[str, Any]:
+def _map(pack: Pack, content: Content, place: int, blocks_edges: Sequence[int]) -> dict[str, Any]:
     drawn, removals = content.maps[place], content.removals
     whole, step = quantised(drawn.values)
     cells = drawn.values[0].size
     entry: dict[str, Any] = {
         "label": drawn.label,
         "signed": drawn.signed,
+        "sentences": content.sentences[drawn.label],
         "values": pack.add(whole),
         "step": pack.add(step),
         "half": None,
         "limit": pack.add(drawn.limit),
         "effect": pack.add(drawn.effect),
+        "blocks": pack.add(_block_sums(drawn, blocks_edges)),
+        "telling": pack.add(drawn.certain_effect),
+        "control": content.methods[place] == CONTROL,
         "order": pack.add(drawn.order.astype(np.uint16 if cells <= 2**16 else np.uint32)),
         "removed": drawn.order.shape[1],
         "top": _top(pack, drawn),
@@ -272,6 +330,52 @@ def _map(pack: Pack, content: Content, place: int) -> dict[str, Any]:
     return entry
 
 
+def _block_sums(drawn: Map, edges: Sequence[int]) -> Floats:
+    """Return exact sums of the scores of each series over blocks of steps, (series, channel, block)."""
+    values = drawn.values if drawn.signed else np.maximum(drawn.values, 0)
+    sums = np.add.reduceat(values.astype(np.float64), edges[:-1], axis=1)
+    return np.ascontiguousarray(sums.swapaxes(1, 2), dtype=np.float32)
+
+
+def _student(level: float) -> Floats:
+    """Return the logarithms of Student's t for intervals of a level, evenly spaced in 1/freedom from 0 to 1."""
+    freedom = 1 / torch.linspace(1e-9, 1, STUDENT, dtype=torch.float64)
+    return to_numpy(t_quantile(level, freedom).log().float())
+
+
+def _table(table: ScoreTable, content: Content) -> dict[str, Any]:
+    """Return mean scores of the methods, and the limits of their differences to the first, moved to its mean."""
+    methods = zip(content.maps, content.methods, strict=True)
+    controls = {drawn.label for drawn, method in methods if method == CONTROL} | {CONTROL}
+    metrics = []
+    for metric, head in zip(table.metrics, table.heads, strict=True):
+        cells = [table.cells[method, metric] for method in table.methods]
+        first = cells[0].summary.mean
+        gaps = [cell.difference if cell.difference and cell.difference.count > 1 else None for cell in cells]
+        metrics.append(
+            {
+                "name": head,
+                "cells": [
+                    {
+                        "mean": _finite(cell.summary.mean),
+                        "gap": None if gap is None else _finite(gap.mean),
+                        "low": None if gap is None else _finite(first + gap.low),
+                        "high": None if gap is None else _finite(first + gap.high),
+                    }
+                    for cell, gap in zip(cells, gaps, strict=True)
+                ],
+            }
+        )
+    return {
+        "methods": [{"label": label, "control": label in controls} for label in table.methods],
+        "metrics": metrics,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
 def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
     """Return the exact scores and limits of the strongest cells."""
     cells = drawn.order[:, :STRONGEST]
@@ -285,7 +389,8 @@ def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
 
 
 def _certainty(pack: Pack, found: Certainty) -> dict[str, Any]:
-    entry = {name: getattr(found, name) for name in ("whole", "each", "rough", "goal", "complete")}
+    entry: dict[str, Any] = {"goal": found.goal, "complete": found.complete}
+    entry |= {"badges": [said.badge for said in found.said], "texts": [said.text for said in found.said]}
     entry |= {name: pack.add(getattr(found, name)) for name in ("error", "total", "delta")}
     if found.curve is None or found.course is None:
         return entry | {"curve": None}

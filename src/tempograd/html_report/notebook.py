@@ -21,9 +21,11 @@ from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import every, target_list
+from tempograd.views.drivers import drivers_of
 from tempograd.views.labels import class_name, output_name, settings, size, tells_class
 
-CELLS = 8  # strongest cells that are listed
+CELLS = 5  # strongest cells that are listed
+CHANNELS = 3  # that are drawn, those of the drivers: more would not fit on a screen with the rest
 OUTPUTS = 4  # different explained outputs that are counted one by one
 CELL = "padding:.15em .8em .15em 0;text-align:left;vertical-align:top;white-space:nowrap"
 NAME = CELL.replace("nowrap", "normal") + ";overflow-wrap:anywhere;min-width:8em"
@@ -64,7 +66,7 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
 
 def as_html(explanation: Explanation, i: int = 0) -> str:
-    """Return what was explained, a picture of series ``i``, its strongest cells and how it was made, as HTML."""
+    """Return the sentence of series ``i``, how sure it is, its picture and strongest cells, the rest folded."""
     several = ""
     if explanation.siblings:
         several = _note(
@@ -76,15 +78,22 @@ def as_html(explanation: Explanation, i: int = 0) -> str:
     told = f"{count:,} series of {size(explanation)}"
     if explanation.mask is not None and count and explanation.call.packing is None:
         told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
-    parts = [
-        f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>',
-        several,
-        _note(f"Explained: {_explained(explanation)}."),
-    ]
-    if count:
+    explained = _note(f"Explained: {_explained(explanation)}.")
+    parts = [f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>', several]
+    if not count:
+        parts.append(explained)
+    else:
+        parts.insert(0, _sentence(explanation, i))
         parts += [_note(f"How sure: {explanation.verdict()}."), _picture(explanation, i)]
-        parts += [_strongest(explanation, i), _sureness(explanation, i), _reading(explanation, i)]
+        parts.append(_strongest(explanation, i))
+        parts.append(_folded("How to read it", explained + _sureness(explanation, i) + _reading(explanation, i)))
     return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}{_provenance(explanation)}</div>'
+
+
+def _sentence(explanation: Explanation, i: int) -> str:
+    """Say first what was predicted, and what drove it."""
+    said = f"<b>Series {escape(str(explanation.label(i)))}</b>: {escape(explanation.describe(i))}."
+    return f'<p style="margin:.3em 0 .6em;font-size:1.15em">{said}</p>'
 
 
 def _explained(explanation: Explanation) -> str:
@@ -122,10 +131,7 @@ def _provenance(explanation: Explanation) -> str:
     lines += [f"seed = {explanation.seed}", f"model {explanation.fingerprint or 'not known'}"]
     lines.append(f"tempograd {explanation.version}")
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return (
-        '<details style="margin:.3em 0"><summary>How it was computed</summary>'
-        f'<ul style="margin:.3em 0">{items}</ul></details>'
-    )
+    return _folded("How it was computed", f'<ul style="margin:.3em 0">{items}</ul>')
 
 
 def _picture(explanation: Explanation, i: int) -> str:
@@ -134,15 +140,23 @@ def _picture(explanation: Explanation, i: int) -> str:
         return _note("No picture: the explanation was saved without its series.")
     buffer = BytesIO()
     try:
-        explanation.plot(i).savefig(buffer, format="png", dpi=144)
+        explanation.plot(i, channels=_drawn(explanation, i)).savefig(buffer, format="png", dpi=144)
     except MissingExtraError as error:
         return _note(f"No picture. {error}")
     image = b64encode(buffer.getvalue()).decode("ascii")
     said = f"Series {explanation.label(i)}: its values, and below them the attribution of each, channel by channel"
     return (
         f'<img alt="{escape(said)}" src="data:image/png;base64,{image}" '
-        'style="display:block;width:100%;max-width:760px;height:auto;background:#fff;margin:.6em 0">'
+        'style="display:block;width:100%;max-width:680px;height:auto;background:#fff;margin:.6em 0">'
     )
+
+
+def _drawn(explanation: Explanation, i: int) -> list[int] | int | None:
+    """Return the channels that are drawn: those of the drivers, which the sentence names, or all of a few."""
+    if explanation.values.shape[2] <= CHANNELS:
+        return None
+    named = list(dict.fromkeys(each.channel for each in drivers_of(explanation, i)))
+    return named[:CHANNELS] or CHANNELS
 
 
 def _strongest(explanation: Explanation, i: int) -> str:
@@ -176,7 +190,7 @@ def _strongest(explanation: Explanation, i: int) -> str:
     )
     return (
         '<div style="overflow-x:auto" tabindex="0">'
-        '<table style="border-collapse:collapse;margin:.6em 0;table-layout:auto">'
+        '<table style="border-collapse:collapse;margin:.4em 0;table-layout:auto;font-size:.92em">'
         f"{caption}<thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -200,6 +214,10 @@ def _reading(explanation: Explanation, i: int) -> str:
     else:
         text = "The larger the attribution, the more the value matters; it does not tell in which direction."
     return _note(text + " This is about the model, not about the world.")
+
+
+def _folded(title: str, content: str) -> str:
+    return f'<details style="margin:.3em 0"><summary>{title}</summary>{content}</details>'
 
 
 def _note(text: str) -> str:

@@ -6,19 +6,9 @@ from html import escape
 
 from tempograd._utils.formatting import alike, with_error
 from tempograd.explanation import Explanation
-from tempograd.html_report.content import Content
+from tempograd.html_report.content import MEANING, Content
 from tempograd.views.comparison import Cell, ScoreTable
 from tempograd.views.labels import counted, settings, size
-
-MEANING = {
-    "cpd": "sum of all changes of the prediction while the strongest values (k = 10 % of those observed, unless "
-    "another k was asked for) are removed one after the other",
-    "cpp": "the same while as many of the weakest values are removed",
-    "auroc": "how well the scores separate the values that truly decided the label from the others",
-    "auprc": "how many of the highest scores are values that truly decided the label",
-    "aup": "share of true values among those called important, over all thresholds",
-    "aur": "share of the true values that are called important, over all thresholds",
-}
 
 BASELINES = {
     "zero": "zero",
@@ -60,7 +50,7 @@ def legend(content: Content) -> str:
             "model is steep it is too narrow."
         )
     if not content.observed.all():
-        keys["missing"] = "<b>Grey</b>: not observed, so neither explained nor removed."
+        keys["missing"] = "<b>Hatched</b>: not observed, so neither explained nor removed."
     if content.truth is not None:
         keys["truth"] = "<b>Black marks</b>: the values that truly decided the label."
     if content.removals is not None:
@@ -139,21 +129,29 @@ def score_section(table: ScoreTable | None) -> str:
         for method in table.methods
     )
     count = max(cell.summary.count for cell in table.cells.values())
-    notes = "; ".join(f"<b>{m.upper()}</b>: {MEANING[m]}" for m in table.metrics if m in MEANING)
-    over = "One series" if count == 1 else f"Mean ± standard error over {count} series"
-    versus = ""
-    if len(table.methods) > 1:
-        versus = (
-            " Bold: best, and the 95 % interval of its difference to every other method, series by series, does "
-            "not include 0, so that chance alone is an unlikely reason. Small print: this method minus "
-            f"{escape(table.methods[0].replace('_', ' '))}, mean and 95 % interval."
+    known = [f"<li><b>{m.upper()}</b>: {MEANING[m]}.</li>" for m in table.metrics if m in MEANING]
+    over = "one series" if count == 1 else f"{count} series"
+    first = escape(table.methods[0].replace("_", " "))
+    several = len(table.methods) > 1 and count > 1
+    dots = f"A dot is the mean over {over}; ↑ higher, ↓ lower is better."
+    if several:
+        dots += (
+            f" Its line is the 95 % interval of the difference to {first}, series by series: where it crosses the "
+            f"dashed line of {first}, the two cannot be told apart."
         )
+    bold = (
+        " Bold: best, and the 95 % interval of its difference to every other method, series by series, does not "
+        "include 0, so that chance alone is an unlikely reason. Small print: this method minus "
+        f"{first}, mean and 95 % interval."
+    )
+    mean = "One series." if count == 1 else f"Mean ± standard error over {over}."
     return (
+        f'<div id="chart-scores" class="chart"></div><p class="small">{dots}</p>'
+        + (f'<ul class="limits small">{"".join(known)}</ul>' if known else "")
+        + '<details class="fold"><summary>Numbers</summary>'
         '<div class="wide" tabindex="0" role="region" aria-label="Scores"><table id="scores" class="scores">'
         f"<thead><tr><th>method</th>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-        f'<p class="small">{over}; ↑ higher, ↓ lower is better.{versus}</p>'
-        + (f'<p class="small">{notes}.</p>' if notes else "")
+        f'<tbody>{body}</tbody></table></div><p class="small">{mean}{bold * several}</p></details>'
     )
 
 
@@ -189,6 +187,7 @@ def _facts(found: Explanation) -> str:
         "parameters": ", ".join(f"{name} = {_written(value)}" for name, value in settings(found).items())
         or "none",
         "seed": str(found.seed),
+        "verdict": found.verdict(),
         "explained": f"{found.output} output, {_steps(found)}",
         "baseline": BASELINES[found.baseline_kind],
         "model": found.fingerprint or "not known",

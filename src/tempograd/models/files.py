@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -389,12 +390,18 @@ def is_code(source: str | Path) -> bool:
 
 
 def _from_code(source: str, weights: str | Path | None, *, trust: bool) -> nn.Module:
-    model = _made(source)
-    if weights is None:
-        return model
-    state = _read_weights(weights, trust=trust)
+    model = make_model(source)
+    if weights is not None:
+        give_weights(model, _read_weights(weights, trust=trust), weights, source)
+    return model
+
+
+def give_weights(
+    model: nn.Module, state: Mapping[str, Tensor], weights: str | Path, source: str, *, assign: bool = False
+) -> None:
+    """Give a module made by ``source`` its weights; one sentence if they are those of another."""
     try:
-        missing, unexpected = model.load_state_dict(state, strict=False)
+        missing, unexpected = model.load_state_dict(state, strict=False, assign=assign)
     except RuntimeError as error:  # sizes differ
         said = str(error).splitlines()[-1].strip().rstrip(".")[:SAID]
         raise DataError(f"{named(weights)} does not fit {named(source)}: {said}.") from error
@@ -404,11 +411,10 @@ def _from_code(source: str, weights: str | Path | None, *, trust: bool) -> nn.Mo
         raise DataError(
             f"{named(weights)} does not fit {named(source)}: {', '.join(parts)}; all names must be the module's."
         )
-    return model
 
 
-def _made(source: str) -> nn.Module:
-    """Import what ``module:callable`` names, and call it if it is no module yet."""
+def make_model(source: str, arguments: Mapping[str, Any] = MappingProxyType({})) -> nn.Module:
+    """Import what ``module:callable`` names, and call it with some arguments if it is no module yet."""
     module, _, attribute = source.partition(":")
     if module.endswith(".py"):
         raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
@@ -424,7 +430,7 @@ def _made(source: str) -> nn.Module:
                     f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
                 )
             found = getattr(found, name)
-        made = found if isinstance(found, nn.Module) else _called(found, source)
+        made = found if isinstance(found, nn.Module) else _called(found, source, arguments)
     except SystemExit as error:
         raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
     if not isinstance(made, nn.Module):
@@ -444,15 +450,15 @@ def _imported(module: str, source: str) -> Any:
         ) from error
 
 
-def _called(found: Any, source: str) -> Any:
+def _called(found: Any, source: str, arguments: Mapping[str, Any]) -> Any:
     try:
-        inspect.signature(found).bind()
+        inspect.signature(found).bind(**arguments)
     except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
         raise InputError(
             f"{named(source)} is called without arguments to get a model, but {one_line(str(error), SAID)}: write "
             "a function that needs none."
         ) from error
-    return found()
+    return found(**arguments)
 
 
 def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from tempograd._utils import stats, validation
 from tempograd.errors import InputError
 from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
-from tempograd.plots.parts import heading, value_ticks
+from tempograd.plots.parts import heading, left_out_text, value_ticks
 from tempograd.typing import ArrayLike, Channels, EffectUnit, Rank
 from tempograd.views import labels, palette
 from tempograd.views.channels import Effects, chosen_channels, mean_and_error
@@ -48,6 +48,8 @@ class ChannelImportanceRecord:
         The same of the sizes of attribution.
     present : array of shape (channel,)
         Share of the series in which the channel was observed at all.
+    left_out : int
+        Channels that are not shown.
     """
 
     method: str
@@ -61,6 +63,7 @@ class ChannelImportanceRecord:
     absolute_mean: Floats
     absolute_error: Floats
     present: Floats
+    left_out: int = 0
     title: str | None = None
 
     @property
@@ -141,6 +144,7 @@ def channel_importance_record(
         absolute_mean=size_mean[picked],
         absolute_error=size_error[picked],
         present=(count > 0).double().mean(0).numpy()[picked],
+        left_out=len(names) - len(picked),
         title=title,
     )
 
@@ -200,6 +204,7 @@ def draw_channel_importance(record: ChannelImportanceRecord) -> "Picture":
         note += "; %: series with a value" if (record.present < 1).any() else ""
         picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         text = f"What drives predictions  ·  {record.text}  ·  {labels.method(record.method)}"
+        text += left_out_text(depth, record.left_out)
         heading(picture, text, record.title)
         return picture
 

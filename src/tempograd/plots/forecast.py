@@ -15,6 +15,7 @@ from tempograd.plots.maps import draw_scores
 from tempograd.plots.parts import (
     hatch_missing,
     heading,
+    left_out_text,
     map_note,
     scale_bar,
     score_ticks,
@@ -265,8 +266,8 @@ def _draw_past(axes: "Axes", record: HorizonRecord, d: int) -> None:
     value_ticks(axes)
     axes.set_xlim(-0.5, len(record.times) - 0.5)
     axes.set_xticks([])
-    shown = f"  ·  {len(record.channels)} of {len(record.channels) + record.left_out} channels"
-    axes.set_title(labels.name(record.channels[d]) + (shown if d == 0 and record.left_out else ""))
+    shown = left_out_text(len(record.channels), record.left_out)
+    axes.set_title(labels.name(record.channels[d]) + (shown if d == 0 else ""))
 
 
 def _draw_forecast(axes: "Axes", record: HorizonRecord) -> None:

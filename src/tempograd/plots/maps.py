@@ -10,7 +10,16 @@ from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style
-from tempograd.plots.parts import cells, draw_dashes, heading, map_note, scale_bar, score_ticks, time_axis
+from tempograd.plots.parts import (
+    cells,
+    draw_dashes,
+    heading,
+    left_out_text,
+    map_note,
+    scale_bar,
+    score_ticks,
+    time_axis,
+)
 from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
 from tempograd.views import labels
 from tempograd.views.channels import chosen_channels
@@ -55,11 +64,15 @@ class Case:
 
 @dataclass(frozen=True)
 class HeatmapRecord:
-    """What the picture shows: its cases, and the names of steps and channels in the order of the picture."""
+    """What the picture shows: its cases, and the names of steps and channels in the order of the picture.
+
+    ``left_out`` channels are not shown.
+    """
 
     times: tuple[str, ...]
     channels: tuple[str, ...]
     cases: tuple[Case, ...]
+    left_out: int = 0
     title: str | None = None
 
 
@@ -124,7 +137,8 @@ def heatmap_record(
         )
         for place, row in enumerate(rows)
     )
-    return HeatmapRecord(time_names(explanation, rows), tuple(names[d] for d in picked), cases, title)
+    shown, left_out = tuple(names[d] for d in picked), len(names) - len(picked)
+    return HeatmapRecord(time_names(explanation, rows), shown, cases, left_out, title)
 
 
 def shaded(x: Floats, seen: Flags) -> Floats:
@@ -153,11 +167,11 @@ def draw_heatmap(record: HeatmapRecord) -> "Picture":
         grid = picture.subplots(count, 2, squeeze=False, sharex=True)
         for case, (left, right) in zip(record.cases, grid, strict=True):
             values = cells(left, case.shade, case.observed, style.input_colours(), 0)
-            shown = draw_scores(right, case.scores, case.observed, case.limit)
+            scored = draw_scores(right, case.scores, case.observed, case.limit)
             left.set_title(f"Series {labels.name(str(case.id))}  ·  {case.said.text}")
             channel_axis(left, record.channels)
             right.set_yticks([])
-            scale_bar(picture, shown, right, score_ticks(case.scores, case.limit))
+            scale_bar(picture, scored, right, score_ticks(case.scores, case.limit))
         for axes in grid[-1]:
             time_axis(axes, record.times)
         below: dict[str, Any] = {"location": "bottom", "shrink": 0.6, "aspect": 40}
@@ -165,7 +179,8 @@ def draw_heatmap(record: HeatmapRecord) -> "Picture":
         missing = not all(case.observed.all() for case in record.cases)
         map_note(picture, signed=record.cases[0].scores.signed, missing=missing)
         method = labels.method(record.cases[0].scores.method)
-        heading(picture, f"Input (left) and attribution by {method} (right)", record.title)
+        shown = left_out_text(depth, record.left_out)
+        heading(picture, f"Input (left) and attribution by {method} (right){shown}", record.title)
         return picture
 
 
@@ -210,6 +225,8 @@ class CompareRecord:
     limits : tuple of float
         The size of attribution that gets the full colour, one for each method: scores of different methods have
         different units.
+    left_out : int
+        Channels that are not shown.
     """
 
     id: int | str
@@ -221,6 +238,7 @@ class CompareRecord:
     observed: Flags
     scores: tuple[Scores, ...]
     limits: tuple[float, ...]
+    left_out: int = 0
     title: str | None = None
 
 
@@ -275,6 +293,7 @@ def compare_record(
         observed=seen,
         scores=found,
         limits=tuple(color_limit(one.values, seen) for one in found),
+        left_out=len(names) - len(picked),
         title=title,
     )
 
@@ -303,7 +322,9 @@ def draw_compare(record: CompareRecord) -> "Picture":
             time_axis(axes, record.times)
         signed = any(found.signed for found in record.scores)
         map_note(picture, signed=signed, missing=not record.observed.all())
-        heading(picture, f"Series {labels.name(str(record.id))}  ·  {record.said.text}", record.title)
+        shown_channels = left_out_text(len(record.channels), record.left_out)
+        text = f"Series {labels.name(str(record.id))}  ·  {record.said.text}{shown_channels}"
+        heading(picture, text, record.title)
         return picture
 
 

@@ -12,6 +12,7 @@ from tempograd.plots.parts import (
     FINEST,
     draw_bars,
     hatch_missing,
+    left_out_text,
     runs,
     scale_ticks,
     strongest_of_groups,
@@ -195,10 +196,8 @@ def _channel(record: SeriesRecord, d: int) -> str:
 
 
 def _subtitle(record: SeriesRecord) -> str:
-    parts = [labels.method(record.scores.method), record.said.text]
-    if record.left_out:
-        parts.append(f"{len(record.channels)} of {len(record.channels) + record.left_out} channels")
-    return "  ·  ".join(parts)
+    text = "  ·  ".join([labels.method(record.scores.method), record.said.text])
+    return text + left_out_text(len(record.channels), record.left_out)
 
 
 def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
@@ -236,7 +235,7 @@ def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
         axes.vlines(place[known], low[known], high[known], color=palette.INK, linewidth=0.4)
     axes.axhline(0, color=palette.MUTED, linewidth=0.5)
     scale_ticks(axes, *record.span, closest=0.3)
-    axes.set_ylabel("attribution", rotation=0, ha="right", va="center")
+    axes.set_ylabel(palette.WORDS["score"], rotation=0, ha="right", va="center")
 
 
 def _draw_output(axes: "Axes", steps: StepOutputs) -> None:
@@ -259,18 +258,21 @@ def _legend(record: SeriesRecord) -> list[Any]:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     shown = record.scores
-    handles: list[Any] = [Patch(color=palette.SIZE, label="importance, without direction")]
+    handles: list[Any] = [Patch(color=palette.SIZE, label=palette.WORDS["size"])]
     if shown.signed:
-        handles = [Patch(color=palette.UP, label="pushes up"), Patch(color=palette.DOWN, label="pushes down")]
+        handles = [
+            Patch(color=palette.UP, label=palette.WORDS["up"]),
+            Patch(color=palette.DOWN, label=palette.WORDS["down"]),
+        ]
     if (shown.uncertain & record.observed).any():
         pale = palette.PALE[palette.UP if shown.signed else palette.SIZE]
-        handles.append(Patch(color=pale, label="pale: 95 % interval includes 0"))
+        handles.append(Patch(color=pale, label=palette.WORDS["pale"]))
     if not record.observed.all():
         hatched = Patch(facecolor=style.PAPER, edgecolor=palette.MISSING, hatch=style.HATCH, linewidth=0)
-        hatched.set_label("not observed")
+        hatched.set_label(palette.WORDS["missing"])
         handles.append(hatched)
     if record.truth is not None:
-        handles.append(Line2D([], [], color=palette.TRUTH, linewidth=2.4, label="known to decide the label"))
+        handles.append(Line2D([], [], color=palette.TRUTH, linewidth=2.4, label=palette.WORDS["truth"]))
     if record.said.steps is not None and record.said.steps.labels is not None:
         handles.append(Patch(color=palette.FAINT, label="true label: that class"))
     return handles

@@ -120,6 +120,17 @@ def heading(picture: "Picture", text: str, title: str | None = None) -> None:
     picture.suptitle(labels.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold")
 
 
+def left_out_text(shown: int, left_out: int) -> str:
+    """Say behind a title how many channels are shown, where some are not.
+
+    Examples
+    --------
+    >>> left_out_text(24, 176), left_out_text(3, 0)
+    ('  ·  24 of 200 channels', '')
+    """
+    return f"  ·  {shown} of {shown + left_out} channels" if left_out else ""
+
+
 def decade_ticks(axes: "Axes") -> None:
     """Write 0.01, 0.1, 1, … at a logarithmic axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra

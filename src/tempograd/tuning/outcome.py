@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tempograd._utils import validation
 from tempograd._utils.formatting import alike, short_number, table, with_error
-from tempograd._utils.io import SETTINGS, as_path, reason, write_atomically
+from tempograd._utils.io import EXPLAINER, SETTINGS, as_path, reason, write_atomically
 from tempograd._utils.registry import joined
-from tempograd.errors import DataError, MissingExtraError, TempogradError, quote, short_path
+from tempograd.errors import DataError, MissingExtraError, short_path
 from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.explainers.files import explainer_with
 from tempograd.typing import Setting
 from tempograd.version import __version__
 
@@ -27,19 +28,19 @@ def setting_in_words(setting: Mapping[str, Any]) -> str:
     --------
     >>> setting_in_words({"held": 0.75, "min_length": 7, "max_length": 15}), setting_in_words({"segments": 0})
     ('held 0.75, segments of 7–15', 'nothing held')
-    >>> setting_in_words({"held": 0.5, "min_length": 1, "max_length": 1}), setting_in_words({})
-    ('held 0.5, single cells', 'default')
+    >>> setting_in_words({"held": 0.5, "max_length": 1}), setting_in_words({"held": 0.0}), setting_in_words({})
+    ('held 0.5, single cells', 'nothing held', 'default')
     """
     if not setting:
         return "default"
     words, low, high = [], setting.get("min_length"), setting.get("max_length")
-    paired = low is not None and high is not None
+    single, paired = high == 1, low is not None and high is not None
     for name, value in setting.items():
-        if name == "segments" and value == 0:
+        if name in ("segments", "held") and value == 0:
             words.append("nothing held")
-        elif paired and name == "min_length":
-            words.append("single cells" if low == high == 1 else f"segments of {low}–{high}")
-        elif not (paired and name == "max_length"):
+        elif name == "max_length" and (single or paired):
+            words.append("single cells" if single else f"segments of {low}–{high}")
+        elif not (name == "min_length" and (single or paired)):
             words.append(f"{name.replace('_', ' ')} {_value(value)}")
     return ", ".join(words)
 
@@ -156,6 +157,8 @@ class Tuning:
             gap = with_error(won.difference, won.difference_error)
             sign = "+" if won.difference > 0 else ""
             return f"{won.words}: {name} {score} against {before} by default, {sign}{gap} on {won.series} series."
+        if not usual.series:
+            return f"The default stays: {name} is defined for none of the series."
         others = [trial for trial in self.table if trial.finished and not trial.chosen]
         start = f"The default stays: {name} {short_number(usual.score)} on {usual.series} series"
         if not others:
@@ -163,7 +166,9 @@ class Tuning:
         best = others[0]
         sign = "+" if best.difference > 0 else ""
         closest = f"{best.words}, {sign}{with_error(best.difference, best.difference_error)}"
-        return f"{start}, and no other of {len(self.table) - 1} settings is better by more than noise ({closest})."
+        count = len(self.table) - 1
+        tried = f"no other of {count} settings" if count > 1 else "no other setting"
+        return f"{start}, and {tried} is better by more than noise ({closest})."
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per setting: its values, then the columns of :class:`~tempograd.tuning.Trial`."""
@@ -237,6 +242,8 @@ def load_settings(path: str | Path) -> Explainer:
     RandIG(n_samples=50, p=0.25)
     """
     path = as_path(path)
+    if EXPLAINER.wrote(path):
+        raise DataError(f"{short_path(path)} holds an explainer: read it with tempograd.Explainer.load.")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -248,13 +255,4 @@ def load_settings(path: str | Path) -> Explainer:
     method, settings = (found.get(name) if isinstance(found, dict) else None for name in ("method", "settings"))
     if not isinstance(method, str) or not isinstance(settings, dict) or "tempograd" not in found:
         raise DataError(f"{short_path(path)} holds no settings: write them with Tuning.save or 'tempograd tune'.")
-    if method not in EXPLAINERS:
-        raise DataError(f"{short_path(path)} has settings of {quote(method)}, which is not installed here.")
-    known = {f.name for f in fields(EXPLAINERS[method]) if not f.metadata.get("fitted")}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise DataError(f"{short_path(path)} sets {quote(unknown[0])}, which {method} does not have.")
-    try:
-        return EXPLAINERS[method](**settings)
-    except TempogradError as error:
-        raise DataError(f"{short_path(path)} holds settings that {method} does not take: {error}") from error
+    return explainer_with(path, method, settings, EXPLAINERS)

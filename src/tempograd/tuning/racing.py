@@ -13,10 +13,10 @@ take fewer samples.
 standard errors. Of many settings that are all as good as the default one looks better by luck. How much, the
 differences themselves tell: if nothing is better, each series could as well have the other sign. With random signs
 :math:`\varepsilon_i`, the same for all settings, the largest of all :math:`t_k` is as large as chance makes it,
-correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % of 4,000
-draws reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count as well,
-so that it does not matter how finalists were found. Among those that pass the best mean wins; if none passes, the
-default stays.
+correlations and heavy tails included, and a finalist is better by more than noise if no more than 5 % (``level``)
+of 4,000 draws reach its own (the single-step procedure of Westfall and Young, 1993). Settings that went out count
+as well, so that it does not matter how finalists were found. Among those that pass the best mean wins; if none
+passes, the default stays.
 """
 
 import math
@@ -38,7 +38,6 @@ from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in
 from tempograd.tuning.trials import CALL, SCORING, Bench, Scored
 from tempograd.typing import Inputs, Model, Setting, TuneOptions
 
-LEVEL = 0.05  # how often noise alone may change the default
 DRAWS = 4000  # of random signs, which tell what noise can do
 # Finalists, which run on all series; the least number of series in the first round; the share of samples in all
 # rounds but the last. The first that the budget pays for is taken. Few samples wrong settings that hold much.
@@ -57,6 +56,7 @@ def tune(
     metric: str | Metric = "cpd",
     budget: float = 30.0,
     grid: Sequence[dict[str, Setting]] | None = None,
+    level: float = 0.05,
     **options: Unpack[TuneOptions],
 ) -> Tuning:
     r"""Find the settings of a method that suit a model, by how well its maps stand up to a test.
@@ -81,6 +81,9 @@ def tune(
         passes of the model. It is never exceeded.
     grid : list of dict, optional
         Settings to try instead of those that the class of the method declares (:meth:`Explainer.grid`).
+    level : float
+        How often noise alone may change the default, between 0 and 1. With few series a small one keeps the
+        default nearly always; 1 takes whatever scores best, noise or not.
     **options
         All other arguments of :func:`tempograd.explain` and :func:`tempograd.evaluate`: ``baseline``, ``target``,
         ``mask``, ``background``, ``k``, … The baseline is part of the question and is never tuned.
@@ -93,9 +96,10 @@ def tune(
     Notes
     -----
     A setting replaces the default if its mean difference to it, in standard errors, is larger than the largest of
-    all settings in 95 % of cases in which none is better: what noise does is found by turning round the signs of
-    differences at random [1]_. So noise alone changes the default about once in twenty times at most. The
-    difference of the winner is that of a lucky one all the same, so report scores of other series than ``x``.
+    all settings in 95 % of cases in which none is better (``level=0.05``): what noise does is found by turning
+    round the signs of differences at random [1]_. So noise alone changes the default about once in twenty times at
+    most. The difference of the winner is that of a lucky one all the same, so report scores of other series than
+    ``x``.
 
     A good score by one metric is no proof of a good map: see :doc:`/howto/tune`.
 
@@ -113,14 +117,24 @@ def tune(
     given = {name: value for name, value in options.items() if name not in (*CALL, *SCORING)}
     default = explainer_of(method, given)
     budget = validation.check_float(budget, "budget")
+    level = validation.check_float(level, "level")
+    if not 0 <= level <= 1:
+        raise SettingError(
+            f"level={level:g} is how often noise may change the default: pass a share between 0 and 1."
+        )
     bench = Bench.of_call(model, x, metric, options)
     bench.removals = REMOVALS
     if bench.count < FEWEST:
         raise InputError("Settings are compared series by series, and one series tells nothing: pass more.")
     race = _Race(bench, default, budget)
     race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)
+    if not race.runners:
+        raise InputError(
+            f"No setting of {default.name} differs from the default and goes with what was given: pass grid= with "
+            "others, or give fewer settings."
+        )
     race.run()
-    return race.outcome(default)
+    return race.outcome(default, level)
 
 
 def _candidates(
@@ -133,8 +147,8 @@ def _candidates(
         if not declared:
             tunable = sorted(name for name, kind in EXPLAINERS.items() if kind.grid(shape))
             raise InputError(
-                f"{default.name} has no settings to tune: choose one of {listed(tunable)}, or pass grid= with "
-                "settings of your own."
+                f"{default.name} has no settings to tune: choose one of {listed(tunable, 150)}, or pass grid= "
+                "with settings of your own."
             )
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
@@ -151,12 +165,13 @@ def _candidates(
 
 
 def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
-    if isinstance(grid, (str, dict)) or not all(isinstance(each, dict) and each for each in _iterated(grid)):
+    settings = _iterated(grid)  # once, since it may be a generator
+    if isinstance(grid, (str, dict)) or not all(isinstance(each, dict) and each for each in settings):
         raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
-    both = sorted(given & {name for each in grid for name in each})
+    both = sorted(given & {name for each in settings for name in each})
     if both:
         raise InputError(f"{both[0]}= was given and is in grid= too: leave one of them out.")
-    return [dict(each) for each in grid]
+    return [dict(each) for each in settings]
 
 
 def _iterated(value: Any) -> list[Any]:
@@ -414,13 +429,15 @@ class _Race:
 
     # Who won
 
-    def outcome(self, given: Explainer) -> Tuning:
+    def outcome(self, given: Explainer, level: float) -> Tuning:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
         sign = 1 if self.bench.higher_is_better else -1
         gains = [torch.where(each.ran, sign * (each.scores - self._beside(each)), math.nan) for each in started]
         chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
-        better = [runner for runner, luck in chances if self._finished(runner) and luck <= LEVEL]
+        better = [
+            each for each, luck in chances if self._finished(each) and luck <= level and self._gain(each) > 0
+        ]
         winner = max(better, key=self._gain, default=self.base)
         order = sorted(started, key=lambda runner: (-runner.series, -self._gain(runner)))
         return Tuning(

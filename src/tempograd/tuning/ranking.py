@@ -80,6 +80,7 @@ class Ranking:
     metric : str
     higher_is_better : bool
     series : int
+        How many were given; scores may be defined for fewer of them.
     """
 
     table: list[Ranked]
@@ -99,7 +100,9 @@ class Ranking:
 
     def verdict(self) -> str:
         """Say in one sentence which explainer is the most faithful, or that these series cannot tell."""
-        by = f"by {self.metric.upper()} on {self.series} series"
+        if not any(row.series for row in self.table):
+            return f"Cannot tell: {self.metric.upper()} is defined for none of the series."
+        by = f"by {self.metric.upper()} on {self.table[0].series} series"
         tested = [row for row in self.table if row.method != CONTROL]
         floor = [row.method for row in tested if not row.better_than_random]
         if len(floor) == len(tested):
@@ -194,8 +197,14 @@ def rank(
     """
     named = _named(methods)
     for name in options:
+        if any(name in each.parameters for each in named.values()):
+            raise InputError(
+                f"{quote(name)} is a setting of one method, and rank compares several: pass explainers that have "
+                f"it, such as {_example(named, name)}."
+            )
         if name not in (*CALL, *SCORING):
             raise UnknownNameError("option of rank", name, {*CALL, *SCORING})
+    _require_series(named, options.get("background"))
     bench = Bench.of_call(model, x, metric, options)
     if bench.count < 2:
         raise InputError("Explainers are compared series by series, and one series tells nothing: pass more.")
@@ -254,6 +263,10 @@ def _named(methods: Any) -> dict[str, Explainer]:
         raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
     found: dict[str, Explainer] = {}
     for label, each in given:
+        if isinstance(each, type) and issubclass(each, Explainer):
+            raise InputError(
+                f"methods must hold explainers, got the class {each.__name__}: write {each.__name__}()."
+            )
         if not isinstance(each, (str, Explainer)):
             raise InputError(f"methods must hold names or explainers, got {brief(each)}.")
         explainer = EXPLAINERS[each]() if isinstance(each, str) else each
@@ -263,7 +276,21 @@ def _named(methods: Any) -> dict[str, Explainer]:
                 f"{quote(CONTROL)} is the name of the random scores that run along: choose another name."
             )
         found[_fresh(name, found)] = explainer
+    if set(found) == {CONTROL}:
+        raise InputError("Random scores run along with what is compared: name a method beside them.")
     return found if CONTROL in found else found | {CONTROL: Random()}
+
+
+def _require_series(named: Mapping[str, Explainer], background: Any) -> None:
+    """Refuse methods that have not learnt and have nothing to learn from, before any of them runs."""
+    for name, each in named.items():
+        if each.needs_fit and each.learnt is None and background is None:
+            raise InputError(f"{name} learns from training series: pass them as background=.")
+
+
+def _example(named: Mapping[str, Explainer], setting: str) -> str:
+    owner = next(each for each in named.values() if setting in each.parameters)
+    return f"{type(owner).__name__}({setting}=…)"
 
 
 def _fresh(name: str, taken: Mapping[str, Any]) -> str:

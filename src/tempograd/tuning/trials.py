@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd.engine import Call, is_several
-from tempograd.engine.background import in_time_order, is_background
+from tempograd.engine.background import baseline_in_time_order, in_time_order, is_background
 from tempograd.engine.calls import FixedInputs
 from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.second_look import generators_kept
@@ -92,7 +92,13 @@ class Bench:
             raise InputError(f"{chosen.name} compares with the truly salient cells: pass truth=.")
         if truth is not None:
             truth = _tensors(truth) if is_several(truth) else validation.as_tensor(truth, "truth")
+            _require_rows(truth, "truth", count)
             truth = truth.transpose(1, 2) if layout == "BDT" and not several else truth
+        mask = options.get("mask")
+        if mask is not None:
+            _require_rows(
+                _tensors(mask) if is_several(mask) else validation.as_tensor(mask, "mask"), "mask", count
+            )
         used = set(CALL) - {"background", "ids", "seed", *SHOWN}
         return cls(
             model=model,
@@ -168,11 +174,11 @@ class Bench:
 
     def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
         truth = None if self.truth is None else _taken(self.truth, rows)
-        baseline = self._rows("baseline", self.call.get("baseline"), rows)
+        layout = self.call.get("layout", "BTD")
+        baseline = baseline_in_time_order(self._rows("baseline", self.call.get("baseline"), rows), layout)
         options: dict[str, Any] = {"batch_size": self.call.get("batch_size"), "of": self.of}
         if self.other_series and self.background is not None:
-            others = in_time_order(self.background, self.call.get("layout", "BTD"))
-            options |= {"background": others, "draws": self.removals}
+            options |= {"background": in_time_order(self.background, layout), "draws": self.removals}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
         with generators_kept(self.model):
             found = (measure if quiet else evaluate)(self.model, explanation, None, *arguments, **options)
@@ -223,6 +229,14 @@ def _parts(x: Any) -> list[Tensor]:
     if isinstance(x, Mapping):
         return list(x.values())
     return list(x) if isinstance(x, tuple) else [x]
+
+
+def _require_rows(value: Any, name: str, count: int) -> None:
+    """Refuse what has another number of rows than there are series, of which some are taken at a time."""
+    for part in _parts(value):
+        rows = len(part) if part.ndim else 0
+        if rows != count:
+            raise InputError(f"{name} has {rows} rows and x has {count} series: pass one row for each.")
 
 
 def _taken(inputs: Any, rows: Tensor) -> Any:

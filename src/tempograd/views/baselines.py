@@ -1,7 +1,10 @@
 """How much a map depends on what it compares with: agreement of maps, and each map under each way of removing."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,10 +13,12 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd._utils.formatting import percent
+from tempograd._utils.formatting import alike
 from tempograd._utils.registry import joined
-from tempograd.errors import InputError, brief
+from tempograd.engine.background import baseline_in_time_order, in_time_order, is_background
+from tempograd.errors import InputError, TempogradWarning, brief
 from tempograd.explainers import Explainer, explain
+from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
@@ -46,11 +51,11 @@ class BaselineAgreement:
     shared: Tensor
 
     def __repr__(self) -> str:
-        found = (compare(part, torch.zeros_like(part)) for part in (self.correlation, self.shared))
-        said = (
-            f"{name} {each.mean:.2f} [{each.low:.2f}, {each.high:.2f}]"
-            for name, each in zip(PARTS, found, strict=True)
-        )
+        said = []
+        for name, values in zip(PARTS, (self.correlation, self.shared), strict=True):
+            each = compare(values, torch.zeros_like(values))
+            interval = f" [{each.low:.2f}, {each.high:.2f}]" if math.isfinite(each.low) else ""  # a single series
+            said.append(f"{name} {each.mean:.2f}{interval}")
         return f"BaselineAgreement({self.first!r}, {self.second!r}, {', '.join(said)})"
 
 
@@ -72,6 +77,11 @@ class BaselineComparison:
         One score per series, by (explained against, removed to).
     metric : str
         What the scores are.
+    redrawn : dict of BaselineAgreement
+        By baseline, how far its map agrees with the one of another seed: what samples alone change. Empty for
+        methods that draw nothing.
+    uses_baseline : bool
+        Whether the method compares with a baseline at all.
     """
 
     baselines: tuple[str, ...]
@@ -80,17 +90,19 @@ class BaselineComparison:
     scores: dict[tuple[str, str], Tensor]
     metric: str
     higher_is_better: bool = True
+    redrawn: Mapping[str, BaselineAgreement] = field(default_factory=dict)
+    uses_baseline: bool = True
 
     def __repr__(self) -> str:
         lines = [f"BaselineComparison of {len(self.series)} series: {self.verdict()}"]
-        lines += [f"  {each!r}" for each in self.agreement]
-        width = max(len(name) for name in self.baselines)
-        head = "  ".join(f"{name:>{width}}" for name in self.baselines)
+        lines += [f"  {each!r}" for each in (*self.agreement, *self.redrawn.values())]
+        names = self.baselines
+        means = alike(*(summarise(self.scores[row, column]).mean for row in names for column in names))
+        width = max(len(text) for text in (*names, *means))
         lines.append(f"  {self.metric.upper()}, explained against (rows) and removed to (columns):")
-        lines.append(f"  {'':{width}}  {head}")
-        for row in self.baselines:
-            cells = (f"{summarise(self.scores[row, column]).mean:{width}.4g}" for column in self.baselines)
-            lines.append(f"  {row:{width}}  {'  '.join(cells)}")
+        rows = [means[at : at + len(names)] for at in range(0, len(means), len(names))]
+        for head, cells in zip(("", *names), (names, *rows), strict=True):
+            lines.append(f"  {head:{width}}  {'  '.join(f'{cell:>{width}}' for cell in cells)}")
         return "\n".join(lines)
 
     @property
@@ -112,13 +124,12 @@ class BaselineComparison:
 
     def verdict(self) -> str:
         """Say in one line how much the choice matters, and whether a map is best under its own removals."""
-        pair = min(self.agreement, key=lambda each: summarise(each.shared).mean)
-        shared, correlation = (summarise(part).mean for part in (pair.shared, pair.correlation))
-        how = "hardly matters" if shared >= ALIKE else "matters" if shared < APART else "matters somewhat"
-        text = (
-            f"the choice {how}: {pair.first} and {pair.second} share {percent(shared)} of the top tenth of their "
-            f"cells (rank correlation {correlation:.2f})"
-        )
+        if not self.uses_baseline:
+            method = next(iter(self.explanations.values())).method
+            return (
+                f"the choice changes no map: {method} has no baseline, and only what cells are removed to differs"
+            )
+        text = self._agreed()
         leads = {name: self.lead(name) for name in self.baselines}
         ahead = [name for name, (_, lead) in leads.items() if lead.low > 0]
         behind = [name for name, (_, lead) in leads.items() if lead.high < 0]
@@ -130,6 +141,27 @@ class BaselineComparison:
         if not ahead and not behind:
             text += f"; whose {self.metric.upper()} is best under its own removals cannot be told"
         return text
+
+    def _agreed(self) -> str:
+        """Say how much the choice changes the maps, as far as samples let that be seen."""
+        pair = min(self.agreement, key=lambda each: summarise(each.shared).mean)
+        shared, correlation = (summarise(part).mean for part in (pair.shared, pair.correlation))
+        if math.isnan(shared):
+            return "how much the choice matters cannot be told: no series has observed cells"
+        found = (
+            f"{pair.first} and {pair.second} share {100 * shared:.0f} % of the top tenth of their cells (rank "
+            f"correlation {correlation:.2f})"
+        )
+        again = [self.redrawn[name].shared for name in (pair.first, pair.second) if name in self.redrawn]
+        if again and shared < ALIKE:
+            itself = torch.stack(again).mean(0)
+            found += f", maps against one of them with another seed {100 * summarise(itself).mean:.0f} %"
+            if not compare(itself, pair.shared).low > 0:
+                return (
+                    f"what the choice does cannot be told from what another seed does: {found}; take more samples"
+                )
+        how = "hardly matters" if shared >= ALIKE else "matters" if shared < APART else "matters somewhat"
+        return f"the choice {how}: {found}"
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw both tables; see :func:`tempograd.plots.baselines`."""
@@ -172,8 +204,12 @@ def compare_baselines(
 
     Notes
     -----
-    Each baseline costs one explanation, and each pair of them one evaluation. A cell counts by the size of its
-    score, as in the metrics.
+    Each baseline costs one explanation, two where the method draws samples: the second, with the next seed, tells
+    how much of a difference samples alone make. Each pair of baselines costs one evaluation. A cell counts by the
+    size of its score, as in the metrics.
+
+    Methods that can compare with the mean of the background instead of a baseline (occlusion, gradient_shap) are
+    given it for ``"background"`` alone.
 
     Examples
     --------
@@ -187,20 +223,50 @@ def compare_baselines(
     given: dict[str, Any] = dict(options)
     if "baseline" in given:
         raise InputError("baseline= is what this function varies: pass baselines=, such as ['zero', 'average'].")
-    background, scored = given.get("background"), {name: given.pop(name) for name in ("k", "of") if name in given}
+    if given.get("targets") is not None:
+        raise InputError("Maps of one target are compared: pass target= instead of targets=.")
+    scored = {name: given.pop(name) for name in ("k", "of") if name in given}
+    background, layout = given.pop("background", None), given.get("layout", "BTD")
     named = _named(baselines, background)
     chosen = METRICS[metric]() if isinstance(metric, str) else metric
     if not isinstance(chosen, Faithfulness):
         raise InputError(f"metric must be one that removes cells, such as 'cpd', got {brief(metric)}.")
-    found = {name: explain(model, x, method, baseline=each, **given) for name, each in named.items()}
-    removed = {name: _removed(each, background, removal_draws) for name, each in named.items()}
+    kind = explainer_of(method, {})
+
+    def explained(baseline: Any, **more: Any) -> Explanation:
+        learns = is_background(baseline) or kind.needs_fit  # others would take it in the place of the baseline
+        pool = {"background": background} if learns else {}
+        return explain(model, x, method, baseline=baseline, **(given | pool | more))
+
+    found = {name: explained(each) for name, each in named.items()}
+    removed = {name: _removed(each, background, removal_draws, layout) for name, each in named.items()}
     scores = {
         (row, column): evaluate(model, found[row], metrics=[chosen], **scored, **removed[column])[chosen.name]
         for row in named
         for column in named
     }
     pairs = tuple(_agreement(one, other, found) for one, other in combinations(named, 2))
-    return BaselineComparison(tuple(named), found, pairs, scores, chosen.name, chosen.higher_is_better)
+    drawn = [name for name in named if kind.uses_baseline and found[name].facts.deterministic is False]
+    redrawn = {name: _redrawn(name, found[name], partial(explained, named[name])) for name in drawn}
+    return BaselineComparison(
+        tuple(named),
+        found,
+        pairs,
+        scores,
+        chosen.name,
+        chosen.higher_is_better,
+        redrawn,
+        kind.uses_baseline,
+    )
+
+
+def _redrawn(name: str, one: Explanation, explained: Callable[..., Explanation]) -> BaselineAgreement:
+    """Explain once more with the next seed, and tell how far both maps agree."""
+    seed = one.seed + 1 if one.seed < 2**63 - 1 else 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TempogradWarning)  # the first one has said it
+        other = explained(seed=seed, gradient_check=False)
+    return _agreement(name, f"{name}, seed {seed}", {name: one, f"{name}, seed {seed}": other})
 
 
 def _named(baselines: Any, background: Any) -> dict[str, Any]:
@@ -220,11 +286,11 @@ def _named(baselines: Any, background: Any) -> dict[str, Any]:
     return named
 
 
-def _removed(baseline: Baseline, background: Any, draws: int | None) -> dict[str, Any]:
+def _removed(baseline: Baseline, background: Any, draws: int | None, layout: str) -> dict[str, Any]:
     """Return the arguments that remove cells to a baseline."""
-    if isinstance(baseline, str) and baseline == "background":
-        return {"baseline": baseline, "background": background, "draws": draws}
-    return {"baseline": baseline}
+    if is_background(baseline):
+        return {"baseline": baseline, "background": in_time_order(background, layout), "draws": draws}
+    return {"baseline": baseline_in_time_order(baseline, layout)}
 
 
 def _agreement(first: str, second: str, found: Mapping[str, Explanation]) -> BaselineAgreement:

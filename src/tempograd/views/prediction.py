@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -181,6 +181,33 @@ def prediction_text(
     classes: Sequence[str] | None = None,
 ) -> PredictionText:
     """Tell what was explained of a series: the class, the model's output, the true label, if known."""
+    said = said_of(explanation, i, model, x, y, classes)
+    text = f"explained: {said.what}"
+    if said.output is not None:
+        number = f"probability {probability(said.output, 2)}" if said.probable else short_number(said.output)
+        text += f", {number}"
+    return PredictionText(text if said.true is None else f"{text} (true: {said.true})", said.output, said.steps)
+
+
+class Said(NamedTuple):
+    """What is known of the prediction of one series, in parts: for titles and sentences."""
+
+    what: str  # the explained output
+    output: float | None = None
+    probable: bool = False  # whether that is a probability
+    true: str | None = None
+    steps: StepOutputs | None = None
+
+
+def said_of(
+    explanation: Explanation,
+    i: int,
+    model: Model | None = None,
+    x: Tensor | None = None,
+    y: Any = None,
+    classes: Sequence[str] | None = None,
+) -> Said:
+    """Tell the explained output of a series, its value and what is true, as far as they are known."""
     answer = None
     if model is not None and x is not None:
         validation.check_model(model)
@@ -190,17 +217,16 @@ def prediction_text(
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is not None and one.target.ndim == 2:
-        said = None if answer is None else by_class(answer, one.link)
-        steps = None if said is None else step_outputs(said, one, label, class_name(POSITIVE, classes))
-        return PredictionText(_steps_text(one, classes), steps=None if steps is None else _first(steps))
-    output = None if answer is None or x is None else _score(one, answer, x[i : i + 1])
-    text = f"explained: {target_name(one, 0, classes)}"
-    if output is not None:
-        probable = one.output == "probability" and one.target is not None
-        text += f", {f'probability {probability(output, 2)}' if probable else short_number(output)}"
+        told = None if answer is None else by_class(answer, one.link)
+        steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, classes))
+        return Said(_steps_text(one, classes), steps=None if steps is None else _first(steps))
+    output = None if one.prediction is None else float(one.prediction)
+    if answer is not None and x is not None:
+        output = _score(one, answer, x[i : i + 1])
+    probable = one.output == "probability" and one.target is not None
     shape = () if answer is None else tuple(answer.shape[1:])
     true = None if label is None else _truth(one, label, shape, classes)
-    return PredictionText(text if true is None else f"{text} (true: {true})", output)
+    return Said(target_name(one, 0, classes), output, probable, true)
 
 
 def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
@@ -240,11 +266,11 @@ def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
     kinds = set() if target is None else set(target.cpu()[chosen].tolist())
     kind = output_name(one, kinds.pop(), classes) if len(kinds) == 1 else None
     if isinstance(steps, str):
-        return f"explained: each cell's effect on {'' if kind is None else f'{kind} at '}its own step"
+        return f"each cell's effect on {'' if kind is None else f'{kind} at '}its own step"
     total, count = chosen.numel(), int(chosen.sum())
     over = f"summed over {'all' if count == total else f'{count} of {total}'} steps"
     what = "each step's class" if kind is None else kind
-    return f"explained: {what}, {over}"
+    return f"{what}, {over}"
 
 
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:

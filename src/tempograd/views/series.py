@@ -24,7 +24,8 @@ Part = TypeVar("Part", bound=Split)
 
 FULL = 0.98  # share of the observed cells that stay below the full colour
 MOST_REMOVED = 400  # strongest cells that are ranked at least, where there are as many; else a tenth of them
-LARGEST = 12_600_000  # bytes of numbers before compression, so that a page stays below about 15 MB
+BLOCKS = 8  # of the time of a series, where nobody says how long they are
+LARGEST = 14_000_000  # bytes of numbers before compression, so that a page stays below about 15 MB
 
 
 def to_numpy(tensor: Tensor) -> NDArray[np.float32]:
@@ -145,6 +146,13 @@ class Map:
             effect=sized.sum(1),
             order=order(explanation, seen),
         )
+
+    @property
+    def certain_effect(self) -> Floats:
+        """How much is sure of each series, (series,): the sum of the sizes whose interval leaves 0 out."""
+        size = np.abs(self.values) if self.signed else np.maximum(self.values, 0)
+        sure = size if self.half is None else np.where(size > self.half, size, 0)
+        return np.asarray(sure.reshape(len(size), -1).sum(1), dtype=np.float32)
 
 
 def order(explanation: Explanation, seen: Flags) -> Indices:
@@ -270,7 +278,8 @@ def most(explanations: Mapping[str, Explanation]) -> int:
     first = next(iter(explanations.values()))
     per_cell = 4 + sum(2 if found.standard_error is None else 4 for found in explanations.values())
     stamps = 0 if shared_times(first.times) is not None or first.times is None else len(str(first.times[0]))
-    return max(12, LARGEST * 3 // (4 * (per_cell * first.values[0].numel() + stamps)))
+    sums = len(explanations) * 4 * BLOCKS * first.values.shape[2]
+    return max(12, LARGEST * 3 // (4 * (per_cell * first.values[0].numel() + sums + stamps)))
 
 
 def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) -> list[int]:

@@ -11,13 +11,14 @@ from tempograd._utils.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal, poor
+from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal
 from tempograd.explanation.messages import sentence
 from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
 from tempograd.views.labels import class_name, output_name
 from tempograd.views.prediction import model_outputs
+from tempograd.views.reader import ReaderVerdict, reader_verdict
 from tempograd.views.series import Floats, to_numpy
 
 # How sure the scores are: a line for all series and one for each, sums, signs, and how the error fell.
@@ -27,9 +28,7 @@ from tempograd.views.series import Floats, to_numpy
 class Certainty:
     """What one method says about the quality of its scores, those of each shown series as (series,)."""
 
-    whole: str  # the verdict on all series
-    each: tuple[str, ...]
-    rough: tuple[bool, ...]  # whether the scores of all, and of each shown one, are too rough to rely on
+    said: tuple[ReaderVerdict, ...]  # about all series, and about each shown one
     complete: bool  # whether the method promises that scores sum to the change of the prediction
     error: Floats | None
     total: Floats | None  # sum of the scores
@@ -41,12 +40,9 @@ class Certainty:
     @classmethod
     def of(cls, found: Explanation, shown: Explanation) -> "Certainty":
         """Judge a method over all series, and each of the shown ones."""
-        single = [shown[i : i + 1] for i in range(len(shown))]
         error, delta = shown.relative_error, shown.delta
         return cls(
-            whole=sentence(found),
-            each=tuple(map(sentence, single)),
-            rough=(poor(found), *map(poor, single)),
+            said=(reader_verdict(found), *(reader_verdict(shown, i) for i in range(len(shown)))),
             complete=found.facts.complete,
             error=None if error is None else to_numpy(error),
             total=None if delta is None else to_numpy(shown.values.sum((1, 2))),
@@ -66,6 +62,18 @@ def sign_certain(explanation: Explanation, cells: int) -> float | None:
     low, high = (side.flatten(1).gather(1, places) for side in explanation.interval(0.95))
     certain = ((low > 0) | (high < 0))[top.values != 0]
     return float(certain.double().mean()) if certain.numel() else None
+
+
+def most_telling(explanation: Explanation) -> int:
+    """Return the position of the series that tells most, the first of equals.
+
+    Its scores are the largest, summed by size; where their errors are known, only those with a certain sign count.
+    """
+    size = explanation.importance.clamp(min=0).double()
+    if explanation.signed and explanation.standard_error is not None and explanation.ess is not None:
+        low, high = explanation.interval(0.95)
+        size = size.where((low > 0) | (high < 0), 0)
+    return int(size.sum((1, 2)).argmax())
 
 
 # What an explanation is about and how far it can be trusted, as one mapping of plain data.

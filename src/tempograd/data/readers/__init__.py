@@ -14,11 +14,12 @@ from tempograd.data.base import Series
 from tempograd.data.files import reading
 from tempograd.data.readers.array_file import from_arrays
 from tempograd.data.readers.csv_file import CsvTable
+from tempograd.data.readers.frame import FRAME, FrameTable, is_frame
 from tempograd.data.readers.parquet_file import ParquetTable
 from tempograd.data.readers.pivot import Arrays, ReadOptions, pivot_table
 from tempograd.data.readers.ts_file import from_ts
 from tempograd.errors import DataError, InputError, quote, short_path
-from tempograd.typing import Align, Missing, TableFormat
+from tempograd.typing import Align, Frame, Missing, TableFormat
 
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
 ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".ts")
@@ -26,7 +27,7 @@ PACKED = (".csv", ".tsv", ".ts")
 
 
 def read_series(
-    path: str | Path,
+    path: str | Path | Frame,
     *,
     format: TableFormat | None = None,  # noqa: A002  # the words of the command line
     id: str | None = None,  # noqa: A002
@@ -42,7 +43,7 @@ def read_series(
     inputs: Sequence[str] | None = None,
     fixed: Sequence[str] | None = None,
 ) -> Series:
-    r"""Read series from a file of one's own.
+    r"""Read series from a file of one's own, or from a data frame.
 
     Arrays (``.npz``, ``.npy``) are taken as they are. Tables (``.csv``, ``.tsv``, ``.parquet``) have one of three
     forms, and ``.ts`` is the text format of the UEA and UCR archives. Text files may be gzipped (``.csv.gz``).
@@ -50,8 +51,9 @@ def read_series(
 
     Parameters
     ----------
-    path : path
-        Its ending tells the kind of file.
+    path : path or data frame
+        Its ending tells the kind of file. A data frame, of pandas or another library, is a table like those of
+        files; an index with a name is a column of it.
     format : {"long", "melted", "wide"}, optional
         ``"long"``: one row per series and step, one column per channel. ``"melted"``: one row per series, step and
         channel, with its value. ``"wide"``: one row per series, one column per step, one channel. By default what
@@ -65,8 +67,9 @@ def read_series(
         Which channels, in which order. By default all: those of a long table as they come, those of a melted one
         sorted. Where a file does not name its channels, these are their names.
     classes : sequence of str, optional
-        Labels of class 0, 1, … By default whole numbers from 0 up are classes, text and negative numbers are
-        classes in sorted order (``Series.classes`` tells), and other numbers are values of a regression.
+        Labels of class 0, 1, …, or names for them where labels are these numbers. By default whole numbers from 0
+        up are classes, text and negative numbers are classes in sorted order (``Series.classes`` tells), and other
+        numbers are values of a regression.
     align : {"time", "order"}, optional
         Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
         missing ones are masked. ``"order"``: the k-th row of a series is its step k, and ``times`` holds the
@@ -107,6 +110,10 @@ def read_series(
     named = (_names(channels, "channels"), _names(classes, "classes"))
     arrays = (_names(inputs, "inputs"), _names(fixed, "fixed"))
     options = ReadOptions(*columns, *named, align, missing, labels, *arrays)
+    if is_frame(path):
+        if inputs is not None or fixed is not None:
+            raise DataError("A data frame holds one table: several inputs are read from .npz files.")
+        return _series(FRAME, pivot_table(FrameTable(path), options))
     path = as_path(path)
     packed = path.suffix == ".gz"
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()

@@ -424,12 +424,13 @@ def read_labels(
 
 
 def as_numbers(
-    texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault
+    texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault, *, declared: bool = False
 ) -> tuple[Numbers, tuple[str, ...] | None]:
     """Return the distinct labels as numbers, with the names of the classes where they were text.
 
     Whole numbers from 0 up are classes, other numbers values of a regression; text and negative numbers such as
-    -1 and 1 are classes in sorted order. ``classes`` fixes the order for all of them.
+    -1 and 1 are classes in sorted order. ``classes`` fixes the order for all of them, and names those that are
+    numbers from 0 up already; not where the file itself has ``declared`` them.
 
     Examples
     --------
@@ -437,10 +438,17 @@ def as_numbers(
     (array([1, 0]), ('healthy', 'sick'))
     >>> as_numbers(["2", "0"], None, "a file", lambda code, what: DataError(what))
     (array([2, 0]), None)
+    >>> as_numbers(["1", "0"], ["fine", "failure"], "a file", lambda code, what: DataError(what))
+    (array([1, 0]), ('fine', 'failure'))
     """
     texts = [text.strip() for text in texts]
     if classes is not None:
-        return _sorted_labels(texts, [str(name) for name in classes], where)
+        classes = [str(name) for name in classes]
+        places = [parse_whole(text) for text in texts]
+        numbered = all(place is not None and 0 <= place < len(classes) for place in places)
+        if numbered and not declared and not any(parse_number(name) is not None for name in classes):
+            return np.array(places, np.int64), tuple(classes)
+        return _sorted_labels(texts, classes, where)
     for code, text in enumerate(texts):
         if resembles_number(text):
             raise fault(

@@ -115,7 +115,11 @@ def _labels(
         classes = tuple(sorted(header.classes, key=None if None in map(parse_number, header.classes) else float))
     found = Text.of(labels)
     values, names = as_numbers(
-        found.texts, classes, short_path(path), lambda code, what: _fault(path, lines[found.row(code)], what)
+        found.texts,
+        classes,
+        short_path(path),
+        lambda code, what: _fault(path, lines[found.row(code)], what),
+        declared=options.classes is None,
     )
     return Labels(values[found.codes], names)
 

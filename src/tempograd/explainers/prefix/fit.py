@@ -13,6 +13,7 @@ from tempograd._utils import settings
 from tempograd._utils.rng import Stream, fold_in, keys, normal
 from tempograd.engine import Prefixes, Request
 from tempograd.explainers.base import EXPLAINERS
+from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
     FitSchedule,
@@ -223,6 +224,18 @@ class Fit(PrefixExplainer):
             f"train the generator of {self.name}",
         )
         return replace(self, generator=generator)
+
+    def _learnt_parts(self) -> LearntParts | None:
+        learnt = self.generator
+        if learnt is None:
+            return None
+        return parts_of_network(learnt, channels=learnt.channels, hidden=learnt.gru.hidden_size)
+
+    def _with_learnt(self, parts: LearntParts) -> Self:
+        def make(channels: int, hidden: int) -> Generator:
+            return replace(self, hidden=hidden)._generator(channels)
+
+        return replace(self, generator=network_of(parts, make))
 
     def _fit_schedule(self) -> FitSchedule:
         return FitSchedule(self.epochs, self.fit_batch_size, patience=self.patience)

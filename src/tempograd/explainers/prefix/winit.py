@@ -13,6 +13,7 @@ from tempograd._utils.rng import Stream, fold_in, keys, normal, randint
 from tempograd.engine import Block, Prefixes, Request
 from tempograd.errors import InputError
 from tempograd.explainers.base import EXPLAINERS
+from tempograd.explainers.files import LearntParts, inputs_of, network_of, parts_of_network
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
     FitSchedule,
@@ -211,6 +212,16 @@ class WinIT(PrefixExplainer):
             f"train the generators of {self.name}",
         )
         return replace(self, source=generator)
+
+    def _learnt_parts(self) -> LearntParts | None:
+        if isinstance(self.source, WindowGenerator):
+            return parts_of_network(self.source, channels=self.source.channels, window=self.source.window)
+        return super()._learnt_parts()
+
+    def _with_learnt(self, parts: LearntParts) -> Self:
+        if "sizes" in parts.facts:
+            return replace(self, source=network_of(parts, WindowGenerator))
+        return replace(self, source=validation.check_series(inputs_of(parts)))
 
     def attribute(self, request: Request) -> Attribution:
         drawn = self._drawn(request)

@@ -15,6 +15,7 @@ from tempograd.engine import Batching, Block, Request, frozen, mutable_if_needed
 from tempograd.engine.guesses import is_probability
 from tempograd.errors import InputError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
+from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.explainers.integration import Attribution
 from tempograd.explainers.timex.networks import (
     Conditioner,
@@ -119,6 +120,17 @@ class MaskNetwork(Explainer):
     @abstractmethod
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
         """Return what is learnt and how a mask is judged."""
+
+    def _learnt_parts(self) -> LearntParts | None:
+        if self.network is None:
+            return None
+        generator, losses, epoch = self.network
+        found = parts_of_network(generator, time=generator.time, channels=generator.channels)
+        return found._replace(facts=found.facts | {"losses": list(losses), "epoch": epoch})
+
+    def _with_learnt(self, parts: LearntParts) -> Self:
+        generator = network_of(parts, MaskGenerator)
+        return replace(self, network=Learnt(generator, tuple(parts.facts["losses"]), parts.facts["epoch"]))
 
     def attribute(self, request: Request) -> Attribution:
         learnt = cast("Learnt", self.network)  # no call gets here before fit

@@ -27,17 +27,29 @@ const ticks = (low, high, parts) => {
 };
 const tickText = (v, places) => (Math.abs(v) >= 1e5 || places > 5 ? number(v) : fixed(v, places));
 
-// Steps of the series that is shown, or, `common`, of all series.
-const timeAxis = (picture, scale, y, named = true, common = false) => {
-  const dated = data.times !== null || (data.stamps !== null && !common),
-    room = dated ? 110 : 70,
-    nameOf = common ? commonTime : timeName,
-    parts = Math.max(1, Math.floor((scale.right - scale.left) / room));
-  const every = Math.max(1, niceStep(scale.to - scale.from + 1, parts));
+// Which steps get a mark: at least three, where there are as many. A date stands above its time of day.
+const EVERY = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 50, 60, 80];
+const timeTicks = (scale, nameOf) => {
+  const count = scale.to - scale.from + 1,
+    wide = scale.right - scale.left,
+    lines = (t) => nameOf(t).split(/ (?=\S+$)/),
+    widest = Math.max(...[scale.from, scale.to].flatMap(lines).map((line) => lengthOf(line, 11))),
+    parts = Math.max(3, Math.floor(wide / (widest + 16)));
+  const rough = Math.max(1, count / (parts + 1)),
+    power = 10 ** Math.max(0, Math.floor(Math.log10(rough)) - 1),
+    every = Math.min(power * EVERY.find((step) => step * power >= rough), Math.max(1, Math.floor((count - 1) / 2)));
   let steps = [];
   for (let t = Math.ceil(scale.from / every) * every; t <= scale.to; t += every) steps.push(t);
   if (data.times !== null && nameOf(scale.to) === "static")
     steps = [...steps.filter((t) => scale.to - t > every / 2), scale.to];
+  return { steps, lines, room: Math.min(widest + 2, (every * wide) / count - 4) };
+};
+
+// Steps of the series that is shown, or, `common`, of all series.
+const timeAxis = (picture, scale, y, named = true, common = false) => {
+  const dated = data.times !== null || (data.stamps !== null && !common),
+    nameOf = common ? commonTime : timeName,
+    { steps, lines, room } = timeTicks(scale, nameOf);
   for (const t of steps) {
     picture.add("line", {
       x1: rounded(scale.centre(t)),
@@ -46,10 +58,11 @@ const timeAxis = (picture, scale, y, named = true, common = false) => {
       y2: y + 4,
       stroke: MUTED,
     });
-    write(picture, scale.centre(t), y + 16, short(nameOf(t), 16), {
-      "text-anchor": "middle",
-      "font-size": 11,
-      fill: MUTED,
+    const middle = Math.min(Math.max(scale.centre(t), room / 2), picture.width - room / 2),
+      text = write(picture, middle, y + 16, "", { "text-anchor": "middle", "font-size": 11, fill: MUTED });
+    lines(t).forEach((line, place, all) => {
+      const below = place ? { x: rounded(middle), dy: 12 } : {};
+      text.append(shape("tspan", below, fitted(line, room, 11) + (place < all.length - 1 ? " " : "")));
     });
   }
   if (named && !dated)
@@ -94,6 +107,18 @@ const linePath = (scale, y, pick) => {
     path += `${open ? "L" : "M"}${rounded(scale.centre(t))} ${rounded(y(v))}`;
     if (!open) path += "h.01";
     open = true;
+  }
+  return path;
+};
+// Joins values across a gap.
+const bridgePath = (scale, y, pick) => {
+  let path = "",
+    last = null;
+  for (let t = scale.from; t <= scale.to; t += 1) {
+    if (pick(t) === null) continue;
+    if (last !== null && last < t - 1)
+      path += `M${rounded(scale.centre(last))} ${rounded(y(pick(last)))}L${rounded(scale.centre(t))} ${rounded(y(pick(t)))}`;
+    last = t;
   }
   return path;
 };

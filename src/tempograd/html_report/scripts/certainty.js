@@ -1,8 +1,5 @@
 // How sure the scores are: the verdict in words, and how the error fell as samples were added.
 
-const BAND = "#d3e0ec",
-  GOAL = DOWN;
-
 const share = (v) => {
   if (!Number.isFinite(v)) return "not known";
   if (v > 1) return "over 100 %";
@@ -12,25 +9,31 @@ const share = (v) => {
 // A method without draws has no error, and its series stay as they are.
 const errorOf = (map, series) => map.certainty.error?.[series] ?? 0;
 
-const verdictInto = (id, map, said, rough) => {
-  const place = at(id);
-  place.replaceChildren(
+// A small badge that says how sure a method is; it folds out to a sentence.
+const verdictInto = (id, badge, map, place) => {
+  const { badges, texts } = map.certainty,
+    said = texts[place];
+  at(badge).textContent = badges[place] === "unknown" ? "not known" : badges[place];
+  at(`${id}-text`).replaceChildren(
     element("b", `How sure is ${readable(map.label)}?`),
     ` ${said[0].toUpperCase()}${said.slice(1)}.`,
   );
-  place.classList.toggle("rough", rough);
+  at(id).classList.toggle("rough", !["converged", "exact"].includes(badges[place]));
 };
 
 const showCertainty = () => {
   const { series, map } = view,
-    { each, rough, error, total, delta, complete } = map.certainty,
+    { error, total, delta, complete } = map.certainty,
     place = at("certainty");
-  verdictInto("certainty", map, each[series], rough[series + 1]);
+  verdictInto("certainty", "badge", map, series + 1);
+  at("sums").hidden = !total;
   if (total) {
     const both = [total[series], delta[series]],
       [sum, moved] = alike(both, Math.max(...both.map(Math.abs)));
     const rest = complete ? "" : ", which this method does not promise to match";
-    place.append(` The scores sum to ${sum}; the prediction changed by ${moved}${rest}.`);
+    at("sums").textContent =
+      `Series ${seriesName(series)}, ${readable(map.label)}: the scores sum to ${sum}; from the baseline to the series ` +
+      `the prediction changed by ${moved}${rest}.`;
   }
   for (const [name, part] of Object.entries({ error, total, delta }))
     place.dataset[name] = part ? part[series] : "";
@@ -87,14 +90,14 @@ const errorPicture = (id, said, points, curve, band, goal) => {
       .filter((place) => place !== null);
   if (band) {
     const [under, over] = band.map(through);
-    picture.add("path", { d: `M${[...over, ...under.reverse()].join("L")}z`, fill: BAND, class: "band" });
+    picture.add("path", { d: `M${[...over, ...under.reverse()].join("L")}z`, fill: PALE[DOWN], class: "band" });
   }
   picture.add("line", {
     x1: left,
     x2: right,
     y1: rounded(y(goal)),
     y2: rounded(y(goal)),
-    stroke: GOAL,
+    stroke: DOWN,
     "stroke-width": 1.5,
     "stroke-dasharray": "6 4",
     class: "goal",

@@ -12,7 +12,8 @@ const spread = (values) => {
   const room = (high - low || Math.abs(high) || 1) * 0.12;
   return [low - room, high + room];
 };
-const seenValue = (d) => (t) => (observed(view.series, t, d) ? value(view.series, t, d) : null);
+const seenValue = (d) => (t) =>
+  t >= 0 && t < data.time && observed(view.series, t, d) ? value(view.series, t, d) : null;
 // As drawn: below 0 a method without signs says that a value matters less than nothing.
 const drawnScore = (map, t, d) => {
   const v = score(map, view.series, t, d);
@@ -51,40 +52,44 @@ const panelOver = (scale, top, bottom, tip) => ({
   pick: moveCursor,
 });
 
+// One scale for all rows: room for bars and the ends of their intervals, below 0 only where a bar goes down.
 const scoreRange = (shown) => {
-  let size = 0,
-    error = 0;
+  const bars = [0, 0],
+    ends = [0, 0];
   for (const d of shown) {
     for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) {
       if (!observed(view.series, t, d)) continue;
-      const v = Math.abs(drawnScore(view.map, t, d));
-      size = Math.max(size, v);
-      if (view.map.half) {
-        const w = half(view.map, view.series, t, d);
-        if (Number.isFinite(w)) error = Math.max(error, v + w);
-      }
+      const v = drawnScore(view.map, t, d),
+        w = view.map.half ? half(view.map, view.series, t, d) : 0,
+        side = v < 0 ? 0 : 1;
+      bars[side] = Math.max(bars[side], Math.abs(v));
+      if (Number.isFinite(w)) ends[side] = Math.max(ends[side], Math.abs(v) + w);
     }
   }
-  const full = Math.max(size, Math.min(error, 1.6 * size)) * 1.05 || 1;
-  return [view.map.signed ? -full : -0.04 * full, full];
+  const size = Math.max(...bars) || 1,
+    [down, up] = [0, 1].map((side) => Math.max(bars[side], Math.min(ends[side], 1.6 * bars[side])));
+  return [-Math.max(bars[0] ? 1.05 * down : 0, 0.04 * size), Math.max(bars[1] ? 1.05 * up : 0, 0.04 * size)];
 };
+
+
+const hatchMissing = (picture, scale, d, top, bottom) =>
+  picture.add("path", {
+    class: "unseen",
+    d: boxPath(scale, (t) => !observed(view.series, t, d), top, bottom),
+    fill: picture.hatch,
+  });
 
 const drawValues = (picture, scale, d, top, bottom, gone) => {
   const pick = seenValue(d),
     box = valueBox(picture, scale.left, scale.right, top, bottom, spread(inZoom(pick)), 3);
-  picture.add("path", { d: boxPath(scale, (t) => !observed(view.series, t, d), top, bottom), fill: GONE });
-  picture.add("path", {
-    d: linePath(scale, box.y, pick),
-    fill: "none",
-    stroke: INK,
-    "stroke-width": 1.4,
-    "stroke-linejoin": "round",
-    "stroke-linecap": "round",
-  });
-  if (scale.one >= 7)
-    for (let t = scale.from; t <= scale.to; t += 1)
-      if (pick(t) !== null)
-        picture.add("circle", { cx: rounded(scale.centre(t)), cy: rounded(box.y(pick(t))), r: 2.2, fill: INK });
+  hatchMissing(picture, scale, d, top, bottom);
+  const round = { fill: "none", "stroke-linejoin": "round", "stroke-linecap": "round" };
+  picture.add("path", { d: bridgePath(scale, box.y, pick), stroke: FRAME, ...round });
+  picture.add("path", { d: linePath(scale, box.y, pick), stroke: INK, "stroke-width": 1.4, ...round });
+  const alone = (t) => pick(t - 1) === null && pick(t + 1) === null; // without a line it would not be seen
+  for (let t = scale.from; t <= scale.to; t += 1)
+    if (pick(t) !== null && (scale.one >= 7 || alone(t)))
+      picture.add("circle", { cx: rounded(scale.centre(t)), cy: rounded(box.y(pick(t))), r: 2, fill: INK });
   if (data.truth)
     picture.add("path", {
       class: "truth",
@@ -119,7 +124,7 @@ const drawScores = (picture, scale, d, top, bottom, range) => {
     if (width > 0 && Number.isFinite(width))
       errors += `M${rounded(x)} ${rounded(box.y(keep(v - width)))}V${rounded(box.y(keep(v + width)))}`;
   }
-  picture.add("path", { d: boxPath(scale, (t) => !observed(view.series, t, d), top, bottom), fill: GONE });
+  hatchMissing(picture, scale, d, top, bottom);
   for (const [colour, path] of Object.entries(paths)) picture.add("path", { d: path, fill: colour });
   if (errors)
     picture.add("path", {
@@ -188,16 +193,25 @@ const drawCursor = (picture, scale) => {
 };
 
 // Values and scores of the strongest channels, one above the other, on one time axis.
+// Heights of the parts of a row: scores are as tall as values, and all is taller where there are few channels.
+const rowHeights = (count) => {
+  const one = count === 1 ? 130 : count === 2 ? 96 : onPaper() ? 24 : 58;
+  return { all: 2 * one + 40, title: 13, values: [20, 20 + one], scores: [26 + one, 26 + 2 * one] };
+};
+const shownChannels = () => {
+  const found = view.found === null ? view.order : [view.found, ...view.order.filter((d) => d !== view.found)];
+  return found.slice(0, view.channels);
+};
 const channelsPicture = () => {
-  const shown = view.order.slice(0, view.channels),
-    one = 158,
+  const shown = shownChannels(),
+    ROW = rowHeights(shown.length),
     first = data.steps ? 92 : 0;
   const picture = frame(
     "chart-channels",
     `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${seriesName(view.series)}`,
-    first + one * shown.length + 40,
+    first + ROW.all * shown.length + 40,
   );
-  const scale = timeScale(view.zoom, 56, picture.width - 10),
+  const scale = timeScale(view.zoom, 62, picture.width - 10),
     range = scoreRange(shown);
   const gone = removedCells(view.map, view.series, view.count);
   if (first) {
@@ -216,21 +230,25 @@ const channelsPicture = () => {
     );
   }
   shown.forEach((d, place) => {
-    const top = first + place * one;
-    const name = write(picture, scale.left, top + 14, fitted(channelName(d), scale.right - scale.left, 13, 600), {
+    const top = first + place * ROW.all,
+      [high, low] = [ROW.values, ROW.scores].map((p) => p.map((y) => top + y));
+    const name = write(picture, scale.left, top + ROW.title, fitted(channelName(d), scale.right - scale.left, 13, 600), {
       "font-weight": 600,
       "font-size": 13,
     });
     name.append(shape("title", {}, data.channels[d]));
-    drawValues(picture, scale, d, top + 22, top + 84, gone);
-    drawScores(picture, scale, d, top + 92, top + 146, range);
+    drawValues(picture, scale, d, ...high, gone);
+    drawScores(picture, scale, d, ...low, range);
+    const title = { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" },
+      y = rounded((low[0] + low[1]) / 2);
+    write(picture, 9, y, WORDS.score, { ...title, transform: `rotate(-90 9 ${y})` });
     picture.panels.push(
-      panelOver(scale, top + 22, top + 146, (t) => [
+      panelOver(scale, high[0], low[1], (t) => [
         `${short(data.channels[d], 60)}, ${timeText(t)}`,
         `value: ${valueText(t, d)}`,
         `${readable(view.map.label)}: ${scoreText(view.map, t, d)}`,
         ...(gone.has(t * data.depth + d) ? ["removed by the slider"] : []),
-        ...(data.truth && bit(data.truth, cell(view.series, t, d)) ? ["truly decides the label"] : []),
+        ...(data.truth && bit(data.truth, cell(view.series, t, d)) ? [WORDS.truth] : []),
       ]),
     );
   });

@@ -1,18 +1,22 @@
 // Pictures as SVG. A frame is one picture; it has panels, and a panel knows what a place in it means.
 
-// Colours are variables of the page's style, the same as in the library's pictures.
+// Colours are variables of the page's style, the same as in the library's pictures; a dark screen has others.
 const look = getComputedStyle(document.documentElement),
   colour = (name) => look.getPropertyValue(`--${name}`).trim(),
   rgb = (hex) => [1, 3, 5].map((place) => Number.parseInt(hex.slice(place, place + 2), 16));
-const INKS = ["ink", "muted", "frame", "faint", "missing", "truth", "removed"],
-  [INK, MUTED, FRAME, RULE, GONE, TRUTH, TAKEN] = INKS.map(colour);
-const [UP, DOWN, SIZE] = ["up", "down", "size"].map(colour);
-const PALE = { [UP]: colour("up-pale"), [DOWN]: colour("down-pale"), [SIZE]: colour("size-pale") };
-const SIGNED = [DOWN, colour("down-half"), "#ffffff", colour("up-half"), UP].map(rgb),
-  UNSIGNED = ["#ffffff", colour("size-half"), SIZE].map(rgb),
+const DASHES = ["", "7 4", "2 3", "8 3 2 3", "12 4", "12 3 2 3 2 3", "3 5", "10 3 4 3"];
+const INKS = ["paper", "panel", "ink", "muted", "frame", "faint", "missing", "truth", "removed", "up", "down", "size"];
+let PAPER, PANEL, INK, MUTED, FRAME, RULE, GONE, TRUTH, TAKEN, UP, DOWN, SIZE;
+let PALE, SIGNED, UNSIGNED, VALUES, LINES;
+const readColours = () => {
+  [PAPER, PANEL, INK, MUTED, FRAME, RULE, GONE, TRUTH, TAKEN, UP, DOWN, SIZE] = INKS.map(colour);
+  PALE = { [UP]: colour("up-pale"), [DOWN]: colour("down-pale"), [SIZE]: colour("size-pale") };
+  SIGNED = [DOWN, colour("down-half"), PAPER, colour("up-half"), UP].map(rgb);
+  UNSIGNED = [PAPER, colour("size-half"), SIZE].map(rgb);
   VALUES = ["low", "middle", "high"].map((name) => rgb(colour(name)));
-const DASHES = ["", "7 4", "2 3", "8 3 2 3", "12 4", "12 3 2 3 2 3", "3 5", "10 3 4 3"],
   LINES = DASHES.map((_, place) => colour(`method-${place}`));
+};
+readColours();
 
 const shape = (tag, attributes, text) => {
   const item = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -37,6 +41,8 @@ const fitted = (text, room, size, weight) => {
   return `${text.slice(0, count)}…`;
 };
 
+const onPaper = () => document.body.classList.contains("paper"); // where pictures are drawn smaller
+
 const widthOf = (id) => {
   const wide = at(id).clientWidth;
   return wide > 0 ? wide : Math.max(280, document.querySelector("main").clientWidth); // in a view that is not open yet
@@ -45,14 +51,24 @@ const widthOf = (id) => {
 const frame = (id, said, height) => {
   const width = widthOf(id);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": said });
-  return {
+  const picture = {
     id,
     svg,
     width,
     height,
     panels: [],
+    hatch: `url(#hatch-${id})`,
     add: (tag, attributes, text) => svg.appendChild(shape(tag, attributes, text)),
   };
+  hatching(picture);
+  return picture;
+};
+// What was not observed is hatched, as in the library's pictures; each picture has its own, since it may be saved.
+const hatching = (picture) => {
+  const size = { width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    pattern = shape("pattern", { id: `hatch-${picture.id}`, ...size });
+  pattern.append(shape("path", { d: "M0 0H5V5H0z", fill: PANEL }), shape("path", { d: "M0 0V5", stroke: GONE }));
+  picture.add("defs", {}).append(pattern);
 };
 const write = (picture, x, y, text, more = {}) =>
   picture.add("text", { x: rounded(x), y: rounded(y), "font-size": 12, fill: INK, ...more }, text);

@@ -1,30 +1,31 @@
 // Which series is shown: filters, orders, and finding one by its name.
 
-const view = { series: 0, map: null, channels: 6, order: [], zoom: [0, 0], cursor: 0, count: 0 };
+const view = { series: 0, map: null, channels: 6, order: [], zoom: [0, 0], cursor: 0, count: 0, found: null };
 let list = []; // positions of the series that pass the filters, in the chosen order
 let kindOf = null; // what the class filter goes by: the explained class or, where that is one for all, the predicted
 
+const SHORT = { TP: "true positive", FP: "false positive", TN: "true negative", FN: "false negative" };
 // With class names, since which of two classes counts as positive is only a convention: it is class 1.
 const outcomeName = (kind) => {
   const plain = { right: "right", wrong: "wrong" }[kind];
   if (plain) return plain;
   const yes = className(1),
     no = className(0);
-  const name = { TP: "true positive", FP: "false positive", TN: "true negative", FN: "false negative" }[kind];
-  return `${name} (said ${kind[1] === "P" ? yes : no}, is ${kind === "TP" || kind === "FN" ? yes : no})`;
+  return `${SHORT[kind]} (said ${kind[1] === "P" ? yes : no}, is ${kind === "TP" || kind === "FN" ? yes : no})`;
 };
 const OUTCOMES = ["right", "wrong", "TP", "FP", "TN", "FN"];
 
 const describe = (i) => {
-  const parts = [`series ${seriesName(i)}`];
+  const parts = [seriesName(i)];
   if (data.target)
     parts.push(`${className(data.target[i])}${explainedScore(i) === null ? "" : ` ${output(explainedScore(i))}`}`);
-  if (data.outcome) parts.push(outcomeName(data.outcome[i]));
+  if (data.outcome) parts.push(SHORT[data.outcome[i]] ?? outcomeName(data.outcome[i]));
   if (data.steps?.alarm) parts.push(`${counted(wrongSteps(i), "step", "steps")} wrong`);
   return parts.join(" · ");
 };
 
 const SORTS = {
+  telling: (a, b) => view.map.telling[b] - view.map.telling[a] || a - b,
   id: (a, b) => data.ids[a] - data.ids[b],
   effect: (a, b) => totalEffect(view.map, b) - totalEffect(view.map, a) || a - b,
   error: (a, b) => errorOf(view.map, b) - errorOf(view.map, a) || a - b,
@@ -94,8 +95,11 @@ const showPlace = () => {
   at("previous").disabled = place <= 0;
   at("next").disabled = place === list.length - 1;
 };
+// Reading a step off begins at the strongest.
+const strongestStep = () => Math.floor(view.map.order[view.series * view.map.removed] / data.depth) || 0;
 const showSeries = (i) => {
   view.series = i;
+  view.cursor = strongestStep();
   showPlace();
   at("removal").value = 0;
   refresh();
@@ -103,6 +107,7 @@ const showSeries = (i) => {
 const showMethod = () => {
   view.map = data.maps[at("method").value];
   listSeries(); // their order may be by this method's effect
+  view.cursor = strongestStep();
   showPlace();
   refresh();
 };

@@ -17,8 +17,7 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
   canvas.width = columns;
   canvas.height = rows.length;
   const pen = canvas.getContext("2d"),
-    image = pen.createImageData(columns, rows.length),
-    unseen = rgb(GONE);
+    image = pen.createImageData(columns, rows.length); // transparent where nothing was observed
   rows.forEach((d, r) => {
     for (let c = 0; c < columns; c += 1) {
       const start = scale.from + Math.floor((c * count) / columns),
@@ -28,32 +27,24 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
         const v = pick(t, d);
         if (v !== null && (best === null || Math.abs(v) > Math.abs(best))) best = v;
       }
-      const colour = best === null ? unseen : blend(stops, (best - low) / (high - low));
-      image.data.set([...colour, 255], 4 * (r * columns + c));
+      if (best !== null)
+        image.data.set([...blend(stops, (best - low) / (high - low)), 255], 4 * (r * columns + c));
     }
   });
   pen.putImageData(image, 0, 0);
+  const place = { x: scale.left, y: top, width: scale.right - scale.left, height };
+  picture.add("rect", { ...place, fill: picture.hatch });
   picture.add("image", {
-    x: scale.left,
-    y: top,
-    width: scale.right - scale.left,
-    height,
+    ...place,
     href: canvas.toDataURL(),
     preserveAspectRatio: "none",
     style: "image-rendering:pixelated",
   });
-  picture.add("rect", {
-    x: scale.left,
-    y: top,
-    width: scale.right - scale.left,
-    height,
-    fill: "none",
-    stroke: FRAME,
-  });
+  picture.add("rect", { ...place, fill: "none", stroke: FRAME });
 };
 
 // `beyond` tells whether there are sizes beyond the full colour.
-const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false) => {
+const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false, ends = null) => {
   const cells = 48;
   for (let c = 0; c < cells; c += 1)
     picture.add("rect", {
@@ -64,8 +55,9 @@ const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false)
       fill: `rgb(${blend(stops, c / (cells - 1))})`,
     });
   picture.add("rect", { x, y, width, height: 9, fill: "none", stroke: FRAME });
-  write(picture, x, y + 21, (beyond && low < 0 ? "≤ " : "") + number(low), { "font-size": 10.5, fill: MUTED });
-  write(picture, x + width, y + 21, (beyond ? "≥ " : "") + number(high), {
+  const [first, last] = ends ?? [(beyond && low < 0 ? "≤ " : "") + number(low), (beyond ? "≥ " : "") + number(high)];
+  write(picture, x, y + 21, first, { "font-size": 10.5, fill: MUTED });
+  write(picture, x + width, y + 21, last, {
     "font-size": 10.5,
     fill: MUTED,
     "text-anchor": "end",

@@ -1,7 +1,6 @@
 // Start: unpack, draw the first series, then the rest.
 
 const TABS = ["series", "summary", "about"];
-let summaryReady = false;
 
 const openTab = (name, focus = false) => {
   for (const tab of TABS) {
@@ -12,12 +11,40 @@ const openTab = (name, focus = false) => {
     at(`view-${tab}`).hidden = !open;
     if (open && focus) button.focus();
   }
-  if (name === "summary") {
-    if (summaryReady) showSummary();
-    else startSummary();
-    summaryReady = true;
-  }
+  OPEN.view = name;
+  if (name === "summary") showSummary();
   if (name === "series" && data) drawSeries();
+  keepState();
+};
+
+// The screen's own theme, until the button says otherwise; the choice is kept for the next visit, if the browser may.
+const isDark = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+const showTheme = () => {
+  at("theme").setAttribute("aria-pressed", String(isDark()));
+  readColours();
+  redraw();
+};
+const KEPT = "tempograd-theme";
+const turnTheme = () => {
+  const other = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = other;
+  try {
+    localStorage.setItem(KEPT, other);
+  } catch {} // a browser that keeps nothing
+  showTheme();
+};
+const startTheme = () => {
+  try {
+    const kept = localStorage.getItem(KEPT);
+    if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+  } catch {} // as above
+  readColours();
+  at("theme").setAttribute("aria-pressed", String(isDark()));
+  at("theme").addEventListener("click", turnTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 };
 
 const turn = (event) => {
@@ -34,17 +61,26 @@ const redraw = () => {
 };
 
 // On paper all three views follow each other, with pictures drawn for its width, so that their letters stay readable.
+let themeBefore = null,
+  openBefore = [];
 const preparePrint = () => {
+  const root = document.documentElement;
+  openBefore = [...document.querySelectorAll(".fold")].map((fold) => [fold, fold.open]);
+  for (const [fold] of openBefore) fold.open = true;
+  themeBefore = root.dataset.theme ?? null;
+  root.dataset.theme = "light";
+  readColours();
   document.body.classList.add("paper");
   for (const tab of TABS) at(`view-${tab}`).hidden = false;
-  if (!summaryReady) {
-    startSummary();
-    summaryReady = true;
-  }
   redraw();
 };
 const afterPrint = () => {
+  const root = document.documentElement;
+  if (themeBefore === null) delete root.dataset.theme;
+  else root.dataset.theme = themeBefore;
+  readColours();
   document.body.classList.remove("paper");
+  for (const [fold, open] of openBefore) fold.open = open;
   openTab(TABS.find((tab) => at(`tab-${tab}`).getAttribute("aria-selected") === "true"));
 };
 
@@ -56,7 +92,12 @@ const start = async () => {
   }
   at("waiting").remove();
   at("views").hidden = false;
+  startTheme();
   startSeries();
+  groups.start();
+  startSummary();
+  startSaving();
+  restore();
   document.body.dataset.ready = "true";
   performance.mark("tempograd-ready");
   let width = innerWidth,
@@ -67,6 +108,7 @@ const start = async () => {
     clearTimeout(later);
     later = setTimeout(redraw, 150);
   });
+  addEventListener("hashchange", restore);
   addEventListener("beforeprint", preparePrint);
   addEventListener("afterprint", afterPrint);
 };

@@ -36,7 +36,7 @@ const mapPicture = () => {
   const rows = view.order,
     wide = widthOf("chart-map"),
     beside = wide >= 680;
-  const one = Math.max(10, Math.min(22, 900 / rows.length)),
+  const one = Math.max(10, Math.min(onPaper() ? 10 : 22, 900 / rows.length)),
     tall = Math.max(one * rows.length, 24),
     cell = tall / rows.length,
     block = tall + 92;
@@ -85,8 +85,8 @@ const mapPicture = () => {
 
 // What the methods say about the same series, each in its own scale.
 const methodsPicture = () => {
-  const rows = view.order.slice(0, view.channels),
-    tall = Math.max(30, 20 * rows.length),
+  const rows = shownChannels(),
+    tall = Math.max(30, (onPaper() ? 9 : 20) * rows.length),
     one = tall + 26;
   const picture = frame(
     "chart-methods",
@@ -97,13 +97,8 @@ const methodsPicture = () => {
     scale = timeScale(view.zoom, names, picture.width - 10);
   data.maps.forEach((map, place) => {
     const top = place * one + 20,
-      said = Object.entries(map.scores)
-        .map(([name, found]) => `${name.toUpperCase()} ${number(found[view.series])}`)
-        .join(", ");
-    const name = fitted(readable(map.label), scale.right - names, 12, 600),
-      title = write(picture, names, top - 6, name, { "font-weight": 600 });
-    const room = scale.right - names - lengthOf(name, 12, 600) - 8; // the table below has the scores too
-    if (lengthOf(said, 12) <= room) title.append(shape("tspan", { dx: 8, fill: MUTED, "font-weight": 400 }, said));
+      name = readable(map.label) + (map.control ? " (control)" : "");
+    write(picture, names, top - 6, fitted(name, scale.right - names, 12, 600), { "font-weight": 600 });
     rowNames(picture, rows, names, top, tall / rows.length);
     heatMap(picture, scale, top, tall, rows, (t, d) => seenScore(map, d)(t), ...colours(map));
     picture.panels.push(

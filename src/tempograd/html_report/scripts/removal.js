@@ -41,15 +41,24 @@ const showRemoval = () => {
   at("probabilities").tBodies[0].replaceChildren(...lines);
 };
 
+// The state after which the chosen curve stays within a tenth of its range of where it ends, and a bit more.
+const lastMove = (curve) => {
+  const range = Math.max(...curve) - Math.min(...curve),
+    still = curve.findLastIndex((v) => Math.abs(v - curve.at(-1)) > range / 10);
+  return Math.min(Math.ceil(1.15 * (still + 1)) + 2, curve.length - 1);
+};
+
 // The explained output as each method's strongest values go.
 const removalPicture = () => {
-  const picture = frame("chart-removal", "The explained output as values are removed, one line per method", 230);
+  const bottom = onPaper() ? 110 : 186,
+    picture = frame("chart-removal", "The explained output as values are removed, one line per method", bottom + 44);
   const left = 46,
     right = picture.width - 20,
     top = 8,
-    bottom = 186,
-    last = data.counts.at(-1) || 1;
-  const curves = data.maps.map((map) => data.counts.map((_, state) => scoreAfter(map, view.series, state)));
+    curves = data.maps.map((map) => data.counts.map((_, state) => scoreAfter(map, view.series, state))),
+    end = Math.max(lastMove(curves[data.maps.indexOf(view.map)]), Number(at("removal").value)),
+    last = data.counts[end] || 1;
+  at("chart-removal").dataset.last = last;
   const box = valueBox(
     picture,
     left,
@@ -74,6 +83,7 @@ const removalPicture = () => {
   });
   curves.forEach((curve, place) => {
     const d = curve
+      .slice(0, end + 1)
       .map((v, state) => `${state ? "L" : "M"}${rounded(x(data.counts[state]))} ${rounded(box.y(v))}`)
       .join("");
     picture.add("path", {
@@ -93,7 +103,7 @@ const removalPicture = () => {
     "stroke-dasharray": "3 3",
   });
   const near = (px) =>
-    data.counts.reduce(
+    data.counts.slice(0, end + 1).reduce(
       (best, count, state) => (Math.abs(x(count) - px) < Math.abs(x(data.counts[best]) - px) ? state : best),
       0,
     );
@@ -119,7 +129,7 @@ const methodKeys = () =>
     key.append(
       shape("path", {
         d: "M0 4H34",
-        stroke: LINES[place % LINES.length],
+        stroke: `var(--method-${place % LINES.length})`,
         "stroke-dasharray": DASHES[place % DASHES.length],
         "stroke-width": 2,
       }),

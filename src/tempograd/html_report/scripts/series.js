@@ -19,16 +19,21 @@ const refresh = () => {
   showReadout();
   showMistakes();
   drawSeries();
+  keepState();
 };
 
-const zoomTo = (from, to) => {
+const zoomFields = (from, to) => {
   const low = Math.min(Math.max(Math.round(from), 0), data.time - 1);
   const high = Math.max(Math.min(Math.round(to), data.time - 1), low);
   view.zoom = [low, high];
   at("time-from").value = low;
   at("time-to").value = high;
   at("reset-zoom").disabled = low === 0 && high === data.time - 1;
+};
+const zoomTo = (from, to) => {
+  zoomFields(from, to);
   drawSeries();
+  keepState();
 };
 
 const moveCursor = (t) => {
@@ -57,12 +62,17 @@ const startSeries = () => {
   ]);
   at("filter-outcome").closest("label").hidden = outcomes.length === 0;
   fill(at("sort"), [
+    ["telling", "certain effect, largest first"],
     ["id", "id"],
     ["effect", "size of effect, largest first"],
     ...(data.steps?.alarm ? [["wrong", "wrong steps, most first"]] : []),
     ...(data.maps.some((map) => map.certainty.error) ? [["error", "error, largest first"]] : []),
     ...(explainedScore(0) === null ? [] : [["confidence", "explained output, lowest first"]]),
   ]);
+  fill(
+    at("channel-names"),
+    data.channels.map((name) => [name, ""]),
+  );
   fill(
     at("method"),
     data.maps.map((map, place) => [place, readable(map.label)]),
@@ -79,7 +89,6 @@ const startSeries = () => {
   at("reset-zoom").disabled = true;
   at("removal").max = data.counts.length - 1;
   at("removing").hidden = !data.maps[0].removal;
-  at("series-columns").classList.toggle("single", !data.maps[0].removal);
   at("removal-curves").hidden = !data.maps[0].removal?.score;
   at("removal-keys").replaceChildren(...methodKeys());
 
@@ -96,12 +105,59 @@ const startSeries = () => {
     view.channels = Number(at("channels-shown").value);
     drawSeries();
   });
+  at("top-more").addEventListener("click", () => {
+    const all = at("top").classList.toggle("all");
+    at("top-more").textContent = all ? "Only five" : "Five more";
+    at("top-more").setAttribute("aria-expanded", String(all));
+  });
   for (const id of ["time-from", "time-to"])
     at(id).addEventListener("change", () => zoomTo(Number(at("time-from").value), Number(at("time-to").value)));
   at("reset-zoom").addEventListener("click", () => zoomTo(0, data.time - 1));
   at("cursor").addEventListener("input", () => moveCursor(Number(at("cursor").value)));
   at("removal").addEventListener("input", remove);
-  const wanted = data.ids.indexOf(Number(location.hash.replace("#series-", "")));
-  view.series = location.hash && wanted >= 0 ? wanted : 0;
-  filterSeries();
+  at("find-channel").addEventListener("change", findChannel);
+  at("find-channel").closest("label").hidden = data.depth < 2;
+  at("copy-link").addEventListener("click", copyLink);
+  closeMenus();
+};
+
+// A menu closes when one clicks elsewhere, or presses Escape.
+const closeMenus = () => {
+  const folds = [...document.querySelectorAll(".menu, .badge")],
+    close = (inside) => {
+      for (const fold of folds) if (!inside || !fold.contains(inside)) fold.open = false;
+    };
+  document.addEventListener("pointerdown", (event) => close(event.target));
+  document.addEventListener("keydown", (event) => {
+    const open = folds.find((fold) => fold.open && fold.contains(document.activeElement));
+    if (event.key !== "Escape") return;
+    close(null);
+    open?.querySelector("summary").focus();
+  });
+};
+
+// A channel by its name, or a part of it: it comes first, and the strongest follow.
+const findChannel = () => {
+  const wanted = at("find-channel").value.trim().toLowerCase(),
+    names = data.channels.map((name) => name.toLowerCase()),
+    exact = names.indexOf(wanted),
+    found = exact >= 0 ? exact : view.order.find((d) => names[d].includes(wanted));
+  const known = wanted === "" || found !== undefined;
+  view.found = wanted !== "" && known ? found : null;
+  at("find-channel").setAttribute("aria-invalid", String(!known));
+  const answer = known
+    ? `${data.channels[found]}: ${view.order.indexOf(found) + 1} of ${data.depth} by effect`
+    : `There is no channel ${at("find-channel").value}.`;
+  at("find-channel-answer").textContent = wanted === "" ? "" : answer;
+  drawSeries();
+  keepState();
+};
+const copyLink = async () => {
+  keepState();
+  try {
+    await navigator.clipboard.writeText(location.href);
+    at("saved").textContent = "Copied.";
+  } catch {
+    at("saved").textContent = "Copy it from the address bar: it holds series, method, zoom and group.";
+  }
 };

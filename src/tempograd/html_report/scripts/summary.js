@@ -2,11 +2,7 @@
 
 const SHOWN = 20; // channels drawn as bars; the table has all
 
-const summaryPart = () => {
-  const place = Number(at("summary-method").value),
-    kind = Number(at("summary-class").value);
-  return { map: data.maps[place], group: data.summary.groups[kind], part: data.summary.maps[place][kind] };
-};
+let summaryNow = null; // what the view of all series shows: method, groups, and the channels in their order
 
 const summaryTable = ({ map, part }, order) => {
   const finite = (v) => (Number.isFinite(v) ? v : null);
@@ -32,7 +28,8 @@ const summaryTable = ({ map, part }, order) => {
 
 const summaryBars = ({ map, part }, order) => {
   const shown = order.slice(0, SHOWN),
-    one = map.signed ? 34 : 24,
+    one = onPaper() ? 18 : map.signed ? 34 : 24,
+    tall = onPaper() ? 7 : 13,
     top = 4,
     bottom = top + one * shown.length;
   const picture = frame(
@@ -42,7 +39,7 @@ const summaryBars = ({ map, part }, order) => {
   );
   const left = nameRoom(picture.width),
     right = picture.width - 10,
-    error = (errors, d) => (Number.isFinite(errors[d]) ? errors[d] : 0);
+    error = (errors, d) => (Number.isFinite(errors[d]) ? halfOf(errors[d], part.count - 1) : 0);
   const low = map.signed ? Math.min(0, ...shown.map((d) => part.push[d] - error(part.push_error, d))) : 0;
   const high = Math.max(...shown.map((d) => part.size[d] + error(part.size_error, d)), low + 1e-30);
   const x = (v) => left + ((v - low) / (high - low)) * (right - left),
@@ -62,8 +59,8 @@ const summaryBars = ({ map, part }, order) => {
     });
   }
   const said = map.signed
-    ? "grey: size of effect; coloured: net push; thin: standard error"
-    : "size of effect; thin: standard error";
+    ? "grey: size of effect; coloured: net push; thin: 95 % interval"
+    : "size of effect; thin: 95 % interval";
   write(picture, Math.max(0, Math.min(left, picture.width - lengthOf(said, 11))), bottom + 34, said, {
     "font-size": 11,
     fill: MUTED,
@@ -76,7 +73,7 @@ const summaryBars = ({ map, part }, order) => {
       height: tall,
       fill,
     });
-    box.append(shape("title", {}, `${said}: ${number(v)} ± ${number(e)}`));
+    box.append(shape("title", {}, `${said}: ${number(v)}, 95 %: ${number(v - e)} to ${number(v + e)}`));
     picture.add("line", {
       x1: rounded(x(v - e)),
       x2: rounded(x(v + e)),
@@ -86,10 +83,10 @@ const summaryBars = ({ map, part }, order) => {
     });
   };
   shown.forEach((d, place) => {
-    const y = top + place * one + 3;
+    const y = top + place * one + (onPaper() ? 1 : 3);
     bar(
       y,
-      13,
+      tall,
       part.size[d],
       error(part.size_error, d),
       map.signed ? MUTED : SIZE,
@@ -97,8 +94,8 @@ const summaryBars = ({ map, part }, order) => {
     );
     if (map.signed)
       bar(
-        y + 14,
-        13,
+        y + tall + 1,
+        tall,
         part.push[d],
         error(part.push_error, d),
         part.push[d] < 0 ? DOWN : UP,
@@ -112,10 +109,9 @@ const summaryBars = ({ map, part }, order) => {
 const summaryMap = ({ map, part }, order) => {
   const signed = map.signed && at("summary-kind").value === "push",
     source = signed ? part.mean : part.mean_size;
-  let full = 0;
-  for (const v of source) full = Math.max(full, Math.abs(v));
-  full = full || 1;
-  const one = Math.max(10, Math.min(24, 900 / order.length)),
+  const full = robust(source),
+    beyond = source.some((v) => Math.abs(v) > 1.001 * full),
+    one = Math.max(10, Math.min(onPaper() ? 10 : 24, 900 / order.length)),
     tall = one * order.length,
     stops = signed ? SIGNED : UNSIGNED,
     low = signed ? -full : 0;
@@ -140,6 +136,7 @@ const summaryMap = ({ map, part }, order) => {
     low,
     full,
     signed ? "down ← mean score → up" : "mean size of the score",
+    beyond,
   );
   picture.panels.push({
     ...panelOver(
@@ -154,16 +151,87 @@ const summaryMap = ({ map, part }, order) => {
   finish(picture);
 };
 
+// The strongest channels of the group in words, and where two groups differ.
+const intervalText = ({ mean, low, high }) => {
+  const [middle, from, to] = alike([mean, low, high], Math.max(...[mean, low, high].filter(Number.isFinite).map(Math.abs)));
+  return `${mean > 0 ? "+" : ""}${middle} [${from}, ${to}]`;
+};
+const groupSentence = ({ map, a, order }, key) => {
+  const found = order.slice(0, 3).map((d) => ({ d, ...withInterval(a.map((i) => channelSum(map, i, d))) })),
+    how = ({ mean }) => (map.signed ? (mean < 0 ? WORDS.down : WORDS.up) : "matters"),
+    sure = (each) => `${intervalText(each)}${clear(each) ? "" : ", may be chance"}`,
+    what = (each) => `${data.channels[each.d]} ${how(each)} (${sure(each)})`,
+    size = (i, b) => order.reduce((all, d) => all + Math.abs(blockSum(map, i, d, b)), 0),
+    sizes = data.edges.slice(1).map((_, b) => a.reduce((sum, i) => sum + size(i, b), 0)),
+    whole = sizes.reduce((sum, v) => sum + v, 0),
+    best = sizes.indexOf(Math.max(...sizes)),
+    share = Math.round((100 * sizes[best]) / whole),
+    when = whole && sizes.length > 1 ? `; ${share} % of all effect falls on ${data.blockTimes[best]}` : "",
+    name = key === "all" ? `Over ${counted(a.length, "series", "series")}` : `${groups.name(key)} (${a.length.toLocaleString("en")})`;
+  return `${name}: ${found.map(what).join(", ")}${when}.`;
+};
+const differenceSentence = (found, names, counts) => {
+  const alone = found.filter((each) => each.certain),
+    certain = found.filter((each) => each.together),
+    named = certain.length ? certain : alone,
+    both = names.map((name, k) => `${name} (${counts[k].toLocaleString("en")})`).join(" and "),
+    said = named.slice(0, 3).map((each) => `${data.channels[each.d]} ${intervalText({ mean: each.gap, ...each })}`),
+    more = named.length > 3 ? ` and ${counted(named.length - 3, "more channel", "more channels")}` : "",
+    chance = number(Number((0.05 * data.depth).toPrecision(2)));
+  if (!alone.length) return `${both} differ in no channel by more than chance explains.`;
+  if (certain.length) return `${both} differ in ${said.join(", ")}${more}.`;
+  return `${both} may differ in ${said.join(", ")}${more}: of ${counted(data.depth, "channel", "channels")}, ${chance} do so by chance.`;
+};
+
+const showGroups = ({ map, a, b, order }) => {
+  const keys = [at("group-a").value, at("group-b").value];
+  at("comparing").hidden = !b?.length;
+  at("summary-sentence").textContent = groupSentence(summaryNow, keys[0]);
+  if (!b?.length) return;
+  const names = keys.map((key) => groups.name(key)),
+    found = order.map((d) => difference(map, a, b, d)).sort((x, y) => Math.abs(y.gap) - Math.abs(x.gap) || x.d - y.d),
+    kinds = new Set([...a, ...b].map((i) => data.target?.[i])),
+    mixed = kinds.size > 1 ? " Different classes were explained: up means towards each series’ own." : "";
+  at("summary-sentence").textContent = differenceSentence(found, names, [a.length, b.length]) + mixed;
+  groupsPicture(found, names);
+  showGroupsTable(found, names);
+};
+
 const showSummary = () => {
-  const found = summaryPart();
-  const order = [...found.part.size.keys()].sort((a, b) => found.part.size[b] - found.part.size[a] || a - b);
-  at("summary-count").textContent = counted(found.group.count, "series", "series");
-  at("summary-kind").closest("label").hidden = at("push-note").hidden = !found.map.signed;
-  verdictInto("summary-certainty", found.map, found.map.certainty.whole, found.map.certainty.rough[0]);
-  summaryTable(found, order);
-  summaryBars(found, order);
-  summaryMap(found, order);
-  allCertaintyPicture(found.map);
+  const map = data.maps[at("summary-method").value],
+    key = at("group-a").value,
+    { a, b } = groups.pair();
+  at("hand-label").hidden = key !== "hand";
+  at("summary-count").textContent = a.length ? countText(key, a) : "no series is chosen";
+  at("summary-kind").closest("label").hidden = at("push-note").hidden = !map.signed;
+  verdictInto("summary-certainty", "summary-badge", map, 0);
+  if (data.table) scoresPicture();
+  allCertaintyPicture(map);
+  keepState();
+  if (!a.length) return;
+  const part = groupPart(map, key, a),
+    order = [...part.size.keys()].sort((x, y) => part.size[y] - part.size[x] || x - y);
+  summaryNow = { map, a, b, part, order };
+  showGroups(summaryNow);
+  blocksPicture(map, a, order);
+  swarmPicture(map, a, order);
+  if (at("depend-channel").value === "") at("depend-channel").value = order[0];
+  dependPicture(map, a, Number(at("depend-channel").value));
+  showNumbers();
+};
+const countText = (key, a) => {
+  const place = data.summary.groups.findIndex(({ kind }) => (kind === null ? "all" : `explained:${kind}`) === key),
+    count = place >= 0 ? data.summary.groups[place].count : a.length;
+  const all = counted(count, "series", "series");
+  return count > a.length ? `${all}, ${a.length.toLocaleString("en")} of them in this file` : all;
+};
+// What is folded away is drawn when it is opened.
+const showNumbers = () => {
+  if (!at("numbers").open || !summaryNow) return;
+  summaryTable(summaryNow, summaryNow.order);
+  summaryBars(summaryNow, summaryNow.order);
+  summaryMap(summaryNow, summaryNow.order);
+  showBlocksTable(summaryNow.map, summaryNow.a, summaryNow.order);
 };
 
 const startSummary = () => {
@@ -172,11 +240,17 @@ const startSummary = () => {
     data.maps.map((map, place) => [place, readable(map.label)]),
   );
   fill(
-    at("summary-class"),
-    data.summary.groups.map(({ kind }, place) => [place, kind === null ? "all" : className(kind)]),
+    at("depend-channel"),
+    data.channels.map((_, d) => [d, channelName(d)]),
   );
-  at("summary-class").closest("label").hidden = data.summary.groups.length < 2;
-  for (const id of ["summary-method", "summary-class", "summary-kind"])
-    at(id).addEventListener("change", showSummary);
-  showSummary();
+  at("depend-channel").value = "";
+  for (const id of ["summary-method", "group-a", "group-b"]) at(id).addEventListener("change", showSummary);
+  at("summary-kind").addEventListener("change", showNumbers);
+  at("numbers").addEventListener("toggle", showNumbers);
+  at("depend-channel").addEventListener("change", () => chooseDepend(Number(at("depend-channel").value)));
+  at("hand").addEventListener("change", () => {
+    const unknown = groups.pick(at("hand").value.split(","));
+    at("hand-answer").textContent = unknown.length ? `There is no series ${unknown.join(", ")} in this report.` : "";
+    showSummary();
+  });
 };

@@ -22,6 +22,7 @@ const headline = () => {
   if (data.trueValue) facts.push(`true value: ${number(data.trueValue[i])}`);
   if (data.outcome) facts.push(outcomeName(data.outcome[i]));
   at("facts").textContent = facts.join("; ");
+  at("sentence").textContent = `${view.map.sentences[i]}.`;
 };
 
 const showScores = () => {
@@ -29,7 +30,11 @@ const showScores = () => {
   at("own-scores").hidden = names.length === 0;
   const head = row([
     element("th", "method", { scope: "col" }),
-    ...names.map((name) => element("th", name.toUpperCase(), { scope: "col" })),
+    ...names.map((name) => {
+      const head = element("th", name.toUpperCase() + (data.metrics[name]?.arrow ?? ""), { scope: "col" });
+      if (data.metrics[name]) head.append(element("small", data.metrics[name].meaning));
+      return head;
+    }),
   ]);
   const lines = data.maps.map((map) =>
     row([
@@ -48,6 +53,8 @@ const showScores = () => {
   at("series-scores").tBodies[0].replaceChildren(...lines);
 };
 
+const LONGEST = 40; // letters of a channel beside the picture, where a row should not grow tall
+const FIRST = 5; // of the strongest values, the others unfold
 const showTop = () => {
   const { series, map } = view,
     rows = [];
@@ -65,8 +72,8 @@ const showTop = () => {
       d = where % data.depth;
     const shown = value(series, t, d);
     const cells = [
-      element("td", timeName(t), { class: "text" }),
-      element("td", channelName(d), { class: "text" }),
+      element("td", timeName(t), { class: "text time" }),
+      element("td", short(channelName(d), LONGEST), { class: "text", title: channelName(d) }),
       element("td", number(shown)),
       element("td", alike([v], largest)[0], { class: v < 0 ? "down" : "up" }),
     ];
@@ -75,6 +82,7 @@ const showTop = () => {
       cells.push(element("td", known ? alike([low[place], high[place]], largest).join(" to ") : "not known"));
     rows.push(
       row(cells, {
+        class: place < FIRST ? null : "rest",
         "data-time": t,
         "data-channel": d,
         "data-x": shown,
@@ -86,6 +94,7 @@ const showTop = () => {
   });
   at("top").tBodies[0].replaceChildren(...rows);
   at("top-note").hidden = rows.length > 0;
+  at("top-more").hidden = rows.length <= FIRST;
   at("top-method").textContent = readable(map.label);
 };
 
@@ -127,11 +136,12 @@ const showReadout = () => {
 
 const showKeys = () => {
   if (data.steps?.predicted) {
-    at("key-up-text").textContent = "pushed towards what the model says at the step";
-    at("key-down-text").textContent = "pushed against it";
+    at("key-up-text").textContent = "pushes towards what the model says at the step";
+    at("key-down-text").textContent = "pushes against it";
   }
   const { map, series } = view;
-  if (data.target) at("key-up-text").textContent = `pushed “${className(data.target[series])}” up`;
+  if (data.target && data.classes.length > 1)
+    at("key-up-text").textContent = WORDS.up.replace(" up", ` “${className(data.target[series])}” up`);
   const missing = data.observedCount[series] < data.cells;
   const shown = {
     up: map.signed,

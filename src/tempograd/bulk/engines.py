@@ -1,0 +1,200 @@
+"""Who runs the worker: this process, several processes; with three tries for every fragment."""
+
+import multiprocessing
+import os
+import signal
+import statistics
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from typing import Any, NamedTuple
+
+import torch
+
+from tempograd._utils.progress import STOPS
+from tempograd.bulk.sources import Fragment
+from tempograd.bulk.worker import Outcome, Worker
+from tempograd.errors import OutputError, TempogradError
+
+TRIES = 3  # of a fragment
+KILLS = 20  # of workers, in a row without a result, after which somebody has to look
+PATIENCE = 600.0  # seconds without a result after which an engine is taken for dead, or ten times the usual
+
+
+class Attempt(NamedTuple):
+    """A fragment with what became of it, or with the reason why it has no results."""
+
+    fragment: Fragment
+    outcome: Outcome | None
+    error: str = ""
+
+
+class WorkerLostError(TempogradError):
+    """A worker died with its fragment, which says nothing about the fragment."""
+
+
+class Hands(ABC):
+    """Workers elsewhere: they take fragments and give outcomes, or errors."""
+
+    capacity: int
+
+    @abstractmethod
+    def submit(self, fragment: Fragment) -> Any:
+        """Begin with a fragment, and return what stands for it."""
+
+    @abstractmethod
+    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
+        """Wait until some are done, or for so long, and return those."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers."""
+
+
+def in_this_process(worker: Worker, fragments: Iterable[Fragment]) -> Iterator[Attempt]:
+    """Run one fragment after the other."""
+    for fragment in fragments:
+        for tried in range(1, TRIES + 1):
+            try:
+                yield Attempt(fragment, worker.run(fragment))
+                break
+            except OutputError:  # a full disk stops the run: all else would be computed in vain
+                raise
+            except Exception:  # one bad fragment must not cost the others; the traceback is kept
+                if tried == TRIES:
+                    yield Attempt(fragment, None, traceback.format_exc())
+
+
+def through(hands: Hands, fragments: Iterable[Fragment]) -> Iterator[Attempt]:
+    """Run fragments by workers elsewhere."""
+    try:
+        yield from _Queue(hands, fragments).attempts()
+    finally:
+        hands.close()
+
+
+class _Queue:
+    """Fragments on their way: those to come, those that run, and those that are tried again."""
+
+    def __init__(self, hands: Hands, fragments: Iterable[Fragment]) -> None:
+        self.hands, self.coming, self.again = hands, iter(fragments), deque[Fragment]()
+        self.running: dict[Any, Fragment] = {}
+        self.tries: dict[str, int] = {}
+        self.lost, self.last, self.took = 0, time.monotonic(), list[float]()
+
+    def attempts(self) -> Iterator[Attempt]:
+        while self._fill():
+            for handle, found in self._wait():
+                fragment = self.running.pop(handle)
+                if isinstance(found, Outcome):
+                    self.last, self.lost = time.monotonic(), 0
+                    self.took.append(found.seconds)
+                    yield Attempt(fragment, found)
+                elif self._failed_for_good(fragment, found):
+                    yield Attempt(fragment, None, "".join(traceback.format_exception(found)))
+
+    def _fill(self) -> bool:
+        """Keep all workers busy, and tell whether any is."""
+        while len(self.running) < self.hands.capacity:
+            fragment = self.again.popleft() if self.again else next(self.coming, None)
+            if fragment is None:
+                break
+            self.running[self.hands.submit(fragment)] = fragment
+        return bool(self.running)
+
+    def _wait(self) -> list[tuple[Any, Outcome | BaseException]]:
+        usual = statistics.median(self.took[-100:]) if self.took else 0.0
+        since = time.monotonic() - self.last
+        done = self.hands.wait(list(self.running), max(PATIENCE, 10 * usual) - since)
+        if not done:
+            raise TempogradError(
+                f"No fragment was finished for {time.monotonic() - self.last:,.0f} seconds, so the engine was "
+                "taken for dead. What is done stays: start the same call again."
+            )
+        return done
+
+    def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
+        """Count a failure, let the fragment be tried again, and tell whether it had its tries."""
+        if isinstance(error, OutputError):
+            raise error
+        self.lost += isinstance(error, WorkerLostError)
+        if self.lost >= KILLS:
+            raise TempogradError(
+                f"{self.lost} workers died in a row, perhaps for want of memory. What is done stays: start the "
+                "same call again, with fewer workers or a smaller batch."
+            ) from error
+        self.tries[fragment.name] = self.tries.get(fragment.name, 0) + 1
+        if self.tries[fragment.name] < TRIES:
+            self.again.append(fragment)
+            return False
+        self.last = time.monotonic()
+        return True
+
+
+# Several processes on this machine
+
+_worker: list[Worker] = []  # the one of a process
+
+
+class Processes(Hands):
+    """Processes that each open the run's folder and load the model from it."""
+
+    def __init__(self, folder: str, workers: int, device: str | None) -> None:
+        self.folder, self.capacity, self.device = folder, workers, device
+        self.others = set(multiprocessing.active_children())
+        self.pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+        return ProcessPoolExecutor(self.capacity, context, _enter, (self.folder, self.device))
+
+    def submit(self, fragment: Fragment) -> "Future[Outcome]":
+        try:
+            return self.pool.submit(_run, fragment.plain)
+        except BrokenProcessPool:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+            self.pool = self._new()
+            return self.pool.submit(_run, fragment.plain)
+
+    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
+        done, _ = wait(waiting, max(seconds, 0.0), FIRST_COMPLETED)
+        found: list[tuple[Any, Outcome | BaseException]] = []
+        for each in done:
+            error = each.exception()
+            if isinstance(error, BrokenProcessPool):
+                error = WorkerLostError("A worker was killed, perhaps for want of memory.")
+            found.append((each, error or each.result()))
+        return found
+
+    def close(self) -> None:
+        for child in set(multiprocessing.active_children()) - self.others:
+            child.terminate()  # finished fragments are there, and nobody waits for others
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _enter(folder: str, device: str | None) -> None:
+    torch.set_num_threads(1)
+    for number in STOPS:
+        signal.signal(number, lambda *_: os._exit(1))  # the parent tells the user
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from tempograd.bulk.travel import open_worker  # noqa: PLC0415  # above this module
+
+    _worker.append(open_worker(folder, device))
+
+
+def _run(plain: dict[str, Any]) -> Outcome:
+    return _worker[0].run(plain)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,174 @@
+"""The folder of a run: what it is of, what is done, and how a file of results comes into it.
+
+``data/`` holds one Parquet file per fragment, each written where nobody sees it, synced and renamed, so that a
+listing of names is all there is to know of what is done. ``_tempograd/`` holds what the run is of.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tempograd._utils.io import as_path, made, reason, scratch, sweep, write_atomically
+from tempograd.bulk.sources import Fragment, digest
+from tempograd.errors import DataError, OutputError, brief, short_path, warn
+
+OWN, DATA, STALE, FAILED = "_tempograd", "data", "stale", "failed"
+FORMAT = 1  # of the folder and its files
+ENDING = ".parquet"
+DIFFERENCES = 3  # that a sentence names
+
+
+class RunFolder:
+    """A folder that is a run, or can become one."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.root = as_path(path, "out")
+        self.own, self.data = self.root / OWN, self.root / DATA
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.root)!r})"
+
+    @property
+    def is_run(self) -> bool:
+        """Tell whether a run has begun here."""
+        return (self.own / "run.json").is_file()
+
+    def check(self) -> None:
+        """Refuse a folder that is neither new nor empty nor a run, or that cannot be written to."""
+        if self.root.exists() and not self.root.is_dir():
+            raise OutputError(f"{short_path(self.root)} is a file: results go to a folder.")
+        if self.root.is_dir() and not self.is_run:
+            others = [each.name for each in self.root.iterdir() if each.name not in {OWN, DATA}]
+            others += [each.name for each in self.data.glob(f"*{ENDING}")]
+            if [name for name in others if not name.startswith(".tempograd-")]:
+                raise OutputError(
+                    f"{short_path(self.root)} holds other files and no run: name a new or an empty folder."
+                )
+        for folder in (self.root, self.own, self.data):
+            made(folder, tried=folder == self.data)
+        sweep(self.root)
+
+    def begin(self, facts: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+        """Begin a run, or go on with one of the same facts, and return its key; another is refused.
+
+        ``more`` goes along and makes no difference.
+        """
+        key = digest(dict(facts), size=16)
+        content = {"tempograd": "run", "format": FORMAT, "key": key, "facts": facts, **more}
+        if not self.is_run:
+            self._create(json.dumps(content, indent=1))
+        known = self.read()
+        if known["key"] != key:
+            raise DataError(
+                f"{short_path(self.root)} holds results of another run, which differs in "
+                f"{_differences(known['facts'], json.loads(json.dumps(facts)))}: name another folder."
+            )
+        return key
+
+    def _create(self, text: str) -> None:
+        """Write ``run.json`` if nobody has meanwhile."""
+        path = self.own / "run.json"
+        try:
+            with scratch(self.own) as folder:
+                new = folder / "new"
+                new.write_text(text, encoding="utf-8")
+                with new.open("rb+") as file:
+                    os.fsync(file.fileno())
+                try:
+                    path.hardlink_to(new)
+                except FileExistsError:
+                    return
+                except OSError:  # a file system without links
+                    new.replace(path)
+        except OSError as error:
+            raise OutputError(f"{short_path(path)} cannot be written: {reason(error)}.") from error
+
+    def read(self) -> dict[str, Any]:
+        """Return what the run is of."""
+        path = self.own / "run.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(f"{short_path(self.root)} is no run of tempograd.explain_dataset.") from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{short_path(path)} cannot be read: {brief(str(error))}.") from error
+        if not isinstance(found, dict) or found.get("tempograd") != "run" or found.get("format") != FORMAT:
+            raise DataError(f"{short_path(path)} is of no run that this version of tempograd knows.")
+        return found
+
+    def write(self, name: str, content: Any) -> None:
+        """Write plain data beside what the run is of."""
+        write_atomically(self.own / name, lambda path: path.write_text(json.dumps(content), encoding="utf-8"))
+
+    def load(self, name: str) -> Any:
+        """Return plain data that :meth:`write` wrote, None if it did not."""
+        with suppress(OSError, ValueError):
+            return json.loads((self.own / name).read_text(encoding="utf-8"))
+        return None
+
+    def path(self, name: str) -> Path:
+        """Return where the results of a fragment are, or will be."""
+        return self.data / f"{name}{ENDING}"
+
+    def done(self) -> set[str]:
+        """Return the names of the fragments whose results are there."""
+        with suppress(FileNotFoundError), os.scandir(self.data) as entries:
+            return {each.name[: -len(ENDING)] for each in entries if each.name.endswith(ENDING)}
+        return set()
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half-written."""
+        for folder in (self.root, self.own, self.data):
+            sweep(folder)
+
+    def retire(self, fragments: Iterable[Fragment]) -> list[str]:
+        """Put results of earlier versions of these fragments' places aside, and return their names."""
+        current = {fragment.name for fragment in fragments}
+        places = {name.partition("-")[0] for name in current}
+        old = sorted(name for name in self.done() - current if name.partition("-")[0] in places)
+        for name in old:
+            with suppress(FileNotFoundError):  # another driver was faster
+                self.path(name).replace(made(self.own / STALE) / f"{name}{ENDING}")
+        if old:
+            warn(
+                f"{len(old)} results are of input that has changed since: they were moved to "
+                f"{short_path(self.own / STALE)} and are computed anew."
+            )
+        return old
+
+    def stale(self) -> list[str]:
+        """Return the names of results that are of earlier input."""
+        return sorted(each.stem for each in (self.own / STALE).glob(f"*{ENDING}"))
+
+    def note_failure(self, fragment: Fragment, text: str) -> None:
+        """Write down why a fragment has no results."""
+        made(self.own / FAILED)
+        self.write(f"{FAILED}/{fragment.name}.json", {"fragment": fragment.plain, "error": text})
+
+    def failures(self) -> dict[str, str]:
+        """Return why fragments failed, by their names."""
+        found = {path.stem: self.load(f"{FAILED}/{path.name}") for path in (self.own / FAILED).glob("*.json")}
+        return {name: str(note["error"]) for name, note in sorted(found.items()) if note}
+
+    def forget_failures(self) -> None:
+        """Let everything that failed be tried again."""
+        for path in (self.own / FAILED).glob("*.json"):
+            path.unlink(missing_ok=True)
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Say in which facts two runs differ, and how."""
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    told = []
+    for name in names:
+        one, two = old.get(name), new.get(name)
+        if isinstance(one, dict) and isinstance(two, dict):
+            inner = [each for each in {**one, **two} if one.get(each) != two.get(each)]
+            told += [f"{each} ({brief(one.get(each))} there, {brief(two.get(each))} here)" for each in inner]
+        else:
+            told.append(f"{name} ({brief(one)} there, {brief(two)} here)")
+    rest = f" and {len(told) - DIFFERENCES} more" if len(told) > DIFFERENCES else ""
+    return ", ".join(told[:DIFFERENCES]) + rest

@@ -1,0 +1,375 @@
+"""Fragments read in batches: ids, numbers, what was observed, columns that go along, rows that are no series."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.bulk.sources import ArrayBatch, Columns, Fragment, arrow, open_array, open_parquet, text_key
+from tempograd.data import Series, read_series
+from tempograd.errors import DataError, InputError, listed, quote, short_path
+
+LONG_ROWS = 65_536  # rows of a long table that are read at once
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Some series of a fragment.
+
+    Attributes
+    ----------
+    ids : pyarrow.Array
+        As the source has them.
+    keys : array of int64
+        What their draws depend on.
+    x, mask : arrays of shape (series, time, channel)
+        ``mask`` is None where all cells were observed.
+    kept : dict of str to pyarrow.Array
+        Columns that go along.
+    faults : dict of int to str
+        ExplainedRows that hold no series of the right shape, and why.
+    """
+
+    ids: Any
+    keys: NDArray[np.int64]
+    x: NDArray[Any]
+    mask: NDArray[np.bool_] | None
+    kept: dict[str, Any] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def read_batches(fragment: Fragment, columns: Columns, size: int) -> Iterator[ReadRows]:
+    """Read a fragment in batches of at most ``size`` series, in memory that does not grow with the fragment."""
+    if fragment.kind == "rows":
+        yield from _parquet_rows(fragment, columns, size)
+    elif fragment.kind == "long":
+        yield from _long_rows(fragment, columns, size)
+    else:
+        if fragment.kind == "array":
+            given = _arrays(fragment, columns)
+        elif fragment.kind == "table":
+            given = _table(fragment, columns)
+        elif fragment.content is not None:
+            given = fragment.content
+        else:
+            raise InputError("Arrays at hand do not travel to other processes: write them to files first.")
+        if columns.keep:
+            raise InputError("keep= names columns of Parquet files: arrays and other tables have none to keep.")
+        for start in range(0, len(given.x), size):
+            rows = slice(start, start + size)
+            yield _plain(ArrayBatch(*(None if part is None else part[rows] for part in given)), columns)  # type: ignore[arg-type]
+
+
+def _plain(given: ArrayBatch, columns: Columns) -> ReadRows:
+    """Make a batch of arrays, padded to the shape of the run."""
+    if given.x.ndim != 3:
+        raise DataError(f"Series must be (series, time, channel), got an array of shape {given.x.shape}.")
+    ids, keys = _identified(given.ids)
+    x, mask = np.array(given.x), None if given.mask is None else np.array(given.mask).astype(bool)
+    return ReadRows(ids, keys, *_padded(_floats(x), mask, columns))
+
+
+def _floats(x: NDArray[Any]) -> NDArray[Any]:
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+
+
+def _padded(x: NDArray[Any], mask: NDArray[Any] | None, columns: Columns) -> tuple[NDArray[Any], Any]:
+    """Add steps that were not observed behind series that are shorter than the others."""
+    if columns.shape is None or x.shape[1:] == columns.shape:
+        return x, mask
+    time, depth = columns.shape
+    if x.shape[1] > time or x.shape[2] != depth:
+        raise DataError(
+            f"The series are {x.shape[1]} × {x.shape[2]} (time × channel), those of the run {time} × {depth}: "
+            "pass shape= of the longest."
+        )
+    mask = np.ones(x.shape, dtype=bool) if mask is None else mask
+    more = ((0, 0), (0, time - x.shape[1]), (0, 0))
+    return np.pad(x, more), np.pad(mask, more)
+
+
+def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Return ids as an Arrow array, and the numbers that draws depend on: whole ones as they are, texts hashed."""
+    pa = arrow()
+    given = ids if isinstance(ids, pa.Array) else pa.array(_native(ids))
+    if given.null_count:
+        raise DataError("A series has no id: the column of the ids holds an empty cell.")
+    if pa.types.is_integer(given.type):
+        return given, np.asarray(given.cast(pa.int64()))
+    if pa.types.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    if not (pa.types.is_string(given.type) or pa.types.is_large_string(given.type)):
+        raise DataError(f"ids must be whole numbers or texts, got {given.type}.")
+    keys = np.fromiter((text_key(text) for text in given.to_pylist()), np.int64, len(given))
+    return given.cast(pa.string()), keys
+
+
+def _native(ids: Any) -> Any:
+    array = np.asarray(ids)
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array.astype(str).tolist()
+
+
+# Arrays and tables of other kinds
+
+
+def _arrays(fragment: Fragment, columns: Columns) -> ArrayBatch:
+    ids, x, mask = _opened(fragment.path, fragment.version, columns)
+    rows = slice(fragment.start, fragment.stop)
+    if ids is not None:
+        found = ids[rows]
+    elif fragment.alone:
+        found = np.arange(fragment.start, fragment.stop)
+    else:
+        found = np.array([f"{fragment.origin}:{row}" for row in range(fragment.start, fragment.stop)])
+    return ArrayBatch(found, x[rows], None if mask is None else mask[rows])
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str, _version: tuple[int, ...], columns: Columns) -> ArrayBatch:
+    """Open an array as a memory map, or read x, ids and mask of a packed file, once for its fragments."""
+    beside = {
+        name: open_array(place)
+        for name, place in (("ids", columns.id), ("mask", columns.mask))
+        if place is not None and place.endswith(".npy")
+    }
+    if path.lower().endswith(".npy"):
+        found = {"x": open_array(path)}
+    else:
+        try:
+            with np.load(path, allow_pickle=False) as parts:
+                found = {name: parts[name] for name in ("x", "ids", "mask") if name in parts.files}
+        except (OSError, ValueError) as error:
+            raise DataError(f"{short_path(path)} cannot be read: {error}.") from error
+    found |= beside
+    for name, part in found.items():
+        if len(part) != len(found["x"]):
+            raise DataError(f"{short_path(path)} holds {len(found['x'])} series, but {name} has {len(part)} rows.")
+    return ArrayBatch(found.get("ids"), found["x"], found.get("mask"))
+
+
+def _table(fragment: Fragment, columns: Columns) -> ArrayBatch:
+    found: Series = read_series(
+        fragment.path, id=None if columns.id == "id" else columns.id, time=columns.time, labels=False
+    )
+    ids = found.ids.numpy() if found.names is None else np.array(found.names)
+    return ArrayBatch(ids, found.x.numpy(), None if found.mask is None else found.mask.numpy())
+
+
+# Parquet with one row per series
+
+
+def _parquet_rows(fragment: Fragment, columns: Columns, size: int) -> Iterator[ReadRows]:
+    with open_parquet(fragment.path) as file:
+        names = [columns.x, *([columns.id] if columns.id else []), *([columns.mask] if columns.mask else [])]
+        wanted = list(dict.fromkeys([*names, *columns.keep]))
+        _require(fragment, file.schema_arrow.names, wanted)
+        groups = list(range(fragment.start, fragment.stop))
+        row = sum(file.metadata.row_group(group).num_rows for group in range(fragment.start))
+        for table in file.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
+            yield _of_table(table, fragment, columns, row)
+            row += table.num_rows
+
+
+def _require(fragment: Fragment, there: list[str], wanted: list[Any]) -> None:
+    for name in wanted:
+        if name not in there:
+            raise DataError(
+                f"{short_path(fragment.path)} has no column {quote(name)}: it has {listed(there)}; name those of "
+                "the series and ids with x= and id= (id=None where there is none)."
+            )
+
+
+def _of_table(table: Any, fragment: Fragment, columns: Columns, row: int) -> ReadRows:
+    ids, keys = _ids_of(table, fragment, columns, row)
+    x, mask, faults = list_cells(table.column(columns.x), columns.shape, fragment.path)
+    if columns.mask:
+        seen, padding, more = list_cells(table.column(columns.mask), x.shape[1:], fragment.path)
+        seen = seen.astype(bool) if padding is None else seen.astype(bool) & padding
+        mask, faults = seen if mask is None else seen & mask, more | faults
+    kept = {name: _decoded(table.column(name)) for name in columns.keep}
+    return ReadRows(ids, keys, x, mask, kept, faults)
+
+
+def _ids_of(table: Any, fragment: Fragment, columns: Columns, row: int) -> tuple[Any, NDArray[np.int64]]:
+    if columns.id is not None:
+        return _identified(table.column(columns.id))
+    return _identified([f"{fragment.origin}:{row + place}" for place in range(table.num_rows)])
+
+
+def list_cells(
+    column: Any, shape: tuple[int, ...] | None, path: str
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None, dict[int, str]]:
+    """Turn lists of T lists of D numbers, or flat lists where the shape is known, into (series, T, D).
+
+    Shorter series end in steps that were not observed. ExplainedRows that do not fit are zeros, with the reason.
+    """
+    if not _is_list(column.type):
+        raise DataError(f"{short_path(path)}: a series is a list of numbers, but the column holds {column.type}.")
+    nested = _is_list(column.type.value_type)
+    if not nested and shape is None:
+        raise DataError(f"{short_path(path)} holds series as flat lists: pass shape=(time, channel).")
+    lengths, inner = _lengths(column), column.flatten()
+    depths = _lengths(inner) if nested else np.ones(len(inner), dtype=np.int64)
+    time, depth = _common(lengths, depths, path) if shape is None else shape
+    flat = (inner.flatten() if nested else inner).to_numpy(zero_copy_only=False)
+    flat = _floats(flat if flat.dtype != object else flat.astype(np.float32))
+    entries = np.maximum(lengths, 0)  # of the outer lists: steps, or cells
+    owners = np.repeat(np.arange(len(lengths)), entries)
+    sizes = np.bincount(owners, np.maximum(depths, 0), len(lengths)).astype(np.int64)  # cells of each row
+    uneven = set(owners[depths != depth].tolist()) if nested else set(np.flatnonzero(sizes % depth).tolist())
+    faults = dict.fromkeys(uneven, f"it has not {depth} numbers at every step")
+    for place in np.flatnonzero(sizes > time * depth).tolist():
+        faults.setdefault(place, f"it has {sizes[place] // depth} steps, more than the {time} of the run")
+    faults |= dict.fromkeys(np.flatnonzero(lengths < 0).tolist(), "there is no series")
+    if not faults and (sizes == time * depth).all():
+        return np.array(flat.reshape(-1, time, depth)), None, faults
+    x = np.zeros((len(lengths), time * depth), dtype=flat.dtype)
+    mask = np.zeros_like(x, dtype=bool)
+    ends = np.cumsum(sizes)
+    for place in set(range(len(lengths))) - faults.keys():
+        x[place, : sizes[place]] = flat[ends[place] - sizes[place] : ends[place]]
+        mask[place, : sizes[place]] = True
+    return x.reshape(-1, time, depth), mask.reshape(-1, time, depth), faults
+
+
+def _is_list(kind: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _lengths(column: Any) -> NDArray[np.int64]:
+    """Return the lengths of lists, -1 for none."""
+    import pyarrow.compute as pc  # noqa: PLC0415  # an extra
+
+    found = pc.fill_null(pc.list_value_length(column).cast("int64"), -1)
+    return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _common(lengths: NDArray[Any], depths: NDArray[Any], path: str) -> tuple[int, int]:
+    """Return the shape that all lists have."""
+    lengths, depths = lengths[lengths >= 0], depths[depths >= 0]
+    if len(lengths) == 0 or lengths.min() != lengths.max() or len(depths) == 0 or depths.min() != depths.max():
+        raise DataError(
+            f"{short_path(path)} holds series of different lengths, or none: pass shape=(time, channel) of the "
+            "longest; shorter ones are then padded."
+        )
+    return int(lengths[0]), int(depths[0])
+
+
+# Parquet with one row per step: the rows of a series stand together
+
+
+def _long_rows(fragment: Fragment, columns: Columns, size: int) -> Iterator[ReadRows]:
+    """Read series that begin in these row groups, and go on into the next ones to their ends."""
+    if columns.shape is None or columns.id is None or isinstance(columns.x, str):
+        raise DataError(f"{short_path(fragment.path)} holds one row per step: pass id= and shape=(time, channel).")
+    time = [columns.time] if columns.time else []
+    wanted = list(dict.fromkeys([columns.id, *columns.x, *time, *columns.keep]))
+    series: list[Any] = []
+    seen: set[Any] = set()
+    with open_parquet(fragment.path) as file:
+        _require(fragment, file.schema_arrow.names, wanted)
+        for table in _whole_series(file, fragment, columns, wanted):
+            name = table.column(columns.id)[0].as_py()
+            if name in seen:
+                raise DataError(
+                    f"{short_path(fragment.path)}: the rows of series {quote(name)} do not stand together: sort "
+                    f"by {columns.id}."
+                )
+            seen.add(name)
+            series.append(table)
+            if len(series) == size:
+                yield _of_series(series, columns)
+                series = []
+    if series:
+        yield _of_series(series, columns)
+
+
+def _whole_series(file: Any, fragment: Fragment, columns: Columns, wanted: list[str]) -> Iterator[Any]:
+    """Yield one table per series that begins in the fragment."""
+    pa = arrow()
+    before = None
+    if fragment.start:  # the series at whose end the fragment begins is another's
+        ids = file.read_row_group(fragment.start - 1, columns=[columns.id]).column(columns.id)
+        before = ids[len(ids) - 1].as_py()
+    open_parts: list[Any] = []
+    current = None
+    groups = list(range(fragment.start, file.metadata.num_row_groups))
+    owned = sum(file.metadata.row_group(group).num_rows for group in range(fragment.start, fragment.stop))
+    for rows in file.iter_batches(LONG_ROWS, row_groups=groups, columns=wanted, use_threads=False):
+        for name, part, place in _runs(rows, columns.id):
+            if name == before and current is None:
+                continue
+            before = None
+            if name != current:
+                if open_parts:
+                    yield pa.Table.from_batches(open_parts).combine_chunks()
+                if place >= owned:
+                    return
+                open_parts, current = [], name
+            open_parts.append(part)
+        owned -= rows.num_rows
+    if open_parts:
+        yield pa.Table.from_batches(open_parts).combine_chunks()
+
+
+def _runs(rows: Any, by: str | None) -> Iterator[tuple[Any, Any, int]]:
+    """Cut rows where the id changes: id, rows, first of them."""
+    ids = rows.column(by).to_numpy(zero_copy_only=False)
+    starts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
+    for start, stop in pairwise(starts):
+        if stop > start:
+            yield rows.column(by)[start].as_py(), rows.slice(start, stop - start), start
+
+
+def _of_series(series: list[Any], columns: Columns) -> ReadRows:
+    pa = arrow()
+    time, depth = columns.shape or (0, 0)
+    x = np.zeros((len(series), time, depth), dtype=np.float32)
+    mask = np.zeros_like(x, dtype=bool)
+    faults: dict[int, str] = {}
+    for place, table in enumerate(series):
+        rows = table.sort_by(columns.time) if columns.time else table
+        if rows.num_rows > time:
+            faults[place] = f"it has {rows.num_rows} steps, more than the {time} of the run"
+            continue
+        cells = np.stack([rows.column(name).to_numpy().astype(np.float64) for name in columns.x], 1)
+        observed = ~np.isnan(cells)
+        x[place, : len(cells)], mask[place, : len(cells)] = np.where(observed, cells, 0), observed
+    firsts = pa.concat_tables([table.slice(0, 1) for table in series]).combine_chunks()
+    ids, keys = _identified(_one_chunk(firsts.column(columns.id)))
+    kept = {name: _decoded(_one_chunk(firsts.column(name))) for name in columns.keep}
+    return ReadRows(ids, keys, x, None if mask.all() else mask, kept, faults)
+
+
+def _decoded(column: Any) -> Any:
+    """Return plain values: what the codes of a dictionary mean may differ between files."""
+    return column.dictionary_decode() if arrow().types.is_dictionary(column.type) else column
+
+
+def _one_chunk(column: Any) -> Any:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
+    """Return the columns with the shape of long rows, counted from the ids alone where nobody told it."""
+    if not columns.long or columns.shape is not None:
+        return columns
+    if columns.id is None:
+        raise InputError("Long rows, one per step, need id=, the column that tells the series.")
+    longest = 0
+    for path in dict.fromkeys(fragment.path for fragment in fragments if fragment.kind == "long"):
+        count, current = 0, None
+        with open_parquet(path) as file:
+            for rows in file.iter_batches(LONG_ROWS, columns=[columns.id], use_threads=False):
+                for name, part, _ in _runs(rows, columns.id):
+                    count = count + part.num_rows if name == current else part.num_rows
+                    current, longest = name, max(longest, count)
+    return replace(columns, shape=(longest, len(columns.x)))

@@ -1,0 +1,404 @@
+"""A run that was made, read from the footers of its files: how good it is, which channels matter."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd._utils import validation
+from tempograd._utils.formatting import percent
+from tempograd.bulk import table
+from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.readers import ReadRows, read_batches
+from tempograd.bulk.sources import Columns, Fragment, arrow, file_version, text_key
+from tempograd.bulk.travel import EXAMPLE
+from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
+from tempograd.explanation import Explanation
+from tempograd.explanation.diagnostics import MANY, MOST
+from tempograd.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
+READ_AT_ONCE = 512
+AGAINST = {
+    "undefined": "the model answers the baseline with NaN or infinity",
+    "wrong": "the gradient is not that of the prediction",
+    "empty": "all scores are 0, but the prediction changes",
+    "noisy": "the model answers the same series differently each time",
+}
+
+
+class RunSummary(TypedDict):
+    """What a run holds, as plain data."""
+
+    folder: str
+    method: str
+    series: int
+    faults: int
+    good: int
+    fragments: int
+    left: int | None
+    failed: int
+    stale: int
+    samples: int
+    seconds: float
+    devices: list[str]
+    warnings: dict[str, int]
+    targets: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelImportance:
+    """How much each channel mattered on average over series, with the errors of these means.
+
+    Attributes
+    ----------
+    channels : tuple of str
+        What they are called.
+    count : int
+        Series.
+    effect, effect_error : array of shape (channel,)
+        Mean over the series of the sum of a channel's scores, and the standard error of that mean.
+    importance, importance_error : array of shape (channel,)
+        The same for the sizes of the scores.
+    """
+
+    channels: tuple[str, ...]
+    count: int
+    effect: NDArray[np.float64]
+    effect_error: NDArray[np.float64]
+    importance: NDArray[np.float64]
+    importance_error: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        """Write one line per channel, the most important first."""
+        lines = [f"Channels of {self.count:,} series, by mean importance:"]
+        for d in np.argsort(-self.importance, kind="stable").tolist():
+            effect = f"effect {self.effect[d]:+.3g} ± {NORMAL * self.effect_error[d]:.2g}"
+            lines.append(f"  {self.channels[d]}: importance {self.importance[d]:.3g}, {effect}")
+        return "\n".join(lines)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return a table with one row per channel, with the limits of 95 % intervals."""
+        try:
+            import pandas as pd  # noqa: PLC0415  # an extra
+        except ImportError as error:
+            raise MissingExtraError("pandas", "data") from error
+        content: dict[str, Any] = {"channel": list(self.channels)}
+        for name in ("effect", "importance"):
+            mean, half = getattr(self, name), NORMAL * getattr(self, f"{name}_error")
+            content |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+        return pd.DataFrame(content)
+
+
+def open_run(folder: str | Path) -> "Run":
+    """Open the folder of a run of :func:`explain_dataset`, finished or not.
+
+    Examples
+    --------
+    >>> open_run("no/such/folder")
+    Traceback (most recent call last):
+    ...
+    tempograd.errors.DataError: no/such/folder is no run of tempograd.explain_dataset.
+    """
+    return Run(RunFolder(folder))
+
+
+class Run:
+    """The results of :func:`explain_dataset`: a folder of Parquet files, and what can be told from their footers.
+
+    ``folder/data/*.parquet`` is a table with one row per series that any database reads.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._told = folder.read()
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder."""
+        return self._folder.root
+
+    @property
+    def files(self) -> list[Path]:
+        """Return the files of results, sorted by name."""
+        return [self._folder.path(name) for name in sorted(self._folder.done())]
+
+    @property
+    def key(self) -> str:
+        """Return the hash of model, method, settings, options and shape."""
+        return str(self._told["key"])
+
+    def __repr__(self) -> str:
+        return f"Run({short_path(self.folder)!r}, {len(self):,} series, method={self.method!r})"
+
+    def __len__(self) -> int:
+        return self._totals.rows
+
+    @property
+    def method(self) -> str:
+        """Return the name of the method."""
+        return str(self._told["facts"]["method"])
+
+    @cached_property
+    def example(self) -> Explanation:
+        """Return the explanation of the first two series, which tells what all series share."""
+        return Explanation.load(self._folder.own / EXAMPLE)
+
+    @cached_property
+    def _footers(self) -> list[dict[str, Any]]:
+        found = [(path, table.read_footer(str(path))) for path in self.files]
+        for path, footer in found:
+            if footer.get("key") != self.key:
+                raise DataError(f"{short_path(path)} is no result of this run: move it to another folder.")
+        return [footer for _, footer in found]
+
+    @cached_property
+    def _totals(self) -> table.Totals:
+        whole = table.Totals()
+        for footer in self._footers:
+            whole.merge(table.totals_from(footer["totals"]))
+        return whole
+
+    def refresh(self) -> "Run":
+        """Return the run as it is now, for one that is still being made."""
+        return Run(self._folder)
+
+    def summary(self) -> RunSummary:
+        """Count series, faults, files and what they took, from footers alone."""
+        totals, done = self._totals, self._folder.done()
+        expected = self._folder.load("fragments.json")
+        warnings: dict[str, int] = {}
+        for footer in self._footers:
+            for text, count in footer["warnings"].items():
+                warnings[text] = warnings.get(text, 0) + count
+        return {
+            "folder": str(self.folder),
+            "method": self.method,
+            "series": totals.rows,
+            "faults": totals.faults,
+            "good": totals.good,
+            "fragments": len(done),
+            "left": None if expected is None else len(set(expected) - done),
+            "failed": len(self._folder.failures()),
+            "stale": len(self._folder.stale()),
+            "samples": totals.samples,
+            "seconds": sum(footer["seconds"] for footer in self._footers),
+            "devices": sorted({footer["device"] for footer in self._footers}),
+            "warnings": warnings,
+            "targets": {kind: int(sums[0]) for kind, sums in sorted(totals.channels.items())},
+        }
+
+    def verdict(self) -> str:
+        """Say in one line how good the scores are, from footers alone."""
+        totals = self._totals
+        explained = totals.rows - totals.faults
+        rest = "" if not totals.faults else f"; {totals.faults:,} of {totals.rows:,} series could not be explained"
+        left = self.summary()["left"]
+        rest += "" if not left else f"; {left:,} fragments are still to be done"
+        if not explained:
+            return f"nothing was explained{rest}"
+        for name, what in AGAINST.items():
+            count = totals.against.get(name, 0)
+            if count > MANY * explained:
+                return f"not to be relied on: {what} in {count:,} of {explained:,} series{rest}"
+        few = [
+            f"; {what} in {totals.against[name]:,} series"
+            for name, what in AGAINST.items()
+            if totals.against.get(name)
+        ]
+        rest = "".join(few) + rest
+        if totals.errors[table.BINS] == explained:
+            facts = self.example.facts
+            what = (
+                "complete"
+                if facts.complete
+                else "no sampling error"
+                if facts.deterministic
+                else "no error is known"
+            )
+            missed = "" if totals.good == explained else f" in {totals.good:,} of {explained:,} series"
+            return f"{what}{missed}{rest}"
+        good = "converged" if totals.good >= MOST * explained else "not converged"
+        middle = totals.middle_error()
+        error = f"error about {percent(middle)}" if math.isfinite(middle) else "error not known"
+        low, high = totals.least_samples, totals.most_samples
+        used = f"{high:,} samples" if low == high else f"{low:,} to {high:,} samples"
+        told = f"{totals.good:,} of {explained:,} series are good, {error} in the middle one"
+        return f"{good}: {told}, with {used}{rest}"
+
+    def channel_importance(self, target: int | None = None) -> ChannelImportance:
+        """Return how much each channel mattered, from footers alone, over all series or those of one target.
+
+        Parameters
+        ----------
+        target : int, optional
+            The explained class or output; by default all series count.
+        """
+        channels = self._totals.channels
+        if target is not None:
+            wanted = str(validation.check_int(target, "target", 0))
+            if wanted not in channels:
+                raise InputError(
+                    f"No series was explained for target {target}: there are {listed(sorted(channels))}."
+                )
+            channels = {wanted: channels[wanted]}
+        if not channels:
+            raise InputError("No series was explained yet.")
+        count = sum(sums[0] for sums in channels.values())
+        effect, squares, size, more = (
+            np.asarray([sums[place] for sums in channels.values()], dtype=np.float64).sum(0)
+            for place in (1, 2, 3, 4)
+        )
+        names = self.example.channels or tuple(str(d) for d in range(len(effect)))
+        parts = (effect / count, _error(effect, squares, count), size / count, _error(size, more, count))
+        return ChannelImportance(names, count, *parts)
+
+    def faults(self) -> dict[int | str, str]:
+        """Return why series could not be explained, by their ids."""
+        ds = _dataset(self.files)
+        found = ds.to_table(columns=["id", "fault"], filter=_field("fault").is_valid())
+        return dict(zip(found.column("id").to_pylist(), found.column("fault").to_pylist(), strict=True))
+
+    def failures(self) -> dict[str, str]:
+        """Return the tracebacks of fragments that failed three times, by their names."""
+        return self._folder.failures()
+
+    def repeated_ids(self) -> list[int | str]:
+        """Return ids that occur in more than one file, which share their draws; this reads the ids of all rows."""
+        seen = _dataset(self.files).to_table(columns=["id", "key"])
+        keys = seen.column("key").to_numpy()
+        order = np.argsort(keys, kind="stable")
+        twice = order[1:][keys[order][1:] == keys[order][:-1]]
+        return [seen.column("id")[int(row)].as_py() for row in sorted(twice.tolist())]
+
+    def take(self, ids: ArrayLike | Sequence[str] | Sequence[int]) -> Explanation:
+        """Return the explanation of some series, for plots, reports and metrics.
+
+        The series are read from their source again; where that is gone or has changed, they are left out, with a
+        warning. Effective sample sizes, and so intervals, are there if the run was made with ``ess=True``.
+
+        Parameters
+        ----------
+        ids : sequence of int or str
+            As the source calls them.
+        """
+        wanted: list[Any] = np.asarray(ids).tolist()
+        keys = [
+            text_key(each) if isinstance(each, str) else validation.check_int(each, "ids", -(2**63))
+            for each in wanted
+        ]
+        if not keys or len(set(keys)) < len(keys):
+            raise InputError(f"ids must be distinct and at least one, got {brief(wanted)}.")
+        if self._told["cells"] != "all":
+            raise InputError(
+                f"This run keeps no map of the cells (cells={self._told['cells']!r}): make one with 'all'."
+            )
+        rows, names = self._rows(keys, wanted)
+        faults = [(each, why) for each, why in zip(wanted, rows.column("fault").to_pylist(), strict=True) if why]
+        if faults:
+            raise InputError(f"Series {faults[0][0]} could not be explained: {faults[0][1]}")
+        x, mask = self._series(rows, names, np.array(keys))
+        return table.as_explanation(rows, self.example, x, mask, self._baseline(x, mask, len(keys)))
+
+    def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
+        """Return the rows of these keys in their order, and the fragment that each is of."""
+        ds = _dataset(self.files)
+        parts, names = [], []
+        for piece in ds.get_fragments(filter=_field("key").isin(keys)):
+            found = piece.to_table(filter=_field("key").isin(keys), schema=ds.schema)
+            parts.append(found)
+            names += [Path(piece.path).stem] * len(found)
+        whole = arrow().concat_tables(parts)
+        places: dict[int, int] = {}
+        for place, key in enumerate(whole.column("key").to_pylist()):
+            if key in places:
+                raise InputError(f"The id {brief(wanted[keys.index(key)])} occurs more than once in the run.")
+            places[key] = place
+        absent = [each for each, key in zip(wanted, keys, strict=True) if key not in places]
+        if absent:
+            raise InputError(f"The run has no series {listed(absent)}.")
+        order = [places[key] for key in keys]
+        return whole.take(order).combine_chunks(), [names[place] for place in order]
+
+    def _series(self, rows: Any, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any]:
+        """Return the series and their masks: from the rows if they have them, else from the source."""
+        columns = Columns.from_plain(self._told["columns"])
+        shape = (len(keys), *(columns.shape or ()))
+        if self._told["series"]:
+            kept, seen = (table.column_numbers(rows.column(name)).reshape(shape) for name in ("x", "mask"))
+            return kept, None if seen.all() else seen
+        places = {int(key): place for place, key in enumerate(keys)}
+        footers = {footer["fragment"]["name"]: footer["fragment"] for footer in self._footers}
+        x: NDArray[Any] | None = None
+        mask = np.ones(shape, dtype=bool)
+        try:
+            for name in dict.fromkeys(names):
+                fragment = Fragment.from_plain(footers[name])
+                if file_version(fragment.path) != fragment.version:
+                    raise DataError(f"{short_path(fragment.path)} has changed since it was explained.")
+                for batch in read_batches(fragment, columns, READ_AT_ONCE):
+                    x = np.zeros(shape, dtype=batch.x.dtype) if x is None else x
+                    _copy(batch, places, x, mask)
+        except DataError as error:
+            warn(f"{str(error).rstrip('.')}: the series themselves are left out.")
+            return None, None
+        if x is not None and np.isnan(x).any():  # missing="mask", as the call left them out
+            mask &= ~np.isnan(x)
+            x = np.where(np.isnan(x), 0, x)
+        return x, None if mask.all() else mask
+
+    def _baseline(self, x: Any, mask: Any, count: int) -> Tensor:
+        example = self.example
+        if self._told["facts"]["options"].get("baseline") == "average" and x is not None:
+            cells = torch.from_numpy(x)
+            seen = None if mask is None else torch.from_numpy(mask)
+            return validation.fill("average", cells, seen, "baseline")
+        return example.baseline[:1].expand(count, -1, -1)
+
+
+def _copy(batch: ReadRows, places: dict[int, int], x: NDArray[Any], mask: NDArray[Any]) -> None:
+    for row, key in enumerate(batch.keys.tolist()):
+        place = places.get(key)
+        if place is not None:
+            x[place] = batch.x[row]
+            if batch.mask is not None:
+                mask[place] = batch.mask[row]
+
+
+def _error(total: NDArray[np.float64], squares: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return the standard error of a mean; infinite below two series."""
+    if count < 2:
+        return np.full_like(total, np.inf)
+    spread = np.maximum(squares - total * total / count, 0) / (count - 1)
+    return np.asarray(np.sqrt(spread / count))
+
+
+def _dataset(files: list[Path]) -> Any:
+    arrow()
+    import pyarrow.dataset as ds  # noqa: PLC0415  # an extra
+
+    return ds.dataset([str(path) for path in files], format="parquet")
+
+
+def _field(name: str) -> Any:
+    import pyarrow.compute as pc  # noqa: PLC0415  # an extra
+
+    return pc.field(name)
+
+
+def with_shape(columns: Columns, found: Explanation | ReadRows) -> Columns:
+    """Return the columns with the shape that the series of a run have."""
+    x = found.x
+    if columns.shape is not None or x is None:
+        return columns
+    return replace(columns, shape=(int(x.shape[1]), int(x.shape[2])))

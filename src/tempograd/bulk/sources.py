@@ -1,0 +1,444 @@
+"""What is explained, cut into fragments: files, arrays and batches, listed without reading their series."""
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd.data import Split
+from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path
+
+ARRAYS = (".npy", ".npz")
+TABLES = (".csv", ".tsv", ".ts", ".csv.gz", ".tsv.gz", ".ts.gz")
+ENDINGS = (".parquet", *ARRAYS, *TABLES)
+REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://")
+MAGIC = re.compile(r"[*?\[]")
+BUFFER = 1 << 20  # bytes that are read ahead: with its defaults pyarrow keeps all that it has read
+AT_HAND = "memory"  # in place of a path
+PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
+
+FragmentKind = Literal["rows", "long", "array", "table", "memory"]
+
+
+def arrow() -> Any:
+    """Import pyarrow, an extra."""
+    try:
+        import pyarrow  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "parquet") from error
+    return pyarrow
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where the parts of a series are found in a source.
+
+    Attributes
+    ----------
+    x : str or tuple of str
+        The column with one series per row, or the columns of the channels where a row is one step of a series.
+    id, mask, time : str, optional
+        The columns of the ids, of what was observed, and of the time of long rows; ``.npy`` files beside arrays.
+    keep : tuple of str
+        Columns that go along to the results.
+    shape : tuple of int, optional
+        Steps and channels of every series; shorter ones are padded.
+    """
+
+    x: str | tuple[str, ...] = "x"
+    id: str | None = "id"
+    mask: str | None = None
+    time: str | None = None
+    keep: tuple[str, ...] = ()
+    shape: tuple[int, int] | None = None
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Return what :attr:`plain` was."""
+        parts: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in plain.items()
+        }
+        return cls(**parts)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return plain data, for a file."""
+        return asdict(self)
+
+    @property
+    def long(self) -> bool:
+        """Tell whether a row is one step of a series."""
+        return not isinstance(self.x, str)
+
+
+class ArrayBatch(NamedTuple):
+    """Series at hand: their ids, numbers and which of these were observed."""
+
+    ids: NDArray[Any] | None
+    x: NDArray[Any]
+    mask: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A part of a source that gives one file of results.
+
+    Attributes
+    ----------
+    name : str
+        A hash of where it lies, and one of its version and its rows: what has changed has another name.
+    kind : {"rows", "long", "array", "table", "memory"}
+        How it is read: a Parquet file with one row per series, or one per step, an array, a file that
+        :func:`tempograd.read_series` reads, or arrays at hand.
+    path, origin : str
+        The file, and what it is called relative to its source.
+    start, stop : int
+        Its rows, or the row groups of a Parquet file.
+    rows : int, optional
+        How many series it holds, where that is known.
+    version : tuple of int
+        Size and time of the file, by which a change is seen.
+    alone : bool
+        Whether its file is the only one, whose rows are then numbered.
+    content : ArrayBatch, optional
+        The arrays at hand, which do not travel.
+    """
+
+    name: str
+    kind: FragmentKind
+    path: str
+    origin: str
+    start: int = 0
+    stop: int = 0
+    rows: int | None = None
+    version: tuple[int, ...] = ()
+    alone: bool = False
+    content: ArrayBatch | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Return what :attr:`plain` was."""
+        return cls(**{**plain, "version": tuple(plain["version"])})
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return plain data, for a file or another process."""
+        return {name: getattr(self, name) for name in PLAIN} | {"version": list(self.version)}
+
+    @property
+    def place(self) -> str:
+        """Return the part of the name that all versions of one place share."""
+        return self.name.partition("-")[0]
+
+
+def digest(*parts: object, size: int = 8) -> str:
+    """Name plain data by a hash.
+
+    Examples
+    --------
+    >>> digest("a.parquet", [0, 4]) == digest("a.parquet", [0, 4]), digest("b.parquet", [0, 4])
+    (True, '26c9456ea8529e54')
+    """
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=size).hexdigest()
+
+
+def text_key(text: str) -> int:
+    """Return the number below 2**63 that a series with a text for an id draws with.
+
+    Examples
+    --------
+    >>> text_key("bed 7")
+    4678479115638164931
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def list_fragments(source: Any, columns: Columns, size: int) -> Iterator[Fragment]:
+    """Cut a source into fragments of about ``size`` series.
+
+    Files that were listed are not read; batches of an iterable are, when their turn comes.
+    """
+    if isinstance(source, (str, Path)) or _is_list_of_paths(source):
+        places = [source] if isinstance(source, (str, Path)) else list(source)
+        found = [file for place in places for file in _files(place)]
+        if not found:
+            raise DataError(f"There is no file of series at {_said(source)}: they end in {', '.join(ENDINGS)}.")
+        for path, origin in found:
+            yield from (replace(each, alone=len(found) == 1) for each in _of_file(path, origin, columns, size))
+    elif isinstance(source, Split):
+        names = getattr(source, "names", None)
+        ids = np.asarray(names if names is not None else source.ids)
+        mask = None if source.mask is None else source.mask.numpy()
+        yield from _of_arrays(ArrayBatch(ids, source.x.numpy(), mask), size)
+    elif isinstance(source, (np.ndarray, Tensor)):
+        yield from _of_arrays(ArrayBatch(None, as_array(source), None), size)
+    elif isinstance(source, ArrayBatch):
+        yield from _of_arrays(source, size)
+    elif isinstance(source, Iterable):
+        yield from _of_batches(source, size)
+    else:
+        raise InputError(f"source must be files, an array or batches of (ids, x), got {brief(source)}.")
+
+
+def is_streamed(source: Any) -> bool:
+    """Tell whether a source gives batches that can be read once only."""
+    known = (str, Path, Split, np.ndarray, Tensor, ArrayBatch)
+    return not isinstance(source, known) and not _is_list_of_paths(source)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """Return an array as it is, a memory map too."""
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asanyarray(value)
+
+
+def _is_list_of_paths(source: Any) -> bool:
+    return (
+        isinstance(source, Sequence)
+        and bool(source)
+        and not isinstance(source, (str, ArrayBatch))
+        and all(isinstance(each, (str, Path)) for each in source)
+    )
+
+
+def _said(source: Any) -> str:
+    return short_path(str(source)) if isinstance(source, (str, Path)) else brief(source)
+
+
+# Files: a folder, a pattern, a file; through pyarrow where their place has a scheme, as s3://
+
+
+def _files(place: str | Path) -> list[tuple[str, str]]:
+    """Return the files of a place, sorted, and what they are called relative to it."""
+    text = str(place)
+    if REMOTE.match(text):
+        return _remote_files(text)
+    path = Path(text)
+    if path.is_dir():
+        found = sorted(each for each in path.rglob("*") if each.is_file() and _is_series(each.name))
+        found = [each for each in found if not _hidden(each.relative_to(path).parts)]
+        return [(str(each), each.relative_to(path).as_posix()) for each in found]
+    if MAGIC.search(text) and not path.exists():
+        root = _fixed(text)
+        found = sorted(each for each in Path(root).glob(str(Path(text).relative_to(root))) if each.is_file())
+        return [(str(each), each.relative_to(root).as_posix()) for each in found if _is_series(each.name)]
+    if not path.exists():
+        raise DataError(f"{short_path(text)} does not exist.")
+    if not _is_series(path.name):
+        raise DataError(f"{short_path(text)} cannot be read: files of series end in {', '.join(ENDINGS)}.")
+    return [(str(path), path.name)]
+
+
+def _fixed(pattern: str) -> str:
+    """Return the folder of a pattern in which nothing is left open."""
+    return str(Path(pattern[: MAGIC.search(pattern).start()] + "x").parent)  # type: ignore[union-attr]  # has one
+
+
+def _hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith((".", "_")) for part in parts)
+
+
+def _is_series(name: str) -> bool:
+    return name.lower().endswith(ENDINGS)
+
+
+def _remote_files(uri: str) -> list[tuple[str, str]]:
+    fs, path = open_uri(uri)
+    from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # an extra
+
+    scheme = uri[: uri.index("://") + 3]
+    if not MAGIC.search(path) and fs.get_file_info(path).type == FileType.File:
+        return [(scheme + path, path.rpartition("/")[2])]
+    root = _fixed(path) if MAGIC.search(path) else path.rstrip("/")
+    every = fs.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+    names = sorted(each.path for each in every if each.type == FileType.File and _is_series(each.path))
+    if MAGIC.search(path):
+        names = [name for name in names if fnmatch(name, path)]
+    pairs = [(scheme + name, name[len(root) :].lstrip("/")) for name in names]
+    return [(name, origin) for name, origin in pairs if not _hidden(origin.split("/"))]
+
+
+def open_uri(uri: str) -> tuple[Any, str]:
+    """Return the file system of an address such as ``s3://…`` and the path in it."""
+    arrow()
+    from pyarrow.fs import FileSystem  # noqa: PLC0415  # an extra
+
+    try:
+        fs, path = FileSystem.from_uri(uri)
+    except (ValueError, OSError) as error:  # what pyarrow raises has these for parents
+        raise DataError(f"{short_path(uri)} cannot be opened: {brief(str(error))}.") from error
+    return fs, path
+
+
+def open_parquet(path: str) -> Any:
+    """Open a Parquet file so that reading it does not keep what was read."""
+    pq = arrow().parquet
+    try:
+        if REMOTE.match(path):
+            fs, name = open_uri(path)
+            return pq.ParquetFile(fs.open_input_file(name), pre_buffer=False, buffer_size=BUFFER)
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
+    except (OSError, arrow().ArrowInvalid) as error:
+        raise DataError(f"{short_path(path)} is no readable Parquet file: {brief(str(error))}.") from error
+
+
+def file_version(path: str) -> tuple[int, ...]:
+    """Return what changes with a file's content: its size and the time of its last change."""
+    if REMOTE.match(path):
+        fs, name = open_uri(path)
+        info = fs.get_file_info(name)
+        return int(info.size or 0), int(info.mtime_ns or 0)
+    try:
+        found = Path(path).stat()
+    except OSError:
+        raise DataError(f"{short_path(path)} does not exist.") from None
+    return found.st_size, found.st_mtime_ns
+
+
+def _of_file(path: str, origin: str, columns: Columns, size: int) -> Iterator[Fragment]:
+    version, lower = file_version(path), path.lower()
+    if lower.endswith(".parquet"):
+        kind: FragmentKind = "long" if columns.long else "rows"
+        cuts = _row_groups(path, size, counted=not columns.long)
+    elif REMOTE.match(path):
+        raise DataError(f"{short_path(path)} cannot be read from there: only Parquet files can.")
+    elif lower.endswith(".npy"):
+        kind, cuts = "array", _ranges(len(open_array(path)), size)
+    elif lower.endswith(".npz"):
+        kind, cuts = "array", _ranges(_packed_rows(path), size)
+    else:
+        kind, cuts = "table", [(0, 0, None)]
+    where = digest(origin)
+    for start, stop, rows in cuts:
+        name = f"{where}-{digest(list(version), start, stop)}"
+        yield Fragment(name, kind, path, origin, start, stop, rows, version)
+
+
+def _ranges(total: int, size: int) -> list[tuple[int, int, int | None]]:
+    return [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
+
+
+def _row_groups(path: str, size: int, *, counted: bool) -> list[tuple[int, int, int | None]]:
+    """Put neighbouring row groups together, as many as hold about ``size`` rows."""
+    with open_parquet(path) as file:
+        counts = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    cuts: list[tuple[int, int, int | None]] = []
+    start = rows = 0
+    for group, count in enumerate(counts):
+        if rows and rows + count > size:
+            cuts.append((start, group, rows if counted else None))
+            start, rows = group, 0
+        rows += count
+    return [*cuts, (start, len(counts), rows if counted else None)] if rows else cuts
+
+
+def open_array(path: str) -> NDArray[Any]:
+    """Open an array as a memory map; pickled objects are refused."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:
+        raise DataError(f"{short_path(path)} is no readable array: {brief(str(error))}.") from error
+
+
+def _packed_rows(path: str) -> int:
+    """Return how many series the array ``x`` of a ``.npz`` file holds, from its header alone."""
+    try:
+        with zipfile.ZipFile(path) as parts, parts.open("x.npy") as file:
+            version = np.lib.format.read_magic(file)
+            read = (
+                np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            )
+            shape = read(file)[0]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(f"{short_path(path)} holds no array called x that can be read: {error}.") from error
+    return int(shape[0]) if shape else 0
+
+
+# Arrays at hand, and batches that come one after the other
+
+
+def _of_arrays(given: ArrayBatch, size: int) -> Iterator[Fragment]:
+    """Cut arrays; their names are hashes of their content, or of the file that a memory map shows."""
+    for start, stop, rows in _ranges(len(given.x), size):
+        rest = slice(start, stop)
+        ids = np.arange(start, stop) if given.ids is None else np.asarray(given.ids)[rest]
+        content = ArrayBatch(ids, given.x[rest], None if given.mask is None else given.mask[rest])
+        name = f"{digest(AT_HAND)}-{_content(content)}"
+        yield Fragment(name, "memory", AT_HAND, AT_HAND, start, stop, rows, content=content)
+
+
+def _content(batch: ArrayBatch) -> str:
+    mark = hashlib.blake2b(digest_size=8)
+    mark.update(json.dumps(np.asarray(batch.ids).tolist()).encode())
+    for part in (batch.x, batch.mask):
+        if part is not None:
+            mark.update(f"{part.dtype} {part.shape}".encode())
+            mark.update(_map_version(part) or np.ascontiguousarray(part).data)
+    return mark.hexdigest()
+
+
+def _map_version(part: NDArray[Any]) -> bytes:
+    """Return what tells a part of a memory map from others without reading it; nothing for other arrays."""
+    pages = getattr(part, "_mmap", None)
+    name = getattr(part, "filename", None)
+    if pages is None or name is None:
+        return b""
+    first = np.frombuffer(pages, dtype=np.uint8).__array_interface__["data"][0]
+    offset = np.asarray(part).__array_interface__["data"][0] - first
+    return json.dumps([*file_version(str(name)), offset, list(part.strides)]).encode()
+
+
+def _of_batches(source: Iterable[Any], size: int) -> Iterator[Fragment]:
+    """Put batches together, or cut them, into fragments of ``size`` series."""
+    waiting: list[ArrayBatch] = []
+    start = count = 0
+    for number, given in enumerate(source):
+        waiting.append(_batch(given, number))
+        count += len(waiting[-1].x)
+        while count >= size:
+            whole = _joined(waiting)
+            yield _streamed(_cut(whole, slice(0, size)), start)
+            waiting, start, count = [_cut(whole, slice(size, None))], start + size, count - size
+    if count:
+        yield _streamed(_joined(waiting), start)
+
+
+def _streamed(content: ArrayBatch, start: int) -> Fragment:
+    name, rows = f"{digest(AT_HAND)}-{_content(content)}", len(content.x)
+    return Fragment(name, "memory", AT_HAND, AT_HAND, start, start + rows, rows, content=content)
+
+
+def _cut(batch: ArrayBatch, rows: slice) -> ArrayBatch:
+    return ArrayBatch(*(None if part is None else part[rows] for part in batch))  # type: ignore[arg-type]
+
+
+def _joined(parts: list[ArrayBatch]) -> ArrayBatch:
+    if len(parts) == 1:
+        return parts[0]
+    if any((part.mask is None) != (parts[0].mask is None) for part in parts):
+        raise InputError("Some batches have a mask and others have none: give all of them one, or none.")
+    joined = (None if each[0] is None else np.concatenate(each) for each in zip(*parts, strict=True))
+    return ArrayBatch(*joined)  # type: ignore[arg-type]
+
+
+def _batch(given: Any, number: int) -> ArrayBatch:
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+        raise InputError(f"A batch must be (ids, x) or (ids, x, mask), but batch {number} is {brief(given)}.")
+    ids, x = np.asarray(given[0]), as_array(given[1])
+    mask = as_array(given[2]) if len(given) == 3 and given[2] is not None else None
+    if x.ndim != 3 or ids.shape != (len(x),) or (mask is not None and mask.shape != x.shape):
+        shapes = listed([ids.shape, x.shape] + ([] if mask is None else [mask.shape]))
+        raise InputError(
+            f"A batch must hold n ids, x of shape (n, time, channel) and a mask like x, but batch {number} has "
+            f"the shapes {shapes}."
+        )
+    return ArrayBatch(ids, x, mask)

@@ -1,0 +1,356 @@
+"""Explanations as rows of a table that databases read, and what can be added up over files."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd.bulk.readers import ReadRows
+from tempograd.bulk.sources import arrow
+from tempograd.engine import GradientCheck
+from tempograd.explanation import Explanation, diagnostics
+from tempograd.views.series import sizes
+
+TOP = 20  # strongest cells that a row names
+FOOTER = b"tempograd"  # where a file tells what it is
+COMPRESSION = {"compression": "zstd", "compression_level": 1}
+GROUP_BYTES = 1 << 22  # of rows that are written together
+CELLS = ("values", "standard_error", "ess", "x", "mask")
+LISTS = ("channel_effect", "channel_importance", "step_importance", "top_value", "top_error", *CELLS[:4])
+CHECKS = tuple(f.name for f in fields(GradientCheck))
+BINS, LOWEST = 64, -6.0  # of relative errors, on a scale of logarithms from 1e-6 to 1e2
+
+
+# One batch as rows
+
+
+class ExplainedRows(NamedTuple):
+    """What was explained of a batch: the rows of it that were, and the reasons for the others."""
+
+    explained: list[tuple[NDArray[np.int64], Explanation]]
+    faults: dict[int, str]
+
+
+def as_rows(
+    batch: ReadRows, done: ExplainedRows, example: Explanation, cells: str, *, ess: bool, series: bool
+) -> Any:
+    """Return the rows of a batch, in its order, as an Arrow table.
+
+    ``example`` tells which columns there are, ``cells`` what is kept of each cell, ``ess`` whether the effective
+    sample sizes are too, ``series`` whether the series are, which nobody could read again.
+    """
+    pa = arrow()
+    parts = [_columns(found, cells, ess=ess) for _, found in done.explained]
+    places = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in done.explained)])
+    columns: dict[str, Any] = {"id": batch.ids, "key": pa.array(batch.keys), **batch.kept}
+    for name, like in _columns(example[:1], cells, ess=ess).items():
+        whole = np.concatenate([like[:0], *(part[name] for part in parts)])
+        columns[name] = _spread(whole, places, len(batch))
+    if series:
+        seen = np.ones(batch.x.shape, dtype=bool) if batch.mask is None else batch.mask
+        for name, part in (("x", batch.x), ("mask", seen)):
+            columns[name] = _spread(part.reshape(len(batch), -1), np.arange(len(batch)), len(batch))
+    columns["fault"] = pa.array([done.faults.get(row) for row in range(len(batch))], pa.string())
+    return pa.table(columns)
+
+
+def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
+    """Put the rows of an array at their places, a list each where there are several numbers; null elsewhere."""
+    pa = arrow()
+    there = np.zeros(count, dtype=bool)
+    there[places] = True
+    order = np.argsort(places, kind="stable")
+    part = part[order]
+    if part.ndim == 1:
+        whole = np.zeros(count, dtype=part.dtype)
+        whole[there] = part
+        return pa.array(whole, mask=~there)
+    offsets = np.concatenate([[0], np.cumsum(there * part.shape[1])]).astype(np.int32)  # batches are small
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(part.reshape(-1)), mask=pa.array(~there))
+
+
+def _columns(found: Explanation, cells: str, *, ess: bool) -> dict[str, NDArray[Any]]:
+    """Return the columns of some series: numbers, (series,), and lists of them, (series, n)."""
+    count = len(found)
+    size, quality = sizes(found).cpu(), quality_of(found)
+    push = found.values.cpu() if found.signed else size
+    unknown = np.full(count, np.nan, dtype=np.float32)
+    target = np.full(count, -1) if found.target is None else found.target.cpu().numpy()
+    columns: dict[str, NDArray[Any]] = {
+        "target": target.astype(np.int32),
+        "score": unknown if found.prediction is None else found.prediction.float().cpu().numpy(),
+        "delta": unknown if found.delta is None else found.delta.float().cpu().numpy(),
+        "relative_error": quality.error,
+        "good": quality.good,
+        "samples": quality.samples,
+        "channel_effect": _added(push, 1),
+        "channel_importance": _added(size, 1),
+        "step_importance": _added(size, 2),
+    }
+    if cells != "none":
+        columns |= _strongest(found, size)
+    if cells == "all":
+        kept = {"values": found.values, "standard_error": found.standard_error, "ess": found.ess if ess else None}
+        columns |= {name: part.cpu().flatten(1).numpy() for name, part in kept.items() if part is not None}
+    check = found.gradient_check
+    if check is not None:
+        numbers = [getattr(check, name).double().reshape(count, -1).cpu() for name in CHECKS]
+        columns["gradient_check"] = torch.cat(numbers, 1).numpy()
+    return columns
+
+
+def _added(cells: Tensor, axis: int) -> NDArray[Any]:
+    return cells.sum(axis, dtype=torch.float64).float().numpy()
+
+
+def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
+    """Return the strongest cells of each series; ties go to the first."""
+    flat = size.flatten(1)
+    order = flat.argsort(dim=1, descending=True, stable=True)[:, :TOP]
+    depth = found.values.shape[2]
+    columns = {
+        "top_step": (order // depth).int().numpy(),
+        "top_channel": (order % depth).int().numpy(),
+        "top_value": found.values.cpu().flatten(1).gather(1, order).numpy(),
+    }
+    if found.standard_error is not None:
+        columns["top_error"] = found.standard_error.cpu().flatten(1).gather(1, order).numpy()
+    return columns
+
+
+class Quality(NamedTuple):
+    """How good each map is, (series,) each."""
+
+    error: NDArray[np.float32]  # NaN where there is no Monte-Carlo error
+    good: NDArray[np.bool_]
+    samples: NDArray[np.int32]  # 0 where nobody counts them
+
+
+def quality_of(found: Explanation) -> Quality:
+    """Judge each series by the rules of the verdict."""
+    count = len(found)
+    if found.standard_error is not None:
+        told = diagnostics.errors(found)
+        points = told.points or [0] * count
+        good = np.array(told.good, dtype=bool)
+        if diagnostics.noisy(found):
+            good[:] = False
+        return Quality(np.array(told.error, np.float32), good, np.array(points, np.int32))
+    good = ~torch.stack(diagnostics.against(found)).any(0).numpy()
+    residual, delta = found.convergence_delta, found.delta
+    if found.facts.complete and residual is not None and delta is not None:
+        good &= (residual.abs() <= diagnostics.GOAL * delta.abs()).cpu().numpy() | (delta == 0).cpu().numpy()
+    samples = np.zeros(count, np.int32) if found.n_evals is None else found.n_evals.cpu().numpy().astype(np.int32)
+    return Quality(np.full(count, np.nan, np.float32), good & (not diagnostics.noisy(found)), samples)
+
+
+# What can be added up: the footer of every file
+
+
+@dataclass
+class Totals:
+    """Sums over series, from which means, their errors and the verdict on a run are made.
+
+    Attributes
+    ----------
+    rows, faults, good : int
+        Series, those without an explanation, and those whose map is good.
+    samples, most_samples, least_samples : int
+        Of all series together, of the one that took the most, and the least.
+    errors : list of int
+        Counts of relative errors, on a scale of logarithms; the last one is of what is not known.
+    against : dict of str to int
+        Series that something speaks against that no number of samples repairs.
+    channels : dict of str to list
+        For each target: how many series, and for each channel the sums of effect, its square, importance, its
+        square.
+    """
+
+    rows: int = 0
+    faults: int = 0
+    good: int = 0
+    samples: int = 0
+    most_samples: int = 0
+    least_samples: int = 0
+    errors: list[int] = field(default_factory=lambda: [0] * (BINS + 1))
+    against: dict[str, int] = field(default_factory=dict)
+    channels: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add_fault(self, count: int = 1) -> None:
+        """Count series without an explanation."""
+        self.rows, self.faults = self.rows + count, self.faults + count
+
+    def add(self, found: Explanation) -> None:
+        """Count explained series."""
+        quality = quality_of(found)
+        empty = self.rows == self.faults
+        low, high = int(quality.samples.min(initial=2**31 - 1)), int(quality.samples.max(initial=0))
+        self.least_samples = low if empty else min(self.least_samples, low)
+        self.most_samples = max(self.most_samples, high)
+        self.rows += len(found)
+        self.good += int(quality.good.sum())
+        self.samples += int(quality.samples.sum(dtype=np.int64))
+        for place_, count in enumerate(np.bincount(bins(quality.error), minlength=BINS + 1).tolist()):
+            self.errors[place_] += count
+        for name, part in diagnostics.against(found)._asdict().items():
+            self.against[name] = self.against.get(name, 0) + int(part.sum())
+        if diagnostics.noisy(found):
+            self.against["noisy"] = self.against.get("noisy", 0) + len(found)
+        self._add_channels(found)
+
+    def _add_channels(self, found: Explanation) -> None:
+        size = sizes(found).cpu().sum(1, dtype=torch.float64)
+        push = found.values.cpu().sum(1, dtype=torch.float64) if found.signed else size
+        target = found.target
+        plain = target is not None and target.ndim == 1
+        kinds = target.cpu() if plain and target is not None else torch.full((len(found),), -1)
+        for kind in sorted(set(kinds.tolist())):
+            rows = kinds == kind
+            sums = [part[rows].sum(0).tolist() for part in (push, push.square(), size, size.square())]
+            self._merge(str(kind) if plain else "all", [int(rows.sum()), *sums])
+
+    def _merge(self, kind: str, more: list[Any]) -> None:
+        old = self.channels.get(kind)
+        if old is None:
+            self.channels[kind] = more
+            return
+        sums = [[a + b for a, b in zip(one, two, strict=True)] for one, two in zip(old[1:], more[1:], strict=True)]
+        self.channels[kind] = [old[0] + more[0], *sums]
+
+    def merge(self, other: "Totals") -> None:
+        """Add what another file holds."""
+        lows = [each.least_samples for each in (self, other) if each.rows > each.faults]
+        self.least_samples, self.most_samples = min(lows, default=0), max(self.most_samples, other.most_samples)
+        for name in ("rows", "faults", "good", "samples"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.errors = [a + b for a, b in zip(self.errors, other.errors, strict=True)]
+        for name, count in other.against.items():
+            self.against[name] = self.against.get(name, 0) + count
+        for kind, sums in other.channels.items():
+            self._merge(kind, sums)
+
+    def middle_error(self) -> float:
+        """Return the relative error of the middle series, to the width of a bin; infinite where nobody knows."""
+        total = sum(self.errors)
+        place_ = int(np.searchsorted(np.cumsum(self.errors), (total + 1) // 2)) if total else BINS
+        return math.inf if place_ >= BINS else float(10 ** (LOWEST + (place_ + 0.5) * 8 / BINS))
+
+
+def bins(errors: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where relative errors lie on the scale, in its last place those that are not known.
+
+    Examples
+    --------
+    >>> bins(np.array([1e-9, 0.1, 50.0, np.inf])).tolist()
+    [0, 40, 61, 64]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.floor((np.log10(errors.astype(np.float64)) - LOWEST) * BINS / 8)
+    known = np.isfinite(errors)
+    return np.where(known, np.clip(np.nan_to_num(found, neginf=0), 0, BINS - 1), BINS).astype(np.int64)
+
+
+# Files
+
+
+def open_writer(path: str, schema: Any, keep: tuple[str, ...]) -> Any:
+    """Open a Parquet file for rows: floats are split by bytes, which zstd packs better."""
+    plain = {name: schema.field(name).type for name in schema.names}
+    types = arrow().types
+    split = [f"{name}.list.element" for name in LISTS if name in plain and types.is_list(plain[name])]
+    texts = [name for name in ("id", "fault", *keep) if name in plain and not types.is_nested(plain[name])]
+    pq = arrow().parquet
+    return pq.ParquetWriter(path, schema, use_dictionary=texts, use_byte_stream_split=split, **COMPRESSION)
+
+
+def read_footer(path: str) -> dict[str, Any]:
+    """Return what the footer of a file of results tells, nothing if it is none."""
+    pa = arrow()
+    try:
+        found = pa.parquet.read_metadata(path).metadata or {}
+        return json.loads(found.get(FOOTER, b"{}"))  # type: ignore[no-any-return]
+    except (OSError, ValueError, pa.ArrowInvalid):
+        return {}
+
+
+# ExplainedRows as an explanation again
+
+
+def as_explanation(
+    table: Any, example: Explanation, x: NDArray[Any] | None, mask: NDArray[Any] | None, baseline: Tensor
+) -> Explanation:
+    """Put rows of the table together as the explanation that they were; ``example`` tells what all rows share."""
+    count, shape = table.num_rows, tuple(example.values.shape[1:])
+
+    def cells(name: str) -> Tensor | None:
+        if name not in table.column_names:
+            return None
+        return torch.from_numpy(column_numbers(table.column(name)).reshape(count, *shape))
+
+    def numbers(name: str) -> Tensor:
+        return torch.from_numpy(np.array(table.column(name).to_numpy()))
+
+    values, target, check = cells("values"), None, None
+    assert values is not None  # noqa: S101  # the caller has looked
+    if example.target is not None:
+        steps = example.target.shape[1:]
+        target = torch.from_numpy(column_numbers(table.column("target")).astype(np.int64).reshape(count, *steps))
+    if example.gradient_check is not None:
+        check = _check(
+            torch.from_numpy(column_numbers(table.column("gradient_check")).reshape(count, -1)), example
+        )
+    names = table.column("id").to_pylist()
+    return replace(
+        example,
+        values=values,
+        standard_error=cells("standard_error"),
+        ess=cells("ess"),
+        n_draws=None,
+        n_evals=None if example.n_evals is None else numbers("samples").to(example.n_evals),
+        delta=None if example.delta is None else numbers("delta").to(example.delta),
+        prediction=None if example.prediction is None else numbers("score").to(example.prediction),
+        curve_samples=None,
+        curve_error=None,
+        target=target,
+        steps=example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
+        baseline=baseline,
+        mask=None if mask is None else torch.from_numpy(mask),
+        x=None if x is None else torch.from_numpy(x),
+        ids=numbers("key"),
+        names=tuple(map(str, names)) if isinstance(names[0], str) else None,
+        gradient_check=check,
+        call=example.call,
+    )
+
+
+def _check(numbers: Tensor, example: Explanation) -> GradientCheck:
+    parts: dict[str, Tensor] = {}
+    start = 0
+    for name in CHECKS:
+        like = getattr(example.gradient_check, name)
+        width = math.prod(like.shape[1:])
+        parts[name] = numbers[:, start : start + width].reshape(len(numbers), *like.shape[1:]).to(like.dtype)
+        start += width
+    return GradientCheck(**parts)
+
+
+def column_numbers(column: Any) -> NDArray[Any]:
+    """Return all numbers of a column, of lists too, as one array of one's own."""
+    parts = [np.asarray(part.flatten() if hasattr(part, "flatten") else part) for part in column.chunks]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def plain_totals(totals: Totals) -> dict[str, Any]:
+    """Return plain data, for a footer."""
+    return dict(vars(totals))
+
+
+def totals_from(plain: Mapping[str, Any]) -> Totals:
+    """Return what :func:`plain_totals` was given."""
+    return Totals(**{f.name: plain[f.name] for f in fields(Totals) if f.name in plain})

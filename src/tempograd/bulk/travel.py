@@ -1,0 +1,169 @@
+"""What workers elsewhere need, written to the run's folder without pickle: model, explainer, options."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tempograd._utils import validation
+from tempograd._utils.io import load, write_atomically
+from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.sources import Columns
+from tempograd.bulk.worker import Job, Worker
+from tempograd.engine import fingerprint
+from tempograd.errors import DataError, InputError, brief
+from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.explanation import Explanation
+from tempograd.models import load_model, save_model
+from tempograd.models.networks import Classifier
+from tempograd.targets import TargetScore, from_spec
+from tempograd.typing import Model
+
+EXAMPLE, OPTIONS, MODEL, LEARNT = (
+    "example.safetensors",
+    "options.safetensors",
+    "model.safetensors",
+    "explainer.safetensors",
+)
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as plain data, arrays and functions by what tells them from others."""
+    return {name: _plain(value) for name, value in sorted(options.items())}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, TargetScore):
+        return {"score": value.spec()}
+    if callable(value):
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+        return {"function": name, "source": _source(value)}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if hasattr(value, "shape"):
+        tensor = validation.as_tensor(value, "option").detach().cpu().contiguous()
+        mark = hashlib.blake2b(tensor.numpy().tobytes(), digest_size=8).hexdigest()
+        return {"tensor": mark, "shape": list(tensor.shape), "type": str(tensor.dtype)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _source(value: Any) -> str:
+    try:
+        return hashlib.blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
+    except (OSError, TypeError):
+        return ""
+
+
+def write_job(job: Job, source: Any, model: Model, weights: str | Path | None, *, trust: bool) -> dict[str, Any]:
+    """Write what a worker elsewhere needs, and return how it finds it; what cannot travel is refused."""
+    own, explainer = job.folder.own, job.explainer
+    if EXPLAINERS.name_of(type(explainer)) is None:
+        raise InputError(f"{type(explainer).__name__} is in no registry, so workers elsewhere cannot make it.")
+    if explainer.learnt is not None:
+        explainer.save(own / LEARNT)
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    for name, value in job.options.items():
+        if hasattr(value, "shape"):
+            tensors[name] = validation.as_tensor(value, name).detach().cpu().contiguous().clone()
+        elif isinstance(value, TargetScore):
+            plain[name] = {"score": value.spec()}
+        elif callable(value):
+            raise InputError(f"{name}= is a function, which does not travel: use one of tempograd.targets.")
+        else:
+            plain[name] = value
+    try:
+        json.dumps(plain)
+    except TypeError as error:
+        raise InputError(f"An option does not travel to other processes: {error}.") from error
+    if tensors:
+        write_atomically(own / OPTIONS, lambda path: save_file(tensors, path))
+    return {
+        "method": EXPLAINERS.name_of(type(explainer)),
+        "parameters": explainer.parameters,
+        "learnt": explainer.learnt is not None,
+        "options": plain,
+        "model": _model_place(own, source, model, weights, trust=trust),
+        "fingerprint": fingerprint(model)(),
+    }
+
+
+def _model_place(
+    own: Path, source: Any, model: Model, weights: str | Path | None, *, trust: bool
+) -> dict[str, Any]:
+    if isinstance(source, (str, Path)):
+        told = str(source) if ":" in str(source) else str(Path(source).resolve())
+        return {
+            "source": told,
+            "weights": None if weights is None else str(Path(weights).resolve()),
+            "trust": trust,
+        }
+    if isinstance(model, Classifier):
+        save_model(model, own / MODEL)
+        return {"source": MODEL, "weights": None, "trust": False}
+    kind = type(model)
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    if isinstance(model, nn.Module) and kind.__module__ != "__main__" and _needs_nothing(kind):
+        state = {name: part.detach().cpu().contiguous().clone() for name, part in model.state_dict().items()}
+        write_atomically(own / MODEL, lambda place: save_file(state, place))
+        rebuilt = load_model(path, weights=own / MODEL)
+        if fingerprint(rebuilt)() == fingerprint(model)():
+            return {"source": path, "weights": MODEL, "trust": False}
+    raise InputError(
+        f"This {kind.__name__} does not travel to other processes: pass 'module:callable', which makes it without "
+        "arguments, with weights= of its state_dict, or an exported program."
+    )
+
+
+def _needs_nothing(kind: type) -> bool:
+    try:
+        inspect.signature(kind).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def open_worker(folder: str | Path, device: str | None = None) -> Worker:
+    """Return a worker for a run that was begun, with all that it needs from the run's folder."""
+    place = RunFolder(folder)
+    run = place.read()
+    told = place.load("job.json")
+    if told is None:
+        raise DataError(f"{folder} was begun for one process alone: begin it with workers= or an engine.")
+    kind = EXPLAINERS[told["method"]]
+    parameters = {
+        name: tuple(part) if isinstance(part, list) else part for name, part in told["parameters"].items()
+    }
+    explainer: Explainer = Explainer.load(place.own / LEARNT) if told["learnt"] else kind(**parameters)
+    options: dict[str, Any] = {
+        name: from_spec(value["score"]) if isinstance(value, dict) and "score" in value else value
+        for name, value in told["options"].items()
+    }
+    if (place.own / OPTIONS).exists():
+        options |= load(place.own / OPTIONS)[1]
+    where = told["model"]
+    source, weights = where["source"], where["weights"]
+    source = place.own / source if source == MODEL else source
+    weights = place.own / weights if weights == MODEL else weights
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = load_model(source, device, weights=weights, trust=where["trust"])
+    if fingerprint(model)() != told["fingerprint"]:
+        raise DataError(f"The model that {brief(str(source))} gives here is another than the run's.")
+    job = Job(
+        folder=place,
+        key=run["key"],
+        columns=Columns.from_plain(run["columns"]),
+        explainer=explainer,
+        example=Explanation.load(place.own / EXAMPLE),
+        options=options,
+        **{name: run[name] for name in ("cells", "ess", "series", "batch")},
+    )
+    return Worker(job, model)

@@ -1,0 +1,307 @@
+"""One worker: reads a fragment, explains it batch by batch, writes one file of results. It needs no engine."""
+
+import json
+import time
+from collections.abc import Generator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tempograd._utils.io import write_atomically
+from tempograd._utils.progress import muted
+from tempograd.bulk import table
+from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.readers import ReadRows, read_batches
+from tempograd.bulk.sources import Columns, Fragment, arrow
+from tempograd.engine import place
+from tempograd.errors import DataError, OutputError, TempogradError, brief, counted_warnings, one_line, short_path
+from tempograd.explainers import Explainer
+from tempograd.explanation import Explanation
+from tempograd.typing import Model
+from tempograd.version import __version__
+
+CPU_BATCH, GPU_BATCH = 512, 8_192  # series per call: from there on, more of them are no faster
+MOST_CELLS = 1 << 24  # of a batch, so that long series do not fill the memory
+# Passes of a few rows go through other kernels, which round otherwise. Measured on one x86 CPU (GRU, CNN; TIMING
+# with 2 to 50 samples, integrated gradients): calls of one series, and with 2 or 3 samples of two, differ from one
+# large call in the last bits; filled up to 4, 8 or 16 they never did. This is no proof for other processors.
+FILLED = 8  # series that a call has at least, copies of its first where there are fewer
+LONGEST = 200  # letters of a reason
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker does with every fragment.
+
+    Attributes
+    ----------
+    folder : RunFolder
+        Where results go.
+    key : str
+        Of the run, which every file of results holds.
+    columns : Columns
+        Where series, ids and masks are found.
+    explainer : Explainer
+        The method.
+    example : Explanation
+        Of two series, which tells what all share.
+    options : dict
+        Those of :func:`tempograd.explain`.
+    cells : {"all", "top", "none"}
+        What is kept of each cell.
+    ess : bool
+        Whether the effective sample sizes are kept.
+    series : bool
+        Whether the series are kept, since their source cannot be read again.
+    batch : int, optional
+        Series per call.
+    """
+
+    folder: RunFolder
+    key: str
+    columns: Columns
+    explainer: Explainer
+    example: Explanation
+    options: dict[str, Any] = field(default_factory=dict)
+    cells: str = "all"
+    ess: bool = False
+    series: bool = False
+    batch: int | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of a fragment: plain data that any engine can carry."""
+
+    name: str
+    rows: int
+    faults: int
+    seconds: float
+    first_fault: str = ""
+    warnings: tuple[tuple[str, int], ...] = ()
+
+
+class Worker:
+    """Explains fragments of a run, one after the other.
+
+    A fragment may be run twice, by one worker or two: its results are written once, whole, under its name. So any
+    engine that runs every task at least once gives every result exactly once.
+
+    Parameters
+    ----------
+    job : Job
+        What to do.
+    model : nn.Module or callable
+        The model.
+    """
+
+    def __init__(self, job: Job, model: Model) -> None:
+        self.job, self.model = job, model
+        time_, depth = job.columns.shape or (1, 1)
+        self.device = place(model, torch.zeros(1, 1, 1))[0].type
+        size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
+        self.most = max(1, MOST_CELLS // (time_ * depth))
+        self.size = min(size, self.most)
+
+    @classmethod
+    def open(cls, folder: str | Path, device: str | None = None) -> "Worker":
+        """Return a worker for a run that was begun, which finds all that it needs in the run's folder.
+
+        Parameters
+        ----------
+        folder : path
+            That of the run.
+        device : str, optional
+            Where the model computes; by default on a GPU if there is one.
+        """
+        from tempograd.bulk.travel import open_worker  # noqa: PLC0415  # which stands above
+
+        return open_worker(folder, device)
+
+    def run(self, fragment: Fragment | Mapping[str, Any]) -> Outcome:
+        """Explain a fragment, unless its results are there, and tell what became of it."""
+        if not isinstance(fragment, Fragment):
+            fragment = Fragment.from_plain(dict(fragment))
+        path, start = self.job.folder.path(fragment.name), time.perf_counter()
+        if path.exists():
+            return _outcome_of(path, fragment)
+        writing = _Writing(self, fragment, start)
+        write_atomically(path, writing.write)
+        return writing.outcome()
+
+    def explain(self, batch: ReadRows, rows: NDArray[np.int64]) -> Explanation:
+        """Explain some rows of a batch in one call, whose numbers do not depend on how many there are."""
+        count = len(rows)
+        keys, more = _filled(batch.keys[rows], min(FILLED, self.most))
+        rows = np.concatenate([rows, np.repeat(rows[:1], more)])
+        whole = count == len(batch) and not more
+        x = torch.from_numpy(batch.x if whole else batch.x[rows])
+        mask = None if batch.mask is None else torch.from_numpy(batch.mask if whole else batch.mask[rows])
+        with muted():
+            ids = torch.from_numpy(keys)
+            found = self.job.explainer(self.model, x, mask=mask, ids=ids, **self.job.options)
+        return found[:count] if more else found
+
+    def explain_each(self, batch: ReadRows, known: set[int]) -> table.ExplainedRows:
+        """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
+
+        ``known`` are keys that the fragment had before, to which those of the batch are added.
+        """
+        faults = dict(batch.faults)
+        for row, key in enumerate(batch.keys.tolist()):
+            if key in known and row not in faults:
+                faults[row] = f"its id {brief(batch.ids[row].as_py())} occurs more than once in its fragment"
+            known.add(key)
+        rows = np.array([row for row in range(len(batch)) if row not in faults], dtype=np.int64)
+        bad = self._suspects(batch)[rows]
+        waiting = [part for part in (rows[~bad], *rows[bad][:, None]) if len(part)]
+        done = []
+        while waiting:
+            rows = waiting.pop(0)
+            try:
+                done.append((rows, self.explain(batch, rows)))
+            except (MemoryError, torch.OutOfMemoryError, OutputError):
+                raise
+            except Exception as error:  # whatever a model raises for one series must not cost the others
+                if len(rows) == 1:
+                    faults[int(rows[0])] = _reason(error)
+                else:
+                    waiting = [rows[: len(rows) // 2], rows[len(rows) // 2 :], *waiting]
+        return table.ExplainedRows(done, faults)
+
+    def _suspects(self, batch: ReadRows) -> NDArray[np.bool_]:
+        """Tell which series hold what is no number, and may be refused: they are asked about one by one."""
+        cells = batch.x.reshape(len(batch), -1)
+        gaps = self.job.options.get("missing", "error") == "mask"
+        bad = np.isinf(cells) if gaps else ~np.isfinite(cells)
+        return np.asarray(bad.any(1))
+
+
+def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int]:
+    """Add keys that are nobody's, so that there are at least so many, and tell how many were added.
+
+    Examples
+    --------
+    >>> _filled(np.array([7, 8]), 4)
+    (array([ 7,  8,  9, 10]), 2)
+    """
+    taken, more = set(keys.tolist()), list[int]()
+    key = int(keys[0])
+    while len(keys) + len(more) < least:
+        key = key + 1 if key < 2**63 - 1 else -(2**63)
+        if key not in taken:
+            more.append(key)
+    return np.concatenate([keys, np.array(more, dtype=np.int64)]), len(more)
+
+
+def _reason(error: Exception) -> str:
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    return one_line(said if isinstance(error, TempogradError) else f"{type(error).__name__}: {said}", LONGEST)
+
+
+def _outcome_of(path: Path, fragment: Fragment) -> Outcome:
+    """Return the outcome of a fragment that somebody else has done."""
+    totals = table.totals_from(table.read_footer(str(path)).get("totals", {}))
+    return Outcome(fragment.name, totals.rows, totals.faults, 0.0)
+
+
+class _Writing:
+    """The writing of one file: reads ahead, explains, and writes behind, in three threads."""
+
+    def __init__(self, worker: Worker, fragment: Fragment, start: float) -> None:
+        self.worker, self.fragment, self.start = worker, fragment, start
+        self.totals, self.first_fault = table.Totals(), ""
+        self.warnings: dict[str, int] = {}
+        self.waiting: list[Any] = []
+        self.writer: Any = None
+
+    def outcome(self) -> Outcome:
+        seconds = time.perf_counter() - self.start
+        told = tuple(self.warnings.items())
+        return Outcome(self.fragment.name, self.totals.rows, self.totals.faults, seconds, self.first_fault, told)
+
+    def write(self, path: Path) -> None:
+        worker, job = self.worker, self.worker.job
+        known: set[int] = set()
+        pending: Future[None] | None = None
+        try:
+            with (
+                ThreadPoolExecutor(1) as behind,
+                counted_warnings() as counts,
+                closing(self._batches()) as batches,
+            ):
+                for batch in batches:
+                    done = worker.explain_each(batch, known)
+                    if pending is not None:
+                        pending.result()
+                    pending = behind.submit(self._keep, path, batch, done)
+                if pending is not None:
+                    pending.result()
+                self.warnings = counts.plain()
+            if self.writer is None:
+                raise DataError(f"{short_path(self.fragment.path)} holds no series.")
+            self._flush()
+            footer = {
+                "key": job.key,
+                "fragment": self.fragment.plain,
+                "shape": list(job.columns.shape or ()),
+                "totals": table.plain_totals(self.totals),
+                "warnings": self.warnings,
+                "device": worker.device,
+                "seconds": time.perf_counter() - self.start,
+                "versions": {"tempograd": __version__, "torch": torch.__version__},
+            }
+            self.writer.add_key_value_metadata({table.FOOTER: json.dumps(footer).encode()})
+        finally:
+            if self.writer is not None:
+                self.writer.close()
+
+    def _batches(self) -> Generator[ReadRows, None, None]:
+        """Read one batch ahead."""
+        batches = read_batches(self.fragment, self.worker.job.columns, self.worker.size)
+
+        def read() -> ReadRows | None:
+            try:
+                return next(batches, None)
+            except TempogradError:
+                raise
+            except OSError as error:  # of the source, which is not that of the results
+                raise DataError(
+                    f"{short_path(self.fragment.path)} cannot be read: {brief(str(error))}."
+                ) from error
+
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(read)
+            while (batch := coming.result()) is not None:
+                coming = ahead.submit(read)
+                yield batch
+
+    def _keep(self, path: Path, batch: ReadRows, done: table.ExplainedRows) -> None:
+        """Turn a batch into rows, and write them when there are enough."""
+        job = self.worker.job
+        for _, found in done.explained:
+            self.totals.add(found)
+        self.totals.add_fault(len(done.faults))
+        if done.faults and not self.first_fault:
+            row = min(done.faults)
+            self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
+        rows = table.as_rows(batch, done, job.example, job.cells, ess=job.ess, series=job.series)
+        if self.writer is None:
+            self.writer = table.open_writer(str(path), rows.schema, job.columns.keep)
+        self.waiting.append(rows)
+        if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what waits, as one group of rows."""
+        if self.waiting:
+            whole = arrow().concat_tables(self.waiting)
+            self.waiting = []
+            self.writer.write_table(whole, row_group_size=len(whole))
+            del whole
+            arrow().default_memory_pool().release_unused()  # or it keeps what it once had

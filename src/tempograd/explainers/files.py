@@ -1,0 +1,172 @@
+"""Explainers in files: settings, and what was learnt, as tensors with a JSON header; nothing in them is trusted.
+
+The header's ``format`` has the version of this format, ``version`` that of the library, ``method`` and
+``settings`` make the explainer, ``learnt`` is what goes with the tensors, ``fingerprint`` is a hash of the last
+three and of the tensors.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tempograd._utils import validation
+from tempograd._utils.io import EXPLAINER, SETTINGS, as_path, read_tensors, write_atomically
+from tempograd.errors import DataError, InputError, TempogradError, brief, one_line, quote, short_path
+from tempograd.explanation.files import damaged
+from tempograd.typing import Inputs
+from tempograd.version import __version__
+
+if TYPE_CHECKING:
+    from tempograd.explainers.base import Explainer
+
+FORMAT, SCHEMA = "tempograd-explainer-", 1
+LARGEST = 2**31  # of sizes in a header
+_Network = TypeVar("_Network", bound=nn.Module)
+
+
+class LearntParts(NamedTuple):
+    """What a method learnt, as a file holds it: plain JSON data, and tensors by name."""
+
+    facts: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+# Series, of one input or of several, and networks
+
+
+def parts_of_inputs(learnt: Any, method: str) -> LearntParts:
+    """Take series that a method keeps apart; undone by :func:`inputs_of`."""
+    names: list[str] | None = None
+    several = learnt if isinstance(learnt, tuple) else (learnt,)
+    if isinstance(learnt, Mapping):
+        names, several = [str(name) for name in learnt], tuple(learnt.values())
+    try:
+        tensors = {f"series.{place}": validation.as_tensor(each, "series") for place, each in enumerate(several)}
+    except TempogradError:
+        raise InputError(
+            f"What {method} learnt, {brief(learnt)}, has no form in a file: its class must say how it is written "
+            "(_learnt_parts and _with_learnt)."
+        ) from None
+    return LearntParts({"inputs": names, "several": isinstance(learnt, tuple)}, tensors)
+
+
+def inputs_of(parts: LearntParts) -> Inputs:
+    """Put series together again."""
+    names, series = parts.facts["inputs"], [parts.tensors[f"series.{n}"] for n in range(len(parts.tensors))]
+    if not all(each.is_floating_point() and each.ndim >= 2 and bool(each.isfinite().all()) for each in series):
+        raise ValueError("series that nobody can have learnt from")
+    if names is not None:
+        return dict(zip(names, series, strict=True))
+    return tuple(series) if parts.facts["several"] else series[0]
+
+
+def parts_of_network(network: nn.Module, **sizes: int) -> LearntParts:
+    """Take a network apart that can be made again from some sizes; undone by :func:`network_of`."""
+    return LearntParts({"sizes": sizes}, dict(network.state_dict()))
+
+
+def network_of(parts: LearntParts, make: Callable[..., _Network]) -> _Network:
+    """Make a network from its sizes and give it its weights, whatever the precision."""
+    sizes = parts.facts["sizes"]
+    if not all(type(size) is int and 0 < size < LARGEST for size in sizes.values()):
+        raise ValueError("sizes that no network can have")
+    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+        network = make(**sizes)
+    network.load_state_dict(parts.tensors, assign=True)
+    return network.eval().requires_grad_(requires_grad=False)
+
+
+# Files
+
+
+def fingerprint_of_explainer(method: str, settings: Mapping[str, Any], learnt: LearntParts | None) -> str:
+    """Name an explainer by a hash of its method, its settings and all that it learnt."""
+    facts = None if learnt is None else learnt.facts
+    digest = hashlib.sha256(json.dumps([method, settings, facts], sort_keys=True).encode())
+    for name, tensor in sorted({} if learnt is None else learnt.tensors.items()):
+        digest.update(f"\n{len(name)}:{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return f"{method}:{digest.hexdigest()[:16]}"
+
+
+def write_explainer(
+    path: str | Path, method: str, settings: Mapping[str, Any], learnt: LearntParts | None, *, force: bool = False
+) -> Path:
+    """Write the parts of an explainer; a file that is none is only replaced with ``force``."""
+    header = {
+        "format": f"{FORMAT}{SCHEMA}",
+        "version": __version__,
+        "method": method,
+        "settings": json.dumps(settings),
+        "learnt": json.dumps(None if learnt is None else learnt.facts),
+        "fingerprint": fingerprint_of_explainer(method, settings, learnt),
+    }
+    tensors = {} if learnt is None else learnt.tensors
+    kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    force = validation.check_flag(force, "force")
+    return write_atomically(
+        path, lambda temporary: save_file(kept, temporary, metadata=header), kind=EXPLAINER, force=force
+    )
+
+
+def read_explainer(path: str | Path, known: Mapping[str, "type[Explainer]"]) -> "Explainer":
+    """Read what :func:`write_explainer` wrote; the method must be among the ``known`` ones."""
+    path = as_path(path)
+    if SETTINGS.wrote(path):
+        raise DataError(f"{short_path(path)} holds settings alone: read it with tempograd.load_settings.")
+    header, tensors = read_tensors(path)
+    _check_format(path, header.get("format", ""))
+    try:
+        method, settings, facts = header["method"], json.loads(header["settings"]), json.loads(header["learnt"])
+        learnt = None if facts is None else LearntParts(facts, tensors)
+        fits = header["fingerprint"] == fingerprint_of_explainer(method, settings, learnt)
+    except (KeyError, ValueError, RecursionError, TypeError) as error:
+        raise damaged(path, "its header cannot be read") from error
+    if not fits:
+        raise damaged(path, "its content does not fit its fingerprint")
+    if not isinstance(settings, dict):
+        raise damaged(path, "its settings have no names")
+    explainer = explainer_with(path, method, settings, known)
+    if learnt is None:
+        return explainer
+    try:
+        return explainer._with_learnt(learnt)
+    except Exception as error:  # of any kind, from torch or from a method of somebody else
+        raise DataError(
+            f"What {method} learnt in {short_path(path)}, which tempograd {one_line(header.get('version', '?'))} "
+            "wrote, does not fit the method that is installed here: fit it again."
+        ) from error
+
+
+def _check_format(path: Path, found: str) -> None:
+    number = found.removeprefix(FORMAT)
+    if not found.startswith(FORMAT) or not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise DataError(f"{short_path(path)} holds no explainer: write one with Explainer.save.")
+    if int(number) > SCHEMA:
+        raise DataError(
+            f"{short_path(path)} was written by a newer tempograd (format {int(number)}, this one knows "
+            f"{SCHEMA}): upgrade tempograd to read it."
+        )
+
+
+def explainer_with(
+    path: Path, method: str, settings: Mapping[str, Any], known: Mapping[str, "type[Explainer]"]
+) -> "Explainer":
+    """Make an explainer from what a file says of it."""
+    if method not in known:
+        raise DataError(f"{short_path(path)} has settings of {quote(method)}, which is not installed here.")
+    names = {f.name for f in fields(known[method]) if not f.metadata.get("fitted")}
+    unknown = sorted(set(settings) - names)
+    if unknown:
+        raise DataError(f"{short_path(path)} sets {quote(unknown[0])}, which {method} does not have.")
+    try:
+        return known[method](**settings)
+    except TempogradError as error:
+        raise DataError(f"{short_path(path)} holds settings that {method} does not take: {error}") from error

@@ -1,0 +1,109 @@
+r"""The mean map over the realisations of a model that draws, and its error.
+
+With the map :math:`A_j` of realisation :math:`j` of :math:`J`, all of the same masks, and the Monte-Carlo error
+:math:`s_j` that the method itself has,
+
+.. math:: \bar A = \frac1J \sum_j A_j, \qquad
+    s^2 = \frac{1}{J (J - 1)} \sum_j (A_j - \bar A)^2 + \Bigl(\frac1J \sum_j s_j\Bigr)^2.
+
+Masks that all realisations share leave errors that do not average out, so the second part is not divided by
+:math:`J`. The degrees of freedom are those of Welch and Satterthwaite.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tempograd.engine import Request, apply_link
+from tempograd.engine.second_look import realisation
+from tempograd.engine.tasks import AS_THEY_ARE
+from tempograd.explainers.integration import Attribution
+from tempograd.typing import Model
+
+
+def over_draws(
+    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]], draws: int
+) -> tuple[list[Attribution], list[Request]]:
+    """Explain ``draws`` realisations of the requested model, and average.
+
+    The requests are those to the last of them, which know target and steps.
+    """
+    take = realisation(requests[0].model, requests[0].seed)
+    targets = [request.requested_target for request in requests]
+    if targets == [None] and requests[0].told not in AS_THEY_ARE:
+        targets = [_predicted(requests[0], [take(j) for j in range(draws)])]
+    parts: list[list[Attribution]] = []
+    said: list[list[Tensor | None]] = []
+    realised: list[Request] = []
+    for j in range(draws):
+        model, shortcuts = take(j), dict[str, Any]()
+        realised = [
+            request.replace(model=model, requested_target=target, shortcuts=shortcuts)
+            for request, target in zip(requests, targets, strict=True)
+        ]
+        parts.append(attribute(realised))
+        for request, part in zip(realised, parts[-1], strict=True):
+            request.verify(part.values)
+        said.append([request.prediction for request in realised])
+    for request, each in zip(realised, zip(*said, strict=True), strict=True):
+        request.prediction = None if None in each else _stacked(list(each)).mean(0)
+    return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
+
+
+def _predicted(request: Request, models: list[Model]) -> Tensor | None:
+    """Return the class that the mean output predicts; None where there is one output only."""
+    parts: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def work(rows: slice, _: int) -> None:
+        x = request.block(rows).x
+        realised = [request.replace(model=model) for model in models]
+        parts[rows.start] = sum(apply_link(each.forward(x), each.output).double() for each in realised)  # type: ignore[assignment]
+
+    request.batching.run(len(request.x), 1, work, "read the predictions")
+    mean = torch.cat([parts[start] for start in sorted(parts)])
+    shape, time = tuple(mean.shape[1:]), request.time
+    if request.told == "multilabel":
+        return mean.flatten(1).argmax(-1)
+    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
+        return None
+    return None if mean.shape[-1] == 1 else mean.argmax(-1)
+
+
+def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
+    first, count = parts[0], len(parts)
+    maps = torch.stack([part.values for part in parts]).double()
+    between = maps.std(0) / count**0.5
+    own = torch.zeros_like(between)
+    freedom = torch.full_like(between, count - 1)
+    if first.standard_error is not None:
+        own = _stacked([part.standard_error for part in parts]).double().mean(0)
+        inner = torch.full_like(between, torch.inf)
+        if first.ess is not None:
+            inner = (first.ess.double() - 1).clamp(min=0.5)
+        whole = between.square() + own.square()
+        spread = between**4 / (count - 1) + own**4 / inner
+        freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
+        freedom = torch.where(own.isinf(), 0.0, freedom)
+    ess, error = freedom + 1, torch.hypot(between, own)
+    draws = torch.full_like(first.values, count, dtype=torch.int32)
+    draws_per_cell = draws if first.n_draws is None else first.n_draws
+    if mask is not None:
+        error, ess, draws_per_cell = (each.where(mask, 0) for each in (error, ess, draws_per_cell))
+    delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
+    return Attribution(
+        maps.mean(0).to(first.values),
+        error.to(first.values),
+        draws_per_cell,
+        ess.to(first.values),
+        signed=first.signed,
+        n_evals=first.n_evals,
+        delta=delta,
+        gradient_check=first.gradient_check,
+    )
+
+
+def _stacked(parts: list[Tensor | None]) -> Tensor:
+    return torch.stack([part for part in parts if part is not None])

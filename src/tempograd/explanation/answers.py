@@ -1,0 +1,155 @@
+"""What an explanation answers with: its strongest cells, and sums over blocks of steps, which print themselves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tempograd._utils.formatting import alike, table
+from tempograd._utils.stamps import is_nested
+from tempograd.errors import MissingExtraError
+from tempograd.typing import Times
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_Numbers = NDArray[np.floating[Any]]
+LISTED = 10  # rows of a table that prints itself
+
+
+def as_table(columns: Mapping[str, Any]) -> "pd.DataFrame":
+    """Return columns as a DataFrame, where pandas is installed."""
+    try:
+        import pandas as pd  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise MissingExtraError("pandas", "data") from error
+    try:
+        return pd.DataFrame(columns)
+    except UnicodeEncodeError:  # half a character in a name, which Arrow's strings cannot hold
+        return pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in columns.items()})
+
+
+def stacked(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
+    """Put tables with the same columns one below the other."""
+    import pandas as pd  # noqa: PLC0415  # an extra, which made them
+
+    return pd.concat(tables, ignore_index=True)
+
+
+def more_channels(count: int) -> str:
+    """Say how many channels a table leaves out, on a line of its own; nothing if it has them all."""
+    rest = count - LISTED
+    return f"\n… and {rest:,} more channel{'s' * (rest > 1)}" if rest > 0 else ""
+
+
+# The strongest cells of each series, as tensors that print themselves
+
+SHOWN = 5  # series that a short text names
+
+
+class _Cells(NamedTuple):
+    time: Tensor
+    channel: Tensor
+    values: Tensor
+
+
+class Top(_Cells):
+    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
+
+    series: Sequence[object] = ()
+    times: Times | None = None
+    channels: Sequence[str] | None = None
+
+    def __repr__(self) -> str:
+        """Write one line per series, the first few of them, with the names that people know."""
+        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
+        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
+        for row, cells in enumerate(zip(*parts, strict=True)):
+            if row == SHOWN:
+                lines.append(f"  … and {len(self.time) - SHOWN} more series")
+                break
+            named = self.times[row] if is_nested(self.times) else self.times
+            found = [
+                f"{named[t] if named else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                for t, d, value in zip(*cells, strict=True)
+                if t >= 0
+            ]
+            whose = self.series[row] if self.series else row
+            lines.append(f"  {whose}: {', '.join(found) or 'no cell observed'}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Sums of scores over blocks of steps, as means over a group of series; arrays are (channel, block).
+
+    Attributes
+    ----------
+    channels, times : tuple of str
+        What people call the channels, and the blocks.
+    edges : tuple of int
+        Block ``b`` holds the steps from ``edges[b]`` to ``edges[b + 1]``, the latter excluded.
+    series : int
+        How many series the group has.
+    signed : bool
+        Whether scores have a sign; without, ``mean`` is the mean size.
+    mean, error, low, high : array
+        Mean over the series, its standard error and 95 % interval (infinite for a single series).
+    size : array
+        Mean over the series of the sum of the sizes of the scores.
+    present : array
+        Share of the series in which anything was observed there.
+    """
+
+    channels: tuple[str, ...]
+    times: tuple[str, ...]
+    edges: tuple[int, ...]
+    series: int
+    signed: bool
+    mean: _Numbers
+    error: _Numbers
+    low: _Numbers
+    high: _Numbers
+    size: _Numbers
+    present: _Numbers
+
+    @property
+    def order(self) -> list[int]:
+        """Return the channels by their size over all blocks, the largest first."""
+        return [int(d) for d in np.argsort(-self.size.sum(1), kind="stable")]
+
+    def __repr__(self) -> str:
+        shown = self.order[:LISTED]
+        numbered = all(time.startswith("step") for time in self.times)
+        times = (time.split(" ", 1)[-1] if numbered else time for time in self.times)
+        head = ["steps" if numbered else "", *times]
+        texts = iter(alike(*self.mean[shown].ravel().tolist()))
+        rows = [[self.channels[d], *(next(texts) for _ in self.times)] for d in shown]
+        text = table([head, *rows]) + more_channels(len(self.channels))
+        what = "attribution" if self.signed else "importance"
+        return f"Mean {what} of {self.series:,} series by channel and block, strongest channels first:\n{text}"
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per channel and block, in their order.
+
+        Columns: ``channel``, ``time`` (what the block is called), ``start``, ``stop`` (steps, the latter
+        excluded), ``mean``, ``low``, ``high``, ``standard_error``, ``size`` and ``present``.
+        """
+        depth, count = self.mean.shape
+        return as_table(
+            {
+                "channel": [label for label in self.channels for _ in range(count)],
+                "time": list(self.times) * depth,
+                "start": list(self.edges[:-1]) * depth,
+                "stop": list(self.edges[1:]) * depth,
+                "mean": self.mean.ravel(),
+                "low": self.low.ravel(),
+                "high": self.high.ravel(),
+                "standard_error": self.error.ravel(),
+                "size": self.size.ravel(),
+                "present": self.present.ravel(),
+            }
+        )

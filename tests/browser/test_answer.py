@@ -1,0 +1,189 @@
+"""The first screen is the answer: sentence, badge, picture and the strongest values, on a desk and on a phone."""
+
+import re
+
+import pytest
+
+from tempograd.views import palette
+from tempograd.views.drivers import describe_series
+
+pytestmark = pytest.mark.browser
+
+BOX = "e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }"
+CODE = re.compile(r"points=|tolerance=|max_samples=|\bpass |--set")
+CONTROLS = "#view-series .controls > *, #view-series .controls > .chooser > *"
+TOPS = f"all => all.filter(e => e.checkVisibility() && e.textContent.trim()).map({BOX})"
+
+
+def box(sheet, selector):
+    return sheet.find(selector).first.evaluate(BOX)
+
+
+def desk(sheet):
+    sheet.page.set_viewport_size({"width": 1440, "height": 900})
+    sheet.page.reload()
+    sheet.page.wait_for_selector("body[data-ready=true]", state="attached")
+    return sheet
+
+
+@pytest.mark.parametrize("width", ["laptop"], indirect=True)
+@pytest.mark.parametrize("name", ["ward_round", "classifier", "binary"])
+def test_on_a_desk_the_answer_is_in_view(visit, name):
+    sheet = desk(visit(name))
+    assert sheet.find("#sentence").is_visible()
+    assert box(sheet, "#sentence")[3] < 300
+    top = box(sheet, "#chart-channels > svg")[1]
+    for panel in sheet.panels("chart-channels")[:2]:
+        assert top + panel["bottom"] <= 900
+    rows = sheet.find("#top tr[data-time]:not(.rest)").all()
+    assert len(rows) == 5
+    for row in rows:
+        assert row.evaluate(BOX)[3] <= 900
+    boxes = sheet.page.eval_on_selector_all(CONTROLS, TOPS)
+    middles = [(first + last) / 2 for _, first, _, last in boxes]
+    assert max(middles) - min(middles) < 8  # controls in one row
+    assert max(box(sheet, "#badge")) < 1440
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+@pytest.mark.parametrize("name", ["ward_round", "classifier", "stamped", "regression"])
+def test_on_a_phone_a_picture_begins_on_the_first_screen(visit, name):
+    sheet = visit(name)
+    assert box(sheet, "#chart-channels > svg")[1] < 500
+    dots = sheet.page.eval_on_selector_all(
+        "#chart-channels circle", "all => all.map(e => e.getBoundingClientRect().width)"
+    )
+    assert min(dots, default=2) >= 2
+    (scale,) = {(panel["left"], panel["right"]) for panel in sheet.panels("chart-channels")}
+    ticks = sheet.page.eval_on_selector_all(
+        "#chart-channels > svg > text:has(tspan)", "all => all.map(e => Number(e.getAttribute('x')))"
+    )
+    assert len([x for x in ticks if scale[0] - 40 <= x <= scale[1] + 40]) >= 3
+
+
+def test_a_value_alone_is_a_dot(visit):
+    """Values without a neighbour have no line: each of them has a dot of its own."""
+    sheet = visit("ward_round")
+    case = sheet.case
+    sheet.choose(507)
+    row = case.row(507)
+    shown = case.first.values[row].abs().sum(0).argsort(descending=True, stable=True)[:6].tolist()
+    seen = case.observed(row)
+    alone = sum(
+        bool(seen[t, d]) and not (t and seen[t - 1, d]) and not (t < 47 and seen[t + 1, d])
+        for d in shown
+        for t in range(48)
+    )
+    assert alone > 10
+    assert sheet.page.locator("#chart-channels circle").count() >= alone
+
+
+@pytest.mark.parametrize("name", ["ward_round", "classifier", "regression", "per_step"])
+def test_the_sentence_is_the_librarys(visit, name):
+    sheet = visit(name)
+    case = sheet.case
+    known = {key: case.options[key] for key in ("raw", "units") if key in case.options}
+    for method, explanation in case.explanations.items():
+        sheet.by(method)
+        for number in case.ids[:2]:
+            sheet.choose(number)
+            row = case.row(number)
+            found = type(explanation)(**vars(explanation) | known) if known else explanation
+            said = describe_series(
+                found, row, model=case.model, y=case.split.y, classes=case.options.get("classes")
+            )
+            assert sheet.text("#sentence") == " ".join(f"{said}.".split())
+
+
+@pytest.mark.parametrize("name", ["ward_round", "stopping", "alarms", "long"])
+def test_no_code_in_the_views_of_readers(visit, name):
+    sheet = visit(name)
+    for view in ("series", "summary"):
+        sheet.view(view).unfold()
+        assert CODE.search(sheet.find(f"#view-{view}").inner_text()) is None
+
+
+def test_what_the_metrics_mean_stands_where_they_stand(visit):
+    sheet = visit("ward_round")
+    head = sheet.text("#series-scores thead")
+    assert "CPD ↑ how far the prediction moves" in head
+    assert "CPP ↓ the same while as many of the weakest" in head
+    sheet.view("summary")
+    assert "CPD: how far the prediction moves" in sheet.text("#view-summary")
+
+
+def test_reading_off_begins_at_the_strongest_step(visit):
+    sheet = visit("binary")
+    for method, explanation in sheet.case.explanations.items():
+        sheet.by(method)
+        for number in (21, 7):
+            sheet.choose(number)
+            top = explanation.top(1)
+            assert int(sheet.value("cursor")) == int(top.time[sheet.case.row(number)])
+
+
+def test_the_series_with_the_most_certain_effect_comes_first(visit):
+    sheet = visit("classifier")
+    for method, explanation in sheet.case.explanations.items():
+        sheet.by(method)
+        size = explanation.values.abs() if explanation.signed else explanation.values.clamp(min=0)
+        if explanation.standard_error is not None:
+            low, high = explanation.interval(0.95)
+            size = size * ((low > 0) | (high < 0))
+        found = dict(zip(sheet.case.ids, size.sum((1, 2)).tolist(), strict=True))
+        offered = [int(value) for value in sheet.options("series")]
+        assert offered == sorted(found, key=lambda number: -found[number])
+
+
+def test_scores_are_as_tall_as_values_and_named(visit):
+    sheet = visit("ward_round")
+    unseen = sheet.paths("chart-channels", "path.unseen")
+    heights = []
+    for path in unseen:
+        found = re.search(r"M[\d.]+ ([\d.]+)H[\d.]+V([\d.]+)", path["d"])
+        heights.append(round(float(found[2]) - float(found[1]), 1) if found else None)
+    assert len(heights) == 12
+    assert len({height for height in heights if height}) == 1
+    titles = sheet.page.eval_on_selector_all(
+        "#chart-channels text[transform]", "all => all.map(e => e.textContent)"
+    )
+    assert titles == [palette.WORDS["score"]] * 6
+    assert all(path["fill"].startswith("url(#hatch") for path in unseen)
+
+
+def test_room_below_zero_only_where_something_is_negative(visit):
+    """Integrated gradients of Gauges push both ways; the random control has no sign, so no room below 0."""
+    sheet = visit("ward_round")
+    (lowest,) = {min(marks) for marks in score_marks(sheet)}
+    assert lowest < 0
+    sheet.by("random")
+    assert min(min(marks) for marks in score_marks(sheet)) == 0
+
+
+def score_marks(sheet):
+    """Return the numbers beside the scores of each channel."""
+    texts = sheet.page.eval_on_selector_all(
+        "#chart-channels > svg text[text-anchor=end]", "all => all.map(e => [e.textContent, +e.getAttribute('y')])"
+    )
+    found = []
+    for panel in sheet.panels("chart-channels"):
+        middle = (panel["top"] + panel["bottom"]) / 2
+        inside = [float(text.replace("−", "-")) for text, y in texts if middle <= y - 3.5 <= panel["bottom"] + 1]
+        found.append(inside)
+    return found
+
+
+def test_a_channel_is_found_by_its_name(visit):
+    sheet = visit("ward_round")
+    names = sheet.case.first.channels
+    weakest = sheet.page.eval_on_selector_all("#chart-map text title", "all => all.map(e => e.textContent)")[19]
+    first = "#chart-channels > svg > text > title >> nth=0"
+    sheet.set("find-channel", weakest.upper())
+    assert sheet.find(first).text_content() == weakest
+    assert sheet.text("#find-channel-answer") == f"{weakest}: 20 of 20 by effect"
+    sheet.set("find-channel", "Level 1")  # a part of several names: the strongest of them
+    assert sheet.find(first).text_content() in {name for name in names if "Level 1" in name}
+    sheet.set("find-channel", "nothing")
+    assert sheet.text("#find-channel-answer") == "There is no channel nothing."
+    sheet.set("find-channel", "")
+    assert sheet.text("#find-channel-answer") == ""

@@ -1,0 +1,185 @@
+"""The address keeps what is shown; pictures and tables leave the page as files; the theme follows the screen."""
+
+import csv
+import io
+import xml.etree.ElementTree as ET
+
+import pytest
+from PIL import Image
+
+from tempograd.views import palette
+
+pytestmark = pytest.mark.browser
+
+
+def again(sheet):
+    sheet.page.reload()
+    sheet.page.wait_for_selector("body[data-ready=true]", state="attached")
+    sheet.settle()
+    return sheet
+
+
+def test_a_reload_shows_the_same(visit):
+    sheet = visit("ward_round")
+    assert "#" not in sheet.page.url  # nobody has chosen anything yet
+    sheet.choose(512)
+    sheet.by("integrated_gradients")
+    sheet.set("time-from", 33)
+    sheet.set("time-to", 46)
+    sheet.set("find-channel", "gauge 5")
+    sheet.view("summary")
+    sheet.set("group-a", "outcome:FP")
+    sheet.set("group-b", "outcome:TP")
+    said = sheet.text("#summary-sentence")
+    again(sheet)
+    assert sheet.find("#view-summary").is_visible()
+    assert (sheet.value("group-a"), sheet.value("group-b")) == ("outcome:FP", "outcome:TP")
+    assert sheet.text("#summary-sentence") == said
+    sheet.view("series")
+    assert int(sheet.value("series")) == 512
+    assert sheet.value("method") == "1"
+    sheet.unfold()
+    assert (sheet.value("time-from"), sheet.value("time-to")) == ("33", "46")
+    assert sheet.value("find-channel") == "gauge 5"
+    assert "33:00" in sheet.pointed("chart-channels", 0, 0.01)[0]
+
+
+@pytest.mark.parametrize("address", ["#series=21", "#series-21"])
+def test_a_link_leads_to_a_series(visit, address):
+    sheet = visit("binary")
+    sheet.page.goto(sheet.url + address)
+    again(sheet)
+    assert sheet.value("series") == "21"
+    assert "21" in sheet.text("#headline")
+
+
+@pytest.mark.parametrize(
+    "address", ["#series=9999&method=nobody&from=x&to=-3&view=secret&a=b&b=a&ids=1.2", "#%", "#&=&"]
+)
+def test_a_link_to_nothing_shows_the_first(visit, address):
+    sheet = visit("binary")
+    first = sheet.value("series")
+    sheet.page.goto(sheet.url + address)
+    again(sheet)
+    assert sheet.value("series") == first
+    assert sheet.find("#view-series").is_visible()
+
+
+def test_a_group_chosen_by_hand_is_kept(visit):
+    sheet = visit("binary").view("summary")
+    sheet.set("group-a", "hand")
+    assert sheet.text("#summary-count") == "no series is chosen"
+    sheet.set("hand", "21, 7, 99, 30")
+    assert sheet.text("#hand-answer") == "There is no series 99 in this report."
+    assert sheet.text("#summary-count") == "3 series"
+    said = sheet.text("#summary-sentence")
+    again(sheet)
+    assert sheet.value("hand") == "21, 7, 30"
+    assert sheet.text("#summary-sentence") == said
+
+
+def saved(sheet, button):
+    sheet.find(button).evaluate("e => { e.closest('details').open = true; }")
+    with sheet.page.expect_download() as found:
+        sheet.find(button).click()
+    return found.value.suggested_filename, found.value.path().read_bytes()
+
+
+def test_pictures_are_saved(visit):
+    sheet = visit("ward_round")
+    sheet.choose(503)
+    name, content = saved(sheet, "[data-save=chart-channels][data-kind=svg]")
+    assert name == "503-channels.svg"
+    root = ET.fromstring(content)
+    texts = [text for each in root.iter("{http://www.w3.org/2000/svg}text") for text in each.itertext()]
+    strongest = int(sheet.case.first.values[3].abs().sum(0).argmax())
+    assert any(sheet.case.first.channels[strongest] in text for text in texts)
+    name, content = saved(sheet, "[data-save=chart-channels][data-kind=png]")
+    assert name == "503-channels.png"
+    image = Image.open(io.BytesIO(content)).convert("RGB")
+    wide, high = (float(root.get(side)) for side in ("width", "height"))
+    assert image.size == (int(2 * wide), int(2 * high))
+    up = tuple(int(palette.UP[place : place + 2], 16) for place in (1, 3, 5))
+    assert up in {colour for _, colour in image.getcolors(10**6)}
+    sheet.view("summary")
+    name, content = saved(sheet, "[data-save=chart-blocks][data-kind=svg]")
+    assert name == "all-series-blocks.svg"
+    assert ET.fromstring(content).tag.endswith("svg")
+
+
+def test_tables_are_saved(visit):
+    sheet = visit("classifier")
+    sheet.choose(42)
+    case = sheet.case
+    row, timing = case.row(42), case.explanations["timing"]
+    name, content = saved(sheet, "#save-series")
+    assert name == "42-scores.csv"
+    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    assert len(lines) == int(case.observed(row).sum())
+    places = {channel: d for d, channel in enumerate(timing.channels)}
+    low, high = timing.interval(0.95)
+    fine = float(timing.values[row].abs().max()) / 32767
+    for line in lines:
+        cell = row, int(line["step"]), places[line["channel"]]
+        assert float(line["value"]) == pytest.approx(float(case.shown()[cell]), rel=1e-6)
+        assert float(line["timing"]) == pytest.approx(float(timing.values[cell]), abs=fine)
+        assert float(line["timing low"]) == pytest.approx(float(low[cell]), abs=2 * fine)
+        assert float(line["timing high"]) == pytest.approx(float(high[cell]), abs=2 * fine)
+    sheet.view("summary")
+    _, content = saved(sheet, "#save-blocks")
+    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    blocks = timing.blocks()
+    for line in lines:
+        place = places[line["channel"]], blocks.edges.index(int(line["from"]))
+        assert float(line["mean"]) == pytest.approx(float(blocks.mean[place]), rel=1e-5, abs=1e-8)
+
+
+def paper(sheet):
+    return sheet.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_follows_the_screen_until_the_button_says_otherwise(visit, scheme):
+    sheet = visit("binary", color_scheme=scheme)
+    other = "light" if scheme == "dark" else "dark"
+    colours = {"light": palette.variables(), "dark": palette.DARK}
+
+    def check(theme):
+        rgb = ", ".join(str(int(colours[theme]["paper"][place : place + 2], 16)) for place in (1, 3, 5))
+        assert paper(sheet) == f"rgb({rgb})"
+        fills = {path.get("fill") for path in sheet.paths("chart-channels")}
+        assert colours[theme]["up"] in fills
+        assert colours["light" if theme == "dark" else "dark"]["up"] not in fills
+        assert sheet.find("#theme").get_attribute("aria-pressed") == str(theme == "dark").lower()
+
+    check(scheme)
+    sheet.find("#theme").click()
+    check(other)
+    again(sheet)
+    check(other)
+    sheet.find("#theme").click()
+    check(scheme)
+
+
+FILLS = """() => addEventListener("beforeprint", () => {
+    window.fills = [...document.querySelectorAll("#chart-channels path")].map(e => e.getAttribute("fill")); })"""
+
+
+def test_paper_is_light(visit):
+    sheet = visit("binary", color_scheme="dark")
+    sheet.page.evaluate(FILLS)
+    sheet.page.pdf(format="A4")
+    fills = sheet.page.evaluate("window.fills")
+    assert palette.UP in fills
+    assert palette.DARK["up"] not in fills
+    assert paper(sheet) != "rgb(255, 255, 255)"
+
+
+def test_both_themes_have_the_same_colours():
+    assert set(palette.DARK) == set(palette.variables())
+
+
+def test_a_page_of_many_channels_has_five_pages_of_paper(visit):
+    sheet = visit("ward_round")
+    pages = sheet.page.pdf(format="A4").count(b"/Type /Page\n")
+    assert 2 <= pages <= 5

@@ -1,0 +1,49 @@
+"""Memory does not grow with the number of series: measured in processes of their own, from file to file."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+TIME, CHANNELS, SLACK = 48, 8, 30  # megabytes that the peaks may differ by
+
+SCRIPT = """
+import resource, sys, warnings
+import torch
+import tempograd as tg
+torch.set_num_threads(1)
+warnings.simplefilter("ignore")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48 * 8, 2))
+run = tg.explain_dataset(model, sys.argv[1], sys.argv[2], method="random", shape=(48, 8))
+print(len(run), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak(folder, count):
+    """Return the largest memory, in megabytes, of a process that explains one file of so many series."""
+    rows = np.random.RandomState(0).rand(1000, TIME * CHANNELS).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), TIME * CHANNELS).cast(
+        pa.list_(pa.float32())
+    )
+    with pq.ParquetWriter(folder / f"{count}.parquet", pa.schema({"id": pa.int64(), "x": column.type})) as writer:
+        for start in range(0, count, 1000):
+            writer.write_table(pa.table({"id": np.arange(start, start + 1000), "x": column}), row_group_size=1000)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-c", SCRIPT, folder / f"{count}.parquet", folder / f"out{count}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    explained, found = map(int, done.stdout.split())
+    assert explained == count
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count in other units")
+@pytest.mark.parametrize("most", [30_000, pytest.param(300_000, marks=pytest.mark.slow)])
+def test_memory_does_not_grow_with_the_number_of_series(most, tmp_path):
+    few, many = peak(tmp_path, 3_000), peak(tmp_path, most)
+    assert abs(many - few) <= SLACK, (few, many)

@@ -1,0 +1,366 @@
+"""What a run's folder promises: resumed, refused, swept; bad series are rows; sums come from footers."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+from tempograd.bulk import engines
+from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.worker import Worker
+from tempograd.views.channels import groups
+
+SERIES, TIME, CHANNELS = 60, 6, 2
+SETTINGS = {"n_samples": 10, "seed": 3}
+
+
+class Net(nn.Module):
+    """A small network that refuses series with a large first value, as some models do."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.layer = nn.Linear(TIME * CHANNELS, 2)
+
+    def forward(self, x):
+        if bool((x[:, 0, 0] > 90).any()):
+            raise ValueError("a sensor is off the scale")
+        return self.layer(x.tanh().flatten(1))
+
+
+@pytest.fixture
+def x():
+    return torch.randn(SERIES, TIME, CHANNELS, generator=torch.Generator().manual_seed(0))
+
+
+def write(folder, x, name="a", start=0):
+    rows = pa.array(x.tolist(), pa.list_(pa.list_(pa.float32())))
+    table = pa.table({"id": np.arange(start, start + len(x)), "x": rows, "day": np.arange(len(x)) % 3})
+    folder.mkdir(exist_ok=True)
+    pq.write_table(table, folder / f"{name}.parquet", row_group_size=10)
+
+
+def explain(folder, model=None, **options):
+    options = {"fragment": 20, "keep": ["day"], **SETTINGS, **options}
+    return tg.explain_dataset(model or Net(), folder / "in", folder / "out", **options)
+
+
+def frame(run):
+    return pd.concat([pd.read_parquet(path) for path in run.files]).sort_values("id", ignore_index=True)
+
+
+def states(folder):
+    """Return what tells a finished file from another of its name."""
+    return {
+        path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (folder / "data").glob("*.parquet")
+    }
+
+
+def values(run):
+    return np.stack(frame(run)["values"].to_numpy())
+
+
+def test_sums_come_from_footers_and_equal_the_rows(x, tmp_path):
+    write(tmp_path / "in", x)
+    run = explain(tmp_path)
+    rows, whole = frame(run), tg.explain(Net(), x, **SETTINGS)
+    assert rows["day"].tolist() == [row % 3 for row in range(SERIES)]
+    classes = {group.kind: group for group in groups({"timing": whole})["timing"]}
+    assert len(classes) == 3  # all, and two classes
+    for kind, group in classes.items():
+        found = run.channel_importance(kind)
+        part = rows if kind is None else rows[rows["target"] == kind]
+        effect = np.stack(part["channel_effect"].to_numpy())
+        assert found.count == group.count == len(part)
+        np.testing.assert_allclose(found.effect, effect.mean(0), rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(found.effect_error, effect.std(0, ddof=1) / len(part) ** 0.5, rtol=1e-4)
+        for name, other in (("effect", "push"), ("importance", "size")):
+            np.testing.assert_allclose(getattr(found, name), getattr(group, other), rtol=1e-5, atol=1e-8)
+            np.testing.assert_allclose(
+                getattr(found, f"{name}_error"), getattr(group, f"{other}_error"), rtol=1e-4
+            )
+    sizes = whole.values.abs()
+    np.testing.assert_allclose(np.stack(rows["step_importance"].to_numpy()), sizes.sum(2), rtol=1e-5)
+    best = sizes.flatten(1).argmax(1)
+    assert [row[0] for row in rows["top_step"]] == (best // CHANNELS).tolist()
+    assert [row[0] for row in rows["top_channel"]] == (best % CHANNELS).tolist()
+    np.testing.assert_array_equal(rows["score"].to_numpy(), whole.prediction.numpy())
+    assert run.summary()["good"] == int(rows["good"].sum())
+
+
+@pytest.mark.parametrize("cells", ["top", "none"])
+def test_less_can_be_kept(cells, x, tmp_path):
+    write(tmp_path / "in", x)
+    run = explain(tmp_path, cells=cells)
+    assert "values" not in frame(run)
+    assert ("top_value" in frame(run)) == (cells == "top")
+    with pytest.raises(tg.TempogradError, match="keeps no map"):
+        run.take([0])
+
+
+def test_what_is_done_is_not_done_again(x, tmp_path, monkeypatch):
+    write(tmp_path / "in", x)
+    run = explain(tmp_path)
+    before = states(run.folder)
+    first = run.files[1]
+    first.unlink()
+    (run.folder / "data" / ".tempograd-abcdefgh").mkdir()  # of a process that was killed
+    ran = []
+    real = Worker.run
+    monkeypatch.setattr(Worker, "run", lambda self, fragment: ran.append(fragment.name) or real(self, fragment))
+    explain(tmp_path)
+    assert ran == [first.stem]
+    after = states(run.folder)
+    assert {name: after[name] for name in before if name != first.name} == {
+        name: state for name, state in before.items() if name != first.name
+    }
+    assert sorted(each.suffix for each in (run.folder / "data").iterdir()) == [".parquet"] * 3
+
+
+def test_another_run_is_refused_with_what_differs(x, tmp_path):
+    write(tmp_path / "in", x)
+    before = states(explain(tmp_path).folder)
+    with pytest.raises(
+        tg.TempogradError, match=r"differs in n_samples \(10 there, 11 here\), seed \(3 there, 7 here\)"
+    ):
+        explain(tmp_path, n_samples=11, seed=7)
+    other = Net()
+    other.layer.bias.data += 1
+    with pytest.raises(tg.TempogradError, match=r"differs in model \('Net:"):
+        explain(tmp_path, other)
+    assert states(tmp_path / "out") == before
+
+
+def test_a_folder_of_somebody_else_is_left_alone(x, tmp_path):
+    write(tmp_path / "in", x)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("years of work")
+    with pytest.raises(tg.TempogradError, match="holds other files and no run"):
+        explain(tmp_path)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
+
+
+def test_changed_input_is_computed_anew_and_the_old_result_put_aside(x, tmp_path):
+    write(tmp_path / "in", x[:20], "a")
+    write(tmp_path / "in", x[20:40], "b", 20)
+    before = states(explain(tmp_path).folder)
+    write(tmp_path / "in", x[40:], "b", 40)
+    with pytest.warns(tg.TempogradWarning, match="input that has changed"):
+        run = explain(tmp_path)
+    after = states(run.folder)
+    assert len(before.keys() & after.keys()) == 1
+    assert frame(run)["id"].tolist() == [*range(20), *range(40, 60)]
+    assert run.summary()["stale"] == 1
+
+
+def test_bad_series_are_rows_with_their_reason(x, tmp_path):
+    whole = tg.explain(Net(), x, **SETTINGS)
+    bad = x.clone()
+    bad[7, 2, 1], bad[33, 0, 0], bad[34, 0, 0] = torch.nan, 100.0, 100.0
+    write(tmp_path / "in", bad)
+    run = explain(tmp_path, max_faults=0.05)
+    faults = run.faults()
+    assert faults.keys() == {7, 33, 34}
+    assert "NaN" in faults[7]
+    assert faults[33] == "ValueError: a sensor is off the scale"
+    rows = frame(run)
+    assert rows["values"].isna().tolist() == [row in faults for row in range(SERIES)]
+    sound = [row for row in range(SERIES) if row not in faults]
+    np.testing.assert_array_equal(np.stack(rows["values"][sound].to_numpy()), whole.values[sound].flatten(1))
+    assert run.summary()["faults"] == 3
+    assert "3 of 60 series could not be explained" in run.verdict()
+    with pytest.raises(tg.TempogradError, match="Series 33 could not be explained"):
+        run.take([33])
+
+
+def test_too_many_faults_stop_the_run(x, tmp_path):
+    x[7:10] = torch.nan
+    write(tmp_path / "in", x)
+    with pytest.raises(tg.TempogradError, match=r"3 of 20 series .* more than max_faults=0.04 allows"):
+        explain(tmp_path, max_faults=0.04)
+    assert len(tg.open_run(tmp_path / "out")) == 20
+
+
+def test_an_id_that_occurs_twice_is_a_fault(x, tmp_path):
+    batches = [(["a", "b", "a"], x[:3]), (["c"], x[3:4])]
+    run = tg.explain_dataset(Net(), batches, tmp_path / "out", max_faults=0.5, **SETTINGS)
+    assert run.faults() == {"a": "its id 'a' occurs more than once in its fragment"}
+
+
+def test_mistakes_fail_before_anything_starts(x, tmp_path):
+    write(tmp_path / "in", x)
+    for options, said in (
+        ({"x": "y"}, "has no column 'y'"),
+        ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 2))}, "5"),
+        ({"method": tg.ExtremalMask()}, "learns one network for all series"),
+        ({"target": torch.zeros(60)}, "the same for all series"),
+    ):
+        settings = {} if "method" in options else {"n_samples": 10}
+        with pytest.raises(tg.TempogradError, match=said):
+            tg.explain_dataset(
+                **{"model": Net(), "source": tmp_path / "in", "out": tmp_path / "out", **settings, **options}
+            )
+        assert not RunFolder(tmp_path / "out").is_run
+
+
+def test_a_fragment_that_fails_three_times_is_noted_and_the_others_go_on(x, tmp_path, monkeypatch):
+    write(tmp_path / "in", x)
+    tries = []
+    real = Worker.explain_each
+
+    def failing(self, batch, known):
+        if 25 in batch.keys:
+            tries.append(1)
+            raise RuntimeError("the cable is loose")
+        return real(self, batch, known)
+
+    monkeypatch.setattr(Worker, "explain_each", failing)
+    with pytest.raises(tg.TempogradError, match=r"1 of 3 fragments failed three times.*the cable is loose"):
+        explain(tmp_path)
+    assert len(tries) == 3
+    run = tg.open_run(tmp_path / "out")
+    assert (len(run), run.summary()["left"], len(run.failures())) == (40, 1, 1)
+    monkeypatch.undo()
+    assert explain(tmp_path).summary()["failed"] == 0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_takes_nothing_stops_the_run_at_once(number, x, tmp_path, monkeypatch):
+    write(tmp_path / "in", x)
+    real, written = pq.ParquetWriter.write_table, []
+
+    def full(self, *args, **options):
+        written.append(1)
+        if len(written) == 2:
+            raise OSError(number, os.strerror(number))
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(tg.TempogradError, match=r"the disk is full|the file system is read-only"):
+        explain(tmp_path)
+    assert len(written) == 2  # not tried again
+    assert [path.suffix for path in (tmp_path / "out" / "data").iterdir()] == [".parquet"]  # nothing half-written
+    monkeypatch.undo()
+    np.testing.assert_array_equal(values(explain(tmp_path)), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
+
+
+def test_a_folder_that_is_read_only_is_refused_first(x, tmp_path, monkeypatch):
+    write(tmp_path / "in", x)
+
+    def refused(**_):  # permissions do not stop root
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    with pytest.raises(tg.TempogradError, match="no folder that can be written to: the file system is read-only"):
+        explain(tmp_path)
+    assert not RunFolder(tmp_path / "out").is_run
+
+
+def test_two_drivers_at_once_break_nothing(x, tmp_path):
+    write(tmp_path / "in", x)
+    found, failed, models = [], [], [Net(), Net()]
+
+    def drive():
+        try:
+            found.append(explain(tmp_path, models.pop(), fragment=10))
+        except BaseException as error:  # told below
+            failed.append(error)
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    run = tg.open_run(tmp_path / "out")
+    assert len(run.files) == 6
+    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import tempograd as tg
+from tempograd.bulk.worker import Worker
+from tests.bulk.test_runs import SETTINGS, Net
+slow, real = float(sys.argv[2]), Worker.explain_each
+Worker.explain_each = lambda self, *args: (time.sleep(slow), real(self, *args))[1]
+folder = Path(sys.argv[1])
+tg.explain_dataset(Net(), folder / "in", folder / "out", fragment=10, keep=["day"], **SETTINGS)
+"""
+
+
+def killed_once(folder, after):
+    """Kill a process that explains once so many files are there, and return what was visible meanwhile."""
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, folder, "0.3"], env=os.environ | {"PYTHONPATH": path})
+    try:
+        end = time.monotonic() + 120
+        while len(states(folder / "out")) < after:
+            assert child.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+def test_a_killed_process_loses_nothing(x, tmp_path):
+    write(tmp_path / "in", x)
+    killed_once(tmp_path, 2)
+    before = states(tmp_path / "out")
+    assert 2 <= len(before) < 6
+    for name in before:  # whole, as soon as they can be seen
+        assert pq.read_metadata(tmp_path / "out" / "data" / name).num_rows == 10
+    run = explain(tmp_path, fragment=10)
+    after = states(run.folder)
+    assert {name: after[name] for name in before} == before
+    assert len(after) == 6
+    assert not list((run.folder / "data").glob(".tempograd-*"))
+    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
+
+
+@pytest.mark.slow  # four processes load torch
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+def test_processes_give_the_same_and_survive_a_kill(x, tmp_path, monkeypatch):
+    write(tmp_path / "in", x)
+    real, kills = engines.Processes.wait, []
+
+    def kill_one(self, waiting, seconds):
+        if not kills and states(tmp_path / "out"):
+            kills.append(next(iter(self.pool._processes)))
+            os.kill(kills[0], signal.SIGKILL)
+        return real(self, waiting, seconds)
+
+    monkeypatch.setattr(engines.Processes, "wait", kill_one)
+    run = explain(tmp_path, fragment=5, workers=1 + 1)
+    assert len(kills) == 1
+    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
+    assert len(frame(run)) == SERIES
+
+
+def test_an_engine_of_ones_own(x, tmp_path):
+    write(tmp_path / "in", x)
+
+    def engine(folder, fragments):
+        worker = Worker.open(folder)
+        return [worker.run(fragment) for fragment in [*fragments, fragments[0]]]  # at least once
+
+    run = explain(tmp_path, engine=engine)
+    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))

@@ -1,0 +1,221 @@
+"""One series in the terminal: ``top`` and ``plot``, and the sentence that ``explain`` prints."""
+
+import json
+import re
+import shlex
+import sys
+from io import StringIO, TextIOWrapper
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.cli import main
+from tempograd.cli.colour import coloured
+from tempograd.views.summary import most_telling
+
+CODE = """
+from torch import nn
+
+class Alarm(nn.Module):
+    "One logit: pulse at hours 2 and 3 pushes up, sodium at hour 5 pushes down."
+    def forward(self, x):
+        return 2 * x[:, 2, 0] + x[:, 3, 0] - 3 * x[:, 5, 1]
+"""
+NAMES = ("Ada", "Ben", "Cy")
+HOURS = tuple(f"{hour} h" for hour in range(8))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("alarm_net.py").write_text(CODE)
+    x = np.zeros((3, 8, 2), np.float32)
+    x[:, 2, 0], x[:, 3, 0], x[:, 5, 1] = [0.1, 1.0, 0.2], [0.1, 0.5, 0.2], [0.05, 0.25, 0.2]
+    mask = np.ones_like(x)
+    mask[:, 7] = 0
+    np.savez(
+        "ward.npz",
+        x=x,
+        mask=mask,
+        raw=x * 10 + 80,
+        y=np.array(["alive", "died", "alive"]),
+        ids=np.array(NAMES),
+        times=np.array(HOURS),
+        channels=np.array(["pulse", "sodium"]),
+        units=np.array(["bpm", "mmol/L"]),
+    )
+    yield tmp_path
+    sys.modules.pop("alarm_net", None)
+
+
+MODEL = ("--model", "alarm_net:Alarm", "--data", "ward.npz", "--classes", "alive,died")
+
+
+def run(capsys, *argv):
+    assert main([str(word) for word in argv]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def explained(place, capsys):
+    """Integrated gradients of the raw output, which are weights times values."""
+    options = ("--method", "integrated_gradients", "--output", "raw", "--out", "E.safetensors", "--device", "cpu")
+    return run(capsys, "explain", *MODEL[:4], *options)
+
+
+def test_explain_prints_the_sentence_of_the_most_telling_series(explained):
+    found = tg.Explanation.load("E.safetensors")
+    assert most_telling(found) == int(found.values.abs().sum((1, 2)).argmax()) == 1
+    model = tg.load_model("alarm_net:Alarm")
+    (line,) = re.findall(r"^  most telling, series Ben: (.*)$", explained, re.MULTILINE)
+    assert line == found.describe(1, model=model)
+    assert "pulse 85–90 bpm at 2–3 h" in line
+
+
+def test_the_most_telling_series_has_certain_scores():
+    found = tg.explain(lambda x: (x**2).sum((1, 2)), torch.ones(3, 4, 1), n_samples=4, output="raw")
+    values = torch.tensor([1.0, 3.0, 2.0])[:, None, None].expand(3, 4, 1)
+    error = torch.tensor([0.0, 9.0, 0.0])[:, None, None].expand(3, 4, 1)
+    noisy = tg.Explanation(**{**vars(found), "values": values, "standard_error": error})
+    assert most_telling(noisy) == 2
+
+
+@pytest.mark.usefixtures("explained")
+def test_top_lists_the_strongest_values(capsys, said):
+    said(run(capsys, "top", "E.safetensors"))
+    said(run(capsys, "top", "E.safetensors", "--series", "Ada", "--k", "2"))
+    facts = json.loads(run(capsys, "top", "E.safetensors", "--json"))
+    assert facts["series"] == "Ben"
+    rows = [(row["time"], row["channel"], row["value"], row["unit"]) for row in facts["strongest"][:3]]
+    assert rows == [
+        ("2 h", "pulse", 90.0, "bpm"),
+        ("5 h", "sodium", 82.5, "mmol/L"),
+        ("3 h", "pulse", 85.0, "bpm"),
+    ]
+    found = tg.Explanation.load("E.safetensors").top(10)
+    assert [row["attribution"] for row in facts["strongest"]] == found.values[1, :3].tolist()
+    assert [row["attribution"] for row in facts["strongest"][:3]] == pytest.approx([2.0, -0.75, 0.5])
+    assert shlex.split(facts["next"])[1:] == ["plot", "E.safetensors", "--series", "Ben"]
+
+
+def test_top_knows_prediction_and_label_from_model_and_data(place, capsys):
+    run(capsys, "explain", *MODEL, "--out", "P.safetensors", "--device", "cpu", "--n-samples", "40")
+    out = run(capsys, "top", "P.safetensors", *MODEL, "--series", "Ben", "--device", "cpu")
+    risk = 1 / (1 + np.exp(-(2 * 1.0 + 0.5 - 3 * 0.25)))
+    assert out.startswith(f"Series Ben: {100 * risk:.0f} % probability of “died” (true: “died”), raised")
+    rows = json.loads(run(capsys, "top", "P.safetensors", "--series", "Ben", "--json"))["strongest"]
+    stored = tg.Explanation.load("P.safetensors")
+    low, high = (side[1, 2, 0].item() for side in stored.interval(0.95))
+    assert (rows[0]["low"], rows[0]["high"]) == (low, high)
+
+
+@pytest.mark.usefixtures("explained")
+def test_a_picture_of_text(capsys, said, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said(run(capsys, "plot", "E.safetensors"))
+    some = run(capsys, "plot", "E.safetensors", "--shown", "sodium")
+    assert (some.count("   value  "), some.count("1 more channel: --shown chooses")) == (1, 1)
+
+
+def test_more_steps_than_columns_keep_the_strongest(place, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    x = torch.zeros(1, 400, 1)
+    x[0, 123] = 1.0
+    tg.explain(lambda x: x[:, 123, 0], x, "integrated_gradients", output="raw", target=0).save("long.safetensors")
+    out = run(capsys, "plot", "long.safetensors")
+    (line,) = re.findall(r"^      up  (.*)$", out, re.MULTILINE)
+    assert line.strip() == "█"
+    assert line.index("█") == 123 * 40 // 400
+    assert max(map(len, out.splitlines()[2:])) <= 50
+
+
+@pytest.mark.usefixtures("explained")
+def test_letters_that_a_terminal_has(monkeypatch):
+    written = StringIO()
+    plain = type("Plain", (), {"encoding": "ascii", "write": written.write, "flush": written.flush})()
+    plain.isatty = lambda: False
+    monkeypatch.setattr(sys, "stdout", plain)
+    assert main(["plot", "E.safetensors"]) == 0
+    assert "up    @-" in written.getvalue()
+
+
+@pytest.mark.usefixtures("explained")
+@pytest.mark.parametrize(
+    ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")]
+)
+def test_a_picture_in_a_file_replaces_its_own_kind_only(ending, start, capsys):
+    argv = ["plot", "E.safetensors", "--out", f"p.{ending}", "--series", "Ada"]
+    for _ in range(2):
+        assert f"Wrote p.{ending}." in run(capsys, *argv)
+        assert Path(f"p.{ending}").read_bytes().startswith(start)
+    Path(f"p.{ending}").write_text("Dear Ada")
+    assert main(argv) == 1
+    assert f"p.{ending} exists and is no picture that tempograd wrote" in capsys.readouterr().err
+    assert Path(f"p.{ending}").read_text() == "Dear Ada"
+    run(capsys, *argv, "--force")
+    assert Path(f"p.{ending}").read_bytes().startswith(start)
+
+
+@pytest.mark.usefixtures("explained")
+def test_what_goes_wrong(capsys, said):
+    tg.Explanation.load("E.safetensors").save("bare.safetensors", series=False)
+    for argv in (
+        ["top", "E.safetensors", "--series", "Bne"],
+        ["top", "E.safetensors", "--k", "0"],
+        ["plot", "E.safetensors", "--out", "p.txt"],
+        ["plot", "E.safetensors", "--out", "nowhere/p.png"],
+        ["plot", "E.safetensors", "--shown", "pluse"],
+        ["plot", "bare.safetensors"],
+    ):
+        assert main(argv) == 1
+        said(capsys.readouterr().err)
+    assert "attribution" in run(capsys, "top", "bare.safetensors")
+
+
+# colour
+
+
+class Terminal(TextIOWrapper):
+    def __init__(self):
+        self.bytes = __import__("io").BytesIO()
+        super().__init__(self.bytes, encoding="utf-8", write_through=True)
+
+    def isatty(self):
+        return True
+
+    @property
+    def text(self):
+        return self.bytes.getvalue().decode()
+
+
+@pytest.mark.usefixtures("explained")
+def test_colour_is_for_terminals_alone(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    plain = run(capsys, "top", "E.safetensors")
+    assert "\033" not in plain
+    shown = {}
+    for name, settings in {
+        "colour": {},
+        "none": {"NO_COLOR": "1"},
+        "dumb": {"TERM": "dumb"},
+        "empty": {"NO_COLOR": ""},
+    }.items():
+        with monkeypatch.context() as changed:
+            for variable, value in settings.items():
+                changed.setenv(variable, value)
+            changed.setattr(sys, "stdout", terminal := Terminal())
+            changed.setattr(sys, "stderr", errors := Terminal())
+            assert main(["top", "E.safetensors"]) == 0
+            assert main(["top", "nowhere.safetensors"]) == 1
+        shown[name] = terminal.text
+        assert ("\033[1;31mtempograd:\033[0m" in errors.text) == (name in {"colour", "empty"})
+    assert re.sub(r"\033\[[0-9;]*m", "", shown["colour"]) == shown["none"] == shown["dumb"] == plain
+    assert shown["empty"] == shown["colour"]  # as no-color.org has it
+    assert coloured("       +2.00", "up", sys.stdout) == "       +2.00"
+    assert re.search(r"\033\[38;5;166m *\+2\.00\033\[0m", shown["colour"])
+    assert re.search(r"\033\[38;5;32m *−0\.75\033\[0m", shown["colour"])

@@ -1,0 +1,176 @@
+"""The command line speaks its own words: options, not Python; errors first; the word that was meant."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tempograd.cli import main, make_parser
+from tempograd.cli.wording import OPTIONS, as_typed
+from tempograd.errors import UnknownNameError, closest
+from tempograd.models import build, save_model
+
+TESTS = Path(__file__).parents[1]
+ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(OPTIONS)})=(?!=)")
+
+
+def sentences():
+    """Return every sentence that tests keep, of all rooms below the command line."""
+    rooms = ("engine", "explainers", "explanation", "metrics", "tuning")
+    text = "\n".join((TESTS / room / "sentences.txt").read_text(encoding="utf-8") for room in rooms)
+    return [line.strip() for line in text.splitlines() if line.startswith("    ")]
+
+
+def test_no_sentence_of_the_library_keeps_an_argument_that_is_an_option():
+    kept = sentences()
+    assert sum(bool(ARGUMENT.search(line)) for line in kept) > 60
+    left = [line for line in map(as_typed, kept) if ARGUMENT.search(line) or re.search("(as|pass) grid", line)]
+    allowed = re.compile(
+        r"(n_samples|draws|classes|channels|target|raw|fixed|baseline|pick|x)=[…{(\[]|Explanation\("
+    )
+    assert [line for line in left if not allowed.search(line)] == []
+
+
+def test_every_option_of_the_words_is_one_of_a_command():
+    (action,) = (each for each in make_parser()._actions if isinstance(each.choices, dict))
+    known = {option for parser in action.choices.values() for option in parser._option_string_actions}
+    assert {f"--{name.replace('_', '-')}" for name in OPTIONS} <= known
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_model(build("gru", 2, 2, hidden=4), "m.safetensors")
+    rng = np.random.default_rng(0)
+    np.savez("d.npz", x=rng.normal(size=(6, 8, 2)).astype("f4"))
+    np.savez("far.npz", x=rng.normal(size=(6, 8, 2)).astype("f4") + 50)
+    np.savez("flat.npz", x=np.zeros((6, 8), "f4"))
+    np.savez("wide.npz", x=np.zeros((6, 2, 8), "f4"))
+    np.savez("whole.npz", x=np.zeros((6, 8, 2), "i4"))
+    np.savez("infinite.npz", x=np.full((6, 8, 2), np.inf, "f4"))
+    Path("odd.csv").write_text("who,when,heart\n1,0,80\n1,1,81\n")
+    Path("text.csv").write_text("id,time,heart,name\n1,0,80,a\n1,1,81,b\n")
+    return tmp_path
+
+
+FAULTS = (
+    "--data flat.npz",
+    "--data wide.npz",
+    "--data whole.npz",
+    "--data infinite.npz",
+    "--data odd.csv",
+    "--data text.csv",
+    "--data d.npz --target 5",
+    "--data d.npz --steps 3",
+    "--data d.npz --task regression",
+    "--data d.npz --n-samples 0",
+    "--data d.npz --set max_samples=10",
+    "--data d.npz --set control_variates=maybe",
+    "--data d.npz --tolerance 2",
+    "--data d.npz --tolerance 0.1 --set tolerance=0.2",
+    "--data d.npz --targets 0,1 --target 0",
+    "--data d.npz --baseline background",
+    "--data d.npz --out nowhere/e.safetensors",
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.usefixtures("place")
+def test_errors_speak_of_options(fault, capsys, said):
+    assert main(["explain", "--model", "m.safetensors", "--device", "cpu", *fault.split()]) == 1
+    line = capsys.readouterr().err
+    assert not re.search(r"(?<![\w-])[a-z_]+=('|[ ,.:;)]|True|None)|tempograd\.[a-z]|\bTrue\b|\bNone\b", line)
+    said(line)
+
+
+@pytest.mark.usefixtures("place")
+def test_an_error_comes_before_warnings(capsys):
+    """What a warning says of 50 degrees is no help to somebody who misspelt a class."""
+    argv = ["explain", "--model", "m.safetensors", "--data", "far.npz", "--device", "cpu"]
+    assert main([*argv, "--target", "7"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("tempograd: target 7 is out of range")
+    assert second.startswith("tempograd: warning: 0 is far from every observed value")
+    assert main([*argv, "--method", "ig"]) == 1  # known before anything is read
+    (only,) = capsys.readouterr().err.splitlines()
+    assert "Did you mean 'integrated_gradients'?" in only
+    assert main([*argv, "--n-samples", "5"]) == 0
+    assert capsys.readouterr().err.startswith("tempograd: warning: 0 is far")
+
+
+@pytest.mark.parametrize(
+    ("option", "setting"), [("--n-samples 7", "n_samples=7"), ("--tolerance 0.3", "tolerance=0.3")]
+)
+@pytest.mark.usefixtures("place")
+def test_settings_with_options_of_their_own(option, setting, capsys):
+    from tempograd import Explanation
+
+    start = ["explain", "--model", "m.safetensors", "--data", "d.npz", "--device", "cpu"]
+    assert main([*start, *option.split(), "--out", "a.safetensors"]) == 0
+    assert main([*start, "--set", setting, "--out", "b.safetensors"]) == 0
+    one, other = (Explanation.load(f"{name}.safetensors") for name in "ab")
+    assert one.values.tolist() == other.values.tolist()
+    assert one.parameters == other.parameters
+    name, value = setting.split("=")
+    assert one.parameters[name] == float(value)
+
+
+def test_two_letters_that_changed_places():
+    assert closest("cdp", ["accuracy", "cpp", "cpd"]) == "cpd"
+    assert closest("exlpain", ["evaluate", "explain"]) == "explain"
+    assert closest("aupr", ["aup", "aur", "auprc"]) in {"aup", "auprc"}
+    assert "Did you mean 'cpd'?" in str(UnknownNameError("metric", "cdp", ["cpp", "cpd", "aup"]))
+    assert main(["evaluate", "nowhere.safetensors", "--model", "m", "--metrics", "cdp"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--tolerence 0.1", "did you mean --tolerance?"),
+        ("--metohd lime", "did you mean --method?"),
+        ("--segments 3", "settings of a method are passed as --set NAME=VALUE"),
+        ("more", "settings of a method are passed as --set NAME=VALUE"),
+    ],
+)
+def test_an_unknown_option_is_a_matter_of_its_command(words, hint, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["explain", "--model", "m", "--data", "d", *words.split()])
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("usage: tempograd explain --model")
+    assert told.splitlines()[-1] == f"tempograd explain: error: unrecognized arguments: {words}; {hint}"
+
+
+@pytest.mark.parametrize(
+    "word", ["explain", "evaluate", "report", "tune", "rank", "top", "plot", "demo", "train", "list"]
+)
+def test_help_fits_a_screen_and_has_all_on_demand(word, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as stop:
+            main([word, option])
+        if word in {"demo", "train", "list"} and option == "--help-all":  # whose help is short
+            assert stop.value.code == 2
+            return
+        assert stop.value.code == 0
+        shown[option] = capsys.readouterr().out
+        assert option == "--help-all" or len(shown[option].splitlines()) <= 45
+    (action,) = (each for each in make_parser()._actions if isinstance(each.choices, dict))
+    for option in action.choices[word]._option_string_actions:
+        assert re.search(rf"^  (-h, )?{option}\b", shown["--help-all"], re.MULTILINE), option
+    assert "--model MODEL" in shown["--help"]
+    assert "The last two can run code" in shown["--help-all"]
+
+
+def test_help_of_a_command_needs_no_torch():
+    code = (
+        "import sys, tempograd.cli as cli\n"
+        "for word in ('explain', 'top', 'plot', 'report'):\n"
+        "    try:\n        cli.main([word, '--help'])\n    except SystemExit:\n        pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
