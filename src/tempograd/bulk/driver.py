@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from tempograd.bulk.checks import KeptCells, check_numbers, check_options, columns_of, is_files, live_model
-from tempograd.bulk.driving import Driving, Progress
+from tempograd.bulk.driving import Attempts, Driving, Progress
 from tempograd.bulk.engines import Attempt, Processes, in_this_process, through
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.run_plan import RunPlan
@@ -197,26 +197,23 @@ def explain_dataset(
     job = plan.begin(cells=cells, ess=ess, batch=batch)
     if elsewhere:
         folder.write("job.json", write_job(job, model, weights, factory, trust=trust))
-    attempts: Callable[[Iterable[Fragment]], Iterator[Attempt]]
     attempts = _engine(engine, job, live, workers, None if device is None else str(device))
     return Driving(plan, max_faults, progress).drive(attempts)
 
 
-def _engine(
-    engine: Any, job: Job, model: Model, workers: int | None, device: str | None
-) -> Callable[[Iterable[Fragment]], Iterator[Attempt]]:
+def _engine(engine: Any, job: Job, model: Model, workers: int | None, device: str | None) -> Attempts:
     folder = str(job.folder.root.resolve())
     if engine is None and (workers or 1) == 1:
         worker = Worker(job, model)
-        return lambda fragments: in_this_process(worker, fragments)
+        return lambda fragments, tell: in_this_process(worker, fragments, tell)
     if engine is None:
-        return lambda fragments: through(Processes(folder, workers or 1, device), fragments)
+        return lambda fragments, _: through(Processes(folder, workers or 1, device), fragments)
     if engine == "ray":
         from tempograd.bulk.on_ray import RayActors  # noqa: PLC0415  # an extra
 
-        return lambda fragments: through(RayActors(folder, workers, device), fragments)
+        return lambda fragments, _: through(RayActors(folder, workers, device), fragments)
     if callable(engine):
-        return lambda fragments: _custom(engine, folder, list(fragments))
+        return lambda fragments, _: _custom(engine, folder, list(fragments))
     raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
 
 

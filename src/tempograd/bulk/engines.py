@@ -9,7 +9,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
@@ -57,8 +57,11 @@ class Hands(ABC):
         """End all workers."""
 
 
-def in_this_process(worker: Worker, fragments: Iterable[Fragment]) -> Iterator[Attempt]:
-    """Run one fragment after the other."""
+def in_this_process(
+    worker: Worker, fragments: Iterable[Fragment], tell: Callable[[int], None]
+) -> Iterator[Attempt]:
+    """Run one fragment after the other, and tell how many series of it are explained."""
+    worker.tell = tell
     for fragment in fragments:
         for tried in range(1, TRIES + 1):
             try:
