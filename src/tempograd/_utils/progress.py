@@ -159,17 +159,24 @@ def render(label: str, done: float, total: float | None, elapsed: float, note: s
     'explain  0:15 elapsed  2 series/s'
     """
     if total is None:
-        return f"{label}  {_clock(elapsed)} elapsed" + (f"  {note}" if note else "")
+        return f"{label}  {clock(elapsed)} elapsed" + (f"  {note}" if note else "")
     share = min(done / total, 1.0) if total else 1.0
     bar = "#" * round(share * cells)
-    left = _clock(elapsed * (1 - share) / share) if share else "?"
+    left = clock(elapsed * (1 - share) / share) if share else "?"
     line = (
-        f"{label} [{bar:.<{cells}}] {share:4.0%}".replace("%", " %") + f"  {_clock(elapsed)} elapsed, {left} left"
+        f"{label} [{bar:.<{cells}}] {share:4.0%}".replace("%", " %") + f"  {clock(elapsed)} elapsed, {left} left"
     )
     return f"{line}  {note}" if note else line
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Write a time in hours, minutes and seconds.
+
+    Examples
+    --------
+    >>> clock(75), clock(3725)
+    ('1:15', '1:02:05')
+    """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

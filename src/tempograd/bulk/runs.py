@@ -314,7 +314,7 @@ class Run:
             Of the draw.
         """
         validation.check_int(count, "count", 1)
-        validation.check_int(seed, "seed")
+        validation.check_int(seed, "seed", 0)
         drawn: Any = None
         for path in self._results:
             more = _dataset([path]).to_table(columns=["id", "key"], filter=~_field("fault").is_valid())
@@ -331,7 +331,7 @@ class Run:
         alone = np.setdiff1d(known[counts == 1], np.concatenate([known[:0], *others]))
         return sorted(drawn.filter(arrow().array(np.isin(keys, alone))).column("id").to_pylist())
 
-    def take(self, ids: ArrayLike | Sequence[str] | Sequence[int]) -> Explanation:
+    def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
         """Return the explanation of some series, for plots, reports and metrics.
 
         The series are read from their source again; where that is gone or has changed, they are left out, with a

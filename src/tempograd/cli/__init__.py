@@ -28,6 +28,7 @@ OWN = {
     "list": "show what there is, with one line each",
     "train": "train a model on a data set",
     "explain": "attribute a model's predictions to the values of its series",
+    "runs": "tell how far a run over many files is, what failed in it and how good it is",
     "evaluate": "score explanations, and compare several of the same series",
     "tune": "find the settings of a method that suit a model",
     "rank": "find out which method is most faithful to a model, if that can be told",

@@ -19,7 +19,7 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model
+from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sampling
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
@@ -203,7 +203,7 @@ def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
         **series.options,
     }
     options |= {} if args.output is None else {"output": args.output}
-    options |= _target(args, series)
+    options |= target_options(args, series.classes)
     if series.inputs is not None and args.missing is not None:
         options["missing"] = args.missing
     if series.fixed is not None:
@@ -211,9 +211,9 @@ def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
     return options
 
 
-def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
+def target_options(args: argparse.Namespace, known_classes: Sequence[str] | None) -> dict[str, Any]:
     """Return what is explained, one target or several, and the names of the classes where one of them is told."""
-    classes, several = args.classes or series.classes or None, getattr(args, "targets", None)
+    classes, several = args.classes or known_classes or None, getattr(args, "targets", None)
     words = [args.target, *(several if isinstance(several, list) else [])]
     known = {"mean": mean()} if "mean" not in (classes or ()) else {}
     target, *targets = [known.get(word, word) if isinstance(word, str) else word for word in words]
@@ -288,7 +288,7 @@ def pool_of(args: argparse.Namespace, methods: Sequence[str]) -> Tensor | dict[s
 def run_evaluate(args: argparse.Namespace) -> None:
     for metric in args.metrics:
         METRICS[metric]  # a mistake there is told before anything is read
-    named = load_explanations(args.explanations, args.target)
+    named = load_explanations(args.explanations, args.target, *sampling(args))
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
@@ -399,7 +399,7 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations, args.target)
+    explanations = load_explanations(args.explanations, args.target, *sampling(args))
     model = None if args.model is None else read_model(args)
     found = None if args.data is None else read_data(args.data, args)
     first = next(iter(explanations.values()))
