@@ -1,4 +1,4 @@
-"""What ``explain`` does with any number of series, and what ``runs`` tells of it; ``parsers.py`` has the arguments."""
+"""What ``explain`` does with any number of series, and what ``runs`` tells of that."""
 
 import argparse
 import json
