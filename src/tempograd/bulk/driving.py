@@ -103,10 +103,14 @@ class Driving:
             self._stop(self.done, self.faults)
 
     def _stop(self, rows: int, faults: int) -> None:
-        reason = f" The first: {one_line(self.first_fault, 150)}" if self.first_fault else ""
+        told = (
+            f"The first: {one_line(self.first_fault, 150)}"
+            if self.first_fault
+            else "open_run(…).faults() tells why."
+        )
         raise DataError(
             f"{faults:,} of {rows:,} series could not be explained, more than max_faults={self.max_faults:g} "
-            f"allows; what is done stays.{reason}"
+            f"allows; what is done stays. {told}"
         )
 
     def _finish(self) -> Run:

@@ -96,7 +96,7 @@ class RunFolder:
         path = self.own / "run.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise DataError(
                 f"{short_path(self.root)} is no run: name a folder that tempograd.explain_dataset wrote."
             ) from None

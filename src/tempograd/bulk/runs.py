@@ -420,7 +420,9 @@ def _lowest(rows: Any, count: int, seed: int) -> Any:
     """Return the rows whose keys have the lowest hashes, so many or, where some are of one key, a few more."""
     if len(rows) <= count:
         return rows
-    first, second = rng.keys(seed, torch.from_numpy(np.array(rows.column("key"))), rng.Stream.SAMPLES).numpy()
+    first, second = rng.keys(
+        seed, torch.from_numpy(rows.column("key").to_numpy().copy()), rng.Stream.SAMPLES
+    ).numpy()
     place = (first << 31) | (second >> 1)
     return rows.filter(arrow().array(place <= np.partition(place, count - 1)[count - 1]))
 

@@ -19,7 +19,7 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sampling
+from tempograd.cli.inputs import claim, device, drawn_from, load_explanations, read_data, read_model, sampling
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
@@ -307,8 +307,12 @@ def run_evaluate(args: argparse.Namespace) -> None:
             {"name": label, "file": str(path), "verdict": _verdict(explanation)}
             for path, (label, explanation) in zip(args.explanations, named.items(), strict=True)
         ]
-        print(json.dumps(_plain(found, scores, about, first.ids.tolist()), indent=2, ensure_ascii=False))
+        facts = _plain(found, scores, about, first.ids.tolist())
+        facts |= {} if first.names is None else {"names": list(first.names)}
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
+    taken = drawn_from(args, first)
+    print(f"{taken}\n\n" if taken else "", end="")
     print(table(score_rows(found)))
     for label, explanation in named.items():
         if poor(explanation):
@@ -419,7 +423,8 @@ def run_report(args: argparse.Namespace) -> None:
         **({} if args.title is None else {"title": args.title}),
     )
     release()
-    print(f"Wrote {args.out}: open it in a browser.")
+    taken = drawn_from(args, first)
+    print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
 
 
 def _measured(explanation: Explanation, found: Series | None, args: argparse.Namespace) -> Tensor | None:

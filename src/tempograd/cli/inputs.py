@@ -45,8 +45,8 @@ def read_model(args: argparse.Namespace) -> nn.Module:
 
 
 def is_dataset(source: str) -> bool:
-    """Tell whether a text is the name of a data set, known or not, and no file."""
-    return source in DATASETS or not (Path(source).suffix or exists(Path(source)))
+    """Tell whether a text is the name of a data set, known or not, and no place of files."""
+    return source in DATASETS or not (Path(source).suffix or "/" in source or exists(Path(source)))
 
 
 def read_data(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
@@ -108,6 +108,26 @@ def sample_runs(folders: Sequence[Path], count: int, seed: int) -> dict[Path, Ex
     if common is not None and not common:
         raise InputError("These runs have no series in common: name runs over the same series.")
     return {folder: run.take(sorted(common or ())) for folder, run in runs.items()}
+
+
+def drawn_from(args: argparse.Namespace, explanation: Explanation) -> str:
+    """Say how many series of a run were taken; nothing where there is no run."""
+    runs = [path for path in args.explanations if path.is_dir()]
+    if not runs:
+        return ""
+    most = max(len(open_run(path)) for path in runs)
+    return f"{len(explanation):,} of {most:,} series of {short_path(runs[0])}, drawn with seed {args.seed or 0}"
+
+
+def take_series(folder: Path, called: str | None, count: int) -> Explanation:
+    """Take the series that people call so out of a run, or a sample of it."""
+    run = open_run(folder)
+    if called is None:
+        return run.take(run.sample(count))
+    whole = isinstance(run.sample(1)[0], int)
+    if whole and not called.lstrip("-").isdecimal():
+        raise InputError(f"{short_path(folder)} has no series {quote(called)}: its series have numbers.")
+    return run.take([int(called) if whole else called])
 
 
 def _of_target(explanation: Explanation, target: Any, path: Path) -> Explanation:

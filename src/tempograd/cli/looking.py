@@ -15,7 +15,7 @@ from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, load_explanations, read_data, read_model
+from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, load_explanations, read_data, read_model, take_series
 from tempograd.cli.summary import fitting_classes
 from tempograd.cli.text_picture import draw_text
 from tempograd.cli.wording import as_typed
@@ -32,6 +32,7 @@ ENDINGS = {
     ".pdf": "Creator",
 }  # of pictures, and where notes have room
 WIDE = 100  # columns that a picture of text takes at most
+LOOKED_THROUGH = 200  # series of a run, for the most telling one
 CHANNELS = 6  # that it shows, unless somebody says which
 
 
@@ -56,7 +57,10 @@ class Chosen(NamedTuple):
 
 def choose(args: argparse.Namespace) -> Chosen:
     """Read what a command was given, and find its series."""
-    (explanation,) = load_explanations([args.explanation], args.target).values()
+    if args.explanation.is_dir():
+        explanation = take_series(args.explanation, args.series, LOOKED_THROUGH)
+    else:
+        (explanation,) = load_explanations([args.explanation], args.target).values()
     if not len(explanation):
         raise InputError(f"{short_path(args.explanation)} holds no series.")
     place = most_telling(explanation) if args.series is None else find_series(explanation, args.series)

@@ -457,7 +457,9 @@ def add_plot(commands: Commands, about: str) -> None:
 
 
 def _add_one_series(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("explanation", type=Path, metavar="E.safetensors", help="by 'tempograd explain'")
+    parser.add_argument(
+        "explanation", type=Path, metavar="E.safetensors", help="by 'tempograd explain', or the folder of a run"
+    )
     parser.add_argument(
         "--series", metavar="NAME", help="its name or number, as reports show it (default: the most telling one)"
     )

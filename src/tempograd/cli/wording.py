@@ -40,7 +40,10 @@ PHRASES = {  # what is no option of a command, or is said in another way there
     "must be True or False": "must be true or false",
     "tempograd.load_model": "--model",
     "explain another target with tempograd.explain": "explain another target",
-    "with x= and id= (id=None where there is none)": "with --x and --id (--id none where there is none)",
+    "with x=, id= (id=None where there is none), mask= and keep=": "with --x, --id (none where there is none), "
+    "--mask and --keep",
+    "open_run(…).faults() tells why": "'tempograd runs FOLDER' tells why",
+    "or explain one group of series with tempograd.explain": "or explain one file, --out E.safetensors",
     "shape=(time, channel)": "--shape STEPS,CHANNELS",
     "that tempograd.explain_dataset wrote": "that 'tempograd explain --out FOLDER/' wrote",
     "open_run(…).failures() tells more": "'tempograd runs FOLDER' tells more",
