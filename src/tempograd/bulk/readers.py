@@ -365,9 +365,10 @@ def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
     if columns.id is None:
         raise InputError("Long rows, one per step, need id=, the column that tells the series.")
     longest = 0
-    for path in dict.fromkeys(fragment.path for fragment in fragments if fragment.kind == "long"):
+    for path, fragment in {each.path: each for each in fragments if each.kind == "long"}.items():
         count, current = 0, None
         with open_parquet(path) as file:
+            _require(fragment, file.schema_arrow.names, [columns.id, *columns.x])
             for rows in file.iter_batches(LONG_ROWS, columns=[columns.id], use_threads=False):
                 for name, part, _ in _runs(rows, columns.id):
                     count = count + part.num_rows if name == current else part.num_rows

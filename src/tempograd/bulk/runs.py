@@ -42,6 +42,7 @@ class RunSummary(TypedDict):
 
     folder: str
     method: str
+    cells: str
     series: int
     faults: int
     good: int
@@ -190,6 +191,7 @@ class Run:
         return {
             "folder": str(self.folder),
             "method": self.method,
+            "cells": str(self._told["cells"]),
             "series": totals.rows,
             "faults": totals.faults,
             "good": totals.good,

@@ -126,10 +126,18 @@ def _options(args: argparse.Namespace, series: Any) -> dict[str, Any]:
     return options
 
 
+def _following(folder: str | Path, facts: dict[str, Any], args: argparse.Namespace | None = None) -> str:
+    """Return the next command: a report needs the scores of all cells."""
+    if facts["cells"] != "all":
+        return command("runs", str(folder))
+    return command(
+        "report", str(folder), **{name: getattr(args, name, None) for name in ("model", "weights", "trust")}
+    )
+
+
 def _print_run(run: Run, before: set[Path], args: argparse.Namespace) -> None:
     facts = _facts(run)
-    same = {name: getattr(args, name) for name in ("model", "weights", "trust")}
-    following = command("report", str(args.out), **same)
+    following = _following(args.out, facts, args)
     release()
     if args.json:
         print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
@@ -161,8 +169,8 @@ def run_runs(args: argparse.Namespace) -> None:
         print(f"  {line}")
     if facts["left"] != 0:
         print("It goes on when its 'tempograd explain' command is typed again.")
-    else:
-        print("Next:", coloured(command("report", str(args.folder)), "command", sys.stdout))
+    elif facts["cells"] == "all":
+        print("Next:", coloured(_following(args.folder, facts), "command", sys.stdout))
 
 
 def _facts(run: Run) -> dict[str, Any]:

@@ -116,6 +116,8 @@ def drawn_from(args: argparse.Namespace, explanation: Explanation) -> str:
     if not runs:
         return ""
     most = max(len(open_run(path)) for path in runs)
+    if len(explanation) == most:
+        return f"all {most:,} series of {short_path(runs[0])}"
     return f"{len(explanation):,} of {most:,} series of {short_path(runs[0])}, drawn with seed {args.seed or 0}"
 
 
