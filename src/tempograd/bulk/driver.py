@@ -183,6 +183,8 @@ def explain_dataset(
     }
     check_options(options)
     check_numbers(cells, fragment, batch, workers, max_faults)
+    if engine is not None and engine != "ray" and not callable(engine):
+        raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
     explainer = explainer_of(method, settings)
     require_alone(explainer)
     folder = RunFolder(out)
@@ -212,9 +214,7 @@ def _engine(engine: Any, job: Job, model: Model, workers: int | None, device: st
         from tempograd.bulk.on_ray import RayActors  # noqa: PLC0415  # an extra
 
         return lambda fragments, _: through(RayActors(folder, workers, device), fragments)
-    if callable(engine):
-        return lambda fragments, _: _custom(engine, folder, list(fragments))
-    raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
+    return lambda fragments, _: _custom(engine, folder, list(fragments))
 
 
 def _custom(engine: CustomEngine, folder: str, fragments: list[Fragment]) -> Iterator[Attempt]:

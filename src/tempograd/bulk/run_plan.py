@@ -134,7 +134,8 @@ def _first_rows(batch: ReadRows) -> list[int]:
     rows = [row for row in range(len(batch)) if row not in batch.faults]
     if not rows:
         raise DataError(
-            f"The first {len(batch)} rows hold no series of the right shape: {next(iter(batch.faults.values()))}."
+            f"No series of the first {len(batch)} has the right shape. The first: "
+            f"{next(iter(batch.faults.values()))}."
         )
     distinct = list({int(batch.keys[row]): row for row in reversed(rows)}.values())[::-1]
     return ([row for row in distinct if sound[row]] or distinct)[:FIRST]

@@ -366,8 +366,10 @@ def _packed_rows(path: str) -> int:
                 np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             )
             shape = read(file)[0]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{short_path(path)} holds no array called x that can be read: {error}.") from error
+    except KeyError:
+        raise DataError(f"{short_path(path)} holds no array called x: save the series under that name.") from None
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise DataError(f"{short_path(path)} cannot be read: {brief(str(error))}.") from error
     return int(shape[0]) if shape else 0
 
 

@@ -191,7 +191,8 @@ class _Parser(argparse.ArgumentParser):
 
     def meant(self, word: str) -> str:
         """Say which option was probably meant, or how settings are passed."""
-        known = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+        options = self._option_string_actions.items()  # of rare ones, a slip has the first letter right
+        known = [option[2:] for option, it in options if it.dest not in self.rare or option[:3] == word[:3]]
         close = closest(word[2:].partition("=")[0], known) if word.startswith("--") else None
         if close is not None:
             return f"; did you mean --{close}?"
