@@ -17,10 +17,12 @@ from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.commands import method_settings, pool_of, run_explain, target_options
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import is_dataset, read_data, read_model
+from tempograd.cli.inputs import is_dataset, is_folder, read_data, read_model
 from tempograd.cli.summary import warn_of_fresh_weights
 from tempograd.cli.wording import as_typed
+from tempograd.data import DATASETS
 from tempograd.errors import InputError, listed, one_line
+from tempograd.models.files import exists
 
 OWN = (
     "x",
@@ -54,13 +56,14 @@ def names_run(args: argparse.Namespace) -> bool:
 
 
 def _names_many(data: str) -> bool:
-    if is_dataset(data) and not Path(data).is_dir():
-        return False
-    return bool(REMOTE.match(data)) or Path(data).is_dir() or bool(MAGIC.search(data) and not Path(data).exists())
+    pattern = MAGIC.search(data) and not exists(Path(data))
+    return data not in DATASETS and bool(REMOTE.match(data) or is_folder(Path(data)) or pattern)
 
 
 def _names_folder(out: str) -> bool:
-    return out.endswith(("/", os.sep)) or Path(out).is_dir()
+    """Tell whether a name is that of a folder which can be a run."""
+    there = is_folder(Path(out)) and (RunFolder(out).is_run or not any(Path(out).iterdir()))
+    return out.endswith(("/", os.sep)) or there
 
 
 def refuse_run_options(args: argparse.Namespace) -> None:
@@ -92,7 +95,7 @@ def explain_many(args: argparse.Namespace) -> None:
     for name, instead in OTHERS.items():
         if getattr(args, name) not in (None, False):
             raise InputError(f"{_option(name)} is not for results in a folder: {instead}.")
-    if Path(args.out).suffix and not _names_folder(args.out):
+    if Path(args.out).suffix and not (_names_folder(args.out) or is_folder(Path(args.out))):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     source: Any = read_data(args.data, args) if is_dataset(args.data) else args.data
     model: Any = read_model(args)

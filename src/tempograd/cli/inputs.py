@@ -44,6 +44,11 @@ def read_model(args: argparse.Namespace) -> nn.Module:
 # Series from a data set or from a file.
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether a path is that of a folder; a name that none can have is none."""
+    return exists(path) and path.is_dir()
+
+
 def is_dataset(source: str) -> bool:
     """Tell whether a text is the name of a data set, known or not, and no place of files."""
     return source in DATASETS or not (Path(source).suffix or "/" in source or exists(Path(source)))
@@ -79,7 +84,7 @@ def load_explanations(
 
     Of those with several targets, ``target`` is the one that is meant; of runs, ``sample`` series are taken.
     """
-    taken = {} if sample is None else sample_runs([path for path in paths if path.is_dir()], sample, seed)
+    taken = {} if sample is None else sample_runs([path for path in paths if is_folder(path)], sample, seed)
     read = [taken[path] if path in taken else Explanation.load(path) for path in paths]
     found = [_of_target(each, target, path) for each, path in zip(read, paths, strict=True)]
     methods = [explanation.method for explanation in found]
@@ -92,7 +97,7 @@ def load_explanations(
 
 def sampling(args: argparse.Namespace) -> tuple[int, int]:
     """Return how many series are taken out of runs, and the seed of that draw."""
-    if not any(path.is_dir() for path in args.explanations) and (args.sample, args.seed) != (None, None):
+    if not any(is_folder(path) for path in args.explanations) and (args.sample, args.seed) != (None, None):
         raise InputError("--sample and --seed are for the folder of a run: name one, or leave them out.")
     count = args.most if args.sample is None else check_int(args.sample, "--sample", 1)
     return count, args.seed or 0
@@ -112,7 +117,7 @@ def sample_runs(folders: Sequence[Path], count: int, seed: int) -> dict[Path, Ex
 
 def drawn_from(args: argparse.Namespace, explanation: Explanation) -> str:
     """Say how many series of a run were taken; nothing where there is no run."""
-    runs = [path for path in args.explanations if path.is_dir()]
+    runs = [path for path in args.explanations if is_folder(path)]
     if not runs:
         return ""
     most = max(len(open_run(path)) for path in runs)

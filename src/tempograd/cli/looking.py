@@ -15,7 +15,16 @@ from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, load_explanations, read_data, read_model, take_series
+from tempograd.cli.inputs import (
+    ARRAYS,
+    COLUMNS,
+    claim,
+    is_folder,
+    load_explanations,
+    read_data,
+    read_model,
+    take_series,
+)
 from tempograd.cli.summary import fitting_classes
 from tempograd.cli.text_picture import draw_text
 from tempograd.cli.wording import as_typed
@@ -57,7 +66,7 @@ class Chosen(NamedTuple):
 
 def choose(args: argparse.Namespace) -> Chosen:
     """Read what a command was given, and find its series."""
-    if args.explanation.is_dir():
+    if is_folder(args.explanation):
         explanation = take_series(args.explanation, args.series, LOOKED_THROUGH)
     else:
         (explanation,) = load_explanations([args.explanation], args.target).values()
