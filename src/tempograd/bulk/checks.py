@@ -30,7 +30,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise InputError("explain_dataset explains models of one input: pass one baseline.")
 
 
-def check_numbers(cells: Any, fragment: Any, batch: Any, workers: Any, max_faults: Any) -> None:
+def check_amounts(cells: Any, fragment: Any, batch: Any, workers: Any, max_faults: Any) -> None:
     """Refuse numbers that cannot be."""
     validation.check_choice(cells, "cells", get_args(KeptCells))
     validation.check_int(fragment, "fragment", 1)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from tempograd.bulk.checks import KeptCells, check_numbers, check_options, columns_of, is_files, live_model
+from tempograd.bulk.checks import KeptCells, check_amounts, check_options, columns_of, is_files, live_model
 from tempograd.bulk.driving import Attempts, Driving, Progress
 from tempograd.bulk.engines import Attempt, Processes, in_this_process, through
 from tempograd.bulk.folder import RunFolder
@@ -182,7 +182,7 @@ def explain_dataset(
         "units": units,
     }
     check_options(options)
-    check_numbers(cells, fragment, batch, workers, max_faults)
+    check_amounts(cells, fragment, batch, workers, max_faults)
     if engine is not None and engine != "ray" and not callable(engine):
         raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
     explainer = explainer_of(method, settings)

@@ -19,7 +19,7 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import claim, device, drawn_from, load_explanations, read_data, read_model, sampling
+from tempograd.cli.inputs import claim, device, sample_note, load_explanations, read_data, read_model, sampling
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
@@ -311,7 +311,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         facts |= {} if first.names is None else {"names": list(first.names)}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    taken = drawn_from(args, first)
+    taken = sample_note(args, first)
     print(f"{taken}\n\n" if taken else "", end="")
     print(table(score_rows(found)))
     for label, explanation in named.items():
@@ -423,7 +423,7 @@ def run_report(args: argparse.Namespace) -> None:
         **({} if args.title is None else {"title": args.title}),
     )
     release()
-    taken = drawn_from(args, first)
+    taken = sample_note(args, first)
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
 
 

@@ -115,7 +115,7 @@ def sample_runs(folders: Sequence[Path], count: int, seed: int) -> dict[Path, Ex
     return {folder: run.take(sorted(common or ())) for folder, run in runs.items()}
 
 
-def drawn_from(args: argparse.Namespace, explanation: Explanation) -> str:
+def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
     """Say how many series of a run were taken; nothing where there is no run."""
     runs = [path for path in args.explanations if is_folder(path)]
     if not runs:
