@@ -239,6 +239,29 @@ def test_runs_counts_what_is_in_the_files(x, capsys):
     assert told["verdict"] in shown
 
 
+def test_runs_tells_what_failed_and_what_is_old(x, capsys, monkeypatch):
+    assert main(EXPLAIN) == 0
+    write(x.flip(0))
+    real = Worker.explain_each
+
+    def failing(self, batch, known):
+        if IDS[EACH] in batch.keys:
+            raise RuntimeError("the cable is loose")
+        return real(self, batch, known)
+
+    monkeypatch.setattr(Worker, "explain_each", failing)
+    capsys.readouterr()
+    assert main(EXPLAIN) == 1
+    error = capsys.readouterr().err
+    assert "1 of 3 fragments failed three times" in error
+    assert "'tempograd runs FOLDER' tells more" in error
+    assert main(["runs", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "  put aside: 3 files of input that has changed since\n" in shown
+    assert re.search(r"  failed three times: [0-9a-f]+-[0-9a-f]+, RuntimeError: the cable is loose\n", shown)
+    assert shown.endswith("It goes on when its 'tempograd explain' command is typed again.\n")
+
+
 def test_a_sample_is_evaluated_as_its_series_are(x, capsys):
     bad = planted(x)
     for out, method in (("out/", "timing"), ("other/", "occlusion")):

@@ -131,6 +131,7 @@ def test_two_letters_that_changed_places():
     [
         ("--tolerence 0.1", "did you mean --tolerance?"),
         ("--metohd lime", "did you mean --method?"),
+        ("--max-fautls 0.1", "did you mean --max-faults?"),
         ("--segments 3", "settings of a method are passed as --set NAME=VALUE"),
         ("more", "settings of a method are passed as --set NAME=VALUE"),
     ],

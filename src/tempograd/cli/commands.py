@@ -19,7 +19,7 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import claim, device, sample_note, load_explanations, read_data, read_model, sampling
+from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sample_note, sampling
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
