@@ -99,6 +99,29 @@ def test_every_option_arrives(x):
 
 
 @pytest.mark.usefixtures("x")
+def test_rare_options_arrive_too(monkeypatch):
+    given = {}
+
+    def note(*args, **options):
+        given.update(options, model=args[0], source=args[1], out=args[2])
+        raise tg.TempogradError("seen")
+
+    monkeypatch.setattr("tempograd.cli.bulk_runs.explain_dataset", note)
+    more = "--steps 3,4 --task per_step --pick 1 --model-layout BDT --missing mask --units mV,C --classes no,yes"
+    elsewhere = (
+        "--engine ray --workers 3 --device cpu --fragment 9 --batch 2 --max-faults 0.5 --cells none --time t"
+    )
+    words = f"{more} {elsewhere} --target yes --x a --id who --mask seen --shape 4,1 --keep day --draws 2"
+    assert main([*EXPLAIN, *words.split()]) == 1
+    expected = {"steps": [3, 4], "task": "per_step", "pick": 1, "model_layout": "BDT", "missing": "mask"}
+    expected |= {"units": ["mV", "C"], "classes": ["no", "yes"], "engine": "ray", "workers": 3, "device": "cpu"}
+    expected |= {"fragment": 9, "batch": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
+    expected |= {"x": ["a"], "id": "who", "mask": "seen", "shape": (4, 1), "keep": ["day"], "draws": 2}
+    expected |= {"model": "m.safetensors", "source": "in/*.parquet", "out": "out/", "method": "timing", "seed": 3}
+    assert {name: given[name] for name in expected} == expected
+
+
+@pytest.mark.usefixtures("x")
 def test_less_is_kept_on_demand(capsys):
     assert main([*EXPLAIN, "--cells", "top"]) == 0
     assert "values" not in rows()[0]
