@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,10 +19,11 @@ from tempograd.cli.holding import release
 from tempograd.cli.inputs import ARRAYS, COLUMNS
 from tempograd.cli.wording import as_typed
 from tempograd.data import Series
-from tempograd.errors import warn
+from tempograd.errors import short_path, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
+from tempograd.tuning.outcome import Circumstances
 from tempograd.views.drivers import CONTROL
 from tempograd.views.labels import size
 from tempograd.views.summary import CELLS, explanation_summary, most_telling
@@ -109,6 +111,15 @@ def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:
         warn(
             f"Removed values become what each explanation compares with, and these differ ({told}), so their "
             "scores are not about the same removals: pass --baseline zero or --baseline average."
+        )
+
+
+def warn_of_other_circumstances(path: Path | str, baseline: str, k: int | float | None = None) -> None:
+    """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
+    for name, before, now in Circumstances.of_file(path).differing(baseline, k):
+        warn(
+            f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
+            "others may be better: use the same, or tune again."
         )
 
 

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from html import escape
 
-from tempograd._utils.formatting import alike, with_error
+from tempograd._utils.formatting import alike, counted, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import MEANING, Content
 from tempograd.views.comparison import Cell, ScoreTable
-from tempograd.views.labels import counted, settings, size
+from tempograd.views.labels import settings, size
 
 BASELINES = {
     "zero": "zero",

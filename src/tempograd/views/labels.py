@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd._utils.formatting import counted
 from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require, same_output
@@ -65,17 +66,6 @@ def settings(explanation: Explanation) -> dict[str, Any]:
     stops = explanation.parameters.get("tolerance") is not None
     idle = () if stops else ("tolerance", "max_samples", "stop_when")
     return {name: value for name, value in explanation.parameters.items() if value != [] and name not in idle}
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Write a count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "step"), counted(1200, "step"), counted(2, "series", "series")
-    ('1 step', '1,200 steps', '2 series')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def name(label: str, longest: int = LONGEST) -> str:
