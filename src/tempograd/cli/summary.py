@@ -24,7 +24,7 @@ from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
 from tempograd.tuning.outcome import Circumstances
-from tempograd.views.drivers import CONTROL
+from tempograd.views.drivers import CONTROL, spread_note
 from tempograd.views.labels import size
 from tempograd.views.summary import CELLS, explanation_summary, most_telling
 
@@ -156,6 +156,8 @@ def print_summary(
     if telling is not None:
         name = coloured(f"most telling, series {telling['series']}:", "bold", sys.stdout)
         print(f"  {name} {telling['sentence']}")
+        if spread_note(telling["sentence"]):
+            print(f"  {coloured(spread_note(telling['sentence']), 'faint', sys.stdout)}")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
     for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts)):
         print(f"  {line}")
@@ -183,8 +185,7 @@ def _model_lines(
         if predicted is not None:
             yield f"predicted classes: {_counted(classes, predicted, unit)}"
         if predicted is None:
-            kind = "predicted" if args.target is None else "explained"
-            yield f"{kind} outputs: {_counted(classes, explained, unit)}"
+            yield f"explained outputs: {_counted(classes, explained, unit)}"
         elif args.target is not None or explained != predicted:
             yield f"explained class: {_counted(classes, explained, unit)}"
     if facts["accuracy"] is not None:

@@ -217,8 +217,8 @@ def fitted(
 def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
     """Return the explainer, made by its name, with settings that it has."""
     if isinstance(getattr(method, "explainer", None), Explainer):  # what tune returns
-        kind = type(method).__name__
-        raise InputError(f"method must be a name or an explainer, got a {kind}: pass {kind.lower()}.explainer.")
+        what = type(method).__name__
+        raise InputError(f"method must be a name or an explainer, got a {what}: pass {what.lower()}.explainer.")
     if not isinstance(method, str | Explainer):
         raise InputError(f"method must be a name or an explainer, got {brief(method)}.")
     kind = type(method) if isinstance(method, Explainer) else EXPLAINERS[method]

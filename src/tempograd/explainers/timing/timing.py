@@ -319,7 +319,8 @@ class Timing(Explainer):
         if rare.any():
             raise SettingError(
                 f"{setting} fix step {rare.argmax()} of series of {counted(setting.time, 'step')} and "
-                f"{counted(setting.channels, 'channel')} (almost) always, so nothing can be said of it: try {self._workable(setting, longest)}."
+                f"{counted(setting.channels, 'channel')} (almost) always, so nothing can be said of it: try "
+                f"{self._workable(setting, longest)}."
             )
         turns = float(setting.p_active()[0]) * self.n_samples
         if setting.single and round(turns, 6) < 1:

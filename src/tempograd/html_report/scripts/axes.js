@@ -76,7 +76,9 @@ const timeAxis = (picture, scale, y, named = true, common = false) => {
 // A box with a vertical scale: grid, numbers, and y() for values.
 const valueBox = (picture, left, right, top, bottom, [low, high], parts) => {
   const y = (v) => bottom - ((v - low) / (high - low)) * (bottom - top);
-  const { found, places } = ticks(low, high, parts);
+  let marks = ticks(low, high, parts);
+  for (let more = parts + 1; marks.found.length < 2 && more <= 3 * parts; more += 1) marks = ticks(low, high, more);
+  const { found, places } = marks;
   for (const v of found) {
     picture.add("line", {
       x1: left,
