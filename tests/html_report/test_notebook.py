@@ -26,6 +26,7 @@ from tests.helpers.models import Recurrent, series
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b</td></table>")
 TAGS = {
     "div",
+    "span",
     "p",
     "b",
     "img",

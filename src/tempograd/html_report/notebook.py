@@ -93,7 +93,7 @@ def as_html(explanation: Explanation, i: int = 0) -> str:
 def _sentence(explanation: Explanation, i: int) -> str:
     """Say first what was predicted, and what drove it."""
     text = explanation.describe(i)
-    said = f"<b>Series {escape(str(explanation.label(i)))}</b>: {escape(text)}."
+    said = f"<b>Series {escape(str(explanation.label(i)))}</b>: {escape(text)}.".replace(" ± ", "&nbsp;±&nbsp;")
     note = spread_note(text)
     said += f' <span style="font-size:.8em;opacity:.8;white-space:nowrap">{note}</span>' if note else ""
     return f'<p style="margin:.3em 0 .6em;font-size:1.15em">{said}</p>'
