@@ -1,4 +1,4 @@
-"""Words and marks that keep a reader from a wrong idea: what ± is, what a number is called, what is not certain."""
+"""Words and marks that keep a reader from a wrong idea: what ± is, what a number is called, what is certain."""
 
 import pytest
 

@@ -145,7 +145,7 @@ def explain(
     model_layout : {"BTD", "BDT", "TBD", "BT"}
         Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
     classes : sequence of str, optional
-        Names of the model's outputs.
+        Names of the model's outputs; a number's may end in its unit, such as ``"length of stay [days]"``.
     units : sequence of str, optional
         Units of the channels' values.
     raw : Tensor or array like ``x``, optional

@@ -56,7 +56,7 @@ def baselines_record(comparison: BaselineComparison, *, title: str | None = None
     """Show how much a map depends on what it compares with.
 
     On the left the share of the top tenth of the cells that two maps have in common, with their rank correlation;
-    on the diagonal, what a map has in common with that of another seed: two baselines differ where they share less.
+    on the diagonal, what a map has in common with that of another seed: baselines differ where they share less.
     On the right the score of each map, a row, under each way of removing, a column; bold where a map is
     better than every other of its column by more than chance explains.
 
@@ -111,7 +111,9 @@ def draw_baselines(record: BaselinesRecord) -> "Picture":
         ]
         top = np.abs(record.score).max(0, keepdims=True)
         _draw_table(right, record, np.abs(record.score) / np.where(top == 0, 1, top), scores, record.best)
-        right.set_title(f"{record.metric.upper()} of each map ± standard error\n(bold: better than all of its column)")
+        right.set_title(
+            f"{record.metric.upper()} of each map ± standard error\n(bold: better than all of its column)"
+        )
         right.set_ylabel("explained against")
         right.set_xlabel("removed to")
         about = "one series" if record.series < 2 else f"mean of {record.series} series"

@@ -119,8 +119,7 @@ def tune(
     budget = validation.check_float(budget, "budget")
     if not budget > 0:
         raise SettingError(
-            f"budget={budget:g} pays for nothing: pass how many explanations of all series the race may cost, "
-            "such as 30."
+            f"budget must be above 0, got {budget:g}: it is how many explanations of all series the race may cost."
         )
     level = validation.check_float(level, "level")
     if not 0 <= level <= 1:

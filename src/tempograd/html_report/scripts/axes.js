@@ -32,7 +32,7 @@ const EVERY = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 50, 60, 80];
 const timeTicks = (scale, nameOf) => {
   const count = scale.to - scale.from + 1,
     wide = scale.right - scale.left,
-    lines = (t) => nameOf(t).split(/ (?=\S+$)/),
+    lines = (t) => nameOf(t).split(/ (?=\S*:\S*$)/),
     widest = Math.max(...[scale.from, scale.to].flatMap(lines).map((line) => lengthOf(line, 11))),
     parts = Math.max(3, Math.floor(wide / (widest + 16)));
   const rough = Math.max(1, count / (parts + 1)),
