@@ -49,7 +49,12 @@ def test_a_number_is_called_by_its_name_and_unit(visit):
 
 @pytest.mark.parametrize(
     ("name", "title"),
-    [("ward_round", "probability of died"), ("length_of_stay", "length of stay [days]"), ("scores", "output 0")],
+    [
+        ("ward_round", "probability of died"),
+        ("length_of_stay", "length of stay [days]"),
+        ("scores", "output 0"),
+        ("alarms", "mean explained probability"),
+    ],
 )
 def test_the_curve_says_what_it_shows(visit, name, title):
     sheet = visit(name)

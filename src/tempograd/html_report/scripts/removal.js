@@ -52,7 +52,7 @@ const lastMove = (curve) => {
 const removalTitle = () => {
   if (data.picked) return data.picked;
   const kind = data.output === "probability" ? "probability" : "output";
-  if (!data.target) return `mean ${kind} of the explained steps`;
+  if (!data.target) return `mean explained ${kind}`; // over the steps
   const k = data.target[view.series];
   return kind === "output" ? withUnit(className(k), outputUnit(k)) : `probability of ${className(k)}`;
 };
