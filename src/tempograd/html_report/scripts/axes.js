@@ -19,10 +19,12 @@ const niceStep = (span, parts) => {
     share = rough / power;
   return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 };
-const ticks = (low, high, parts) => {
+// Round numbers between two limits, about as many as there are parts, and at least two: one alone tells no scale.
+const ticks = (low, high, parts, most = 3 * parts) => {
   const step = niceStep(high - low, parts),
     found = [];
   for (let n = Math.ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; n += 1) found.push(n * step || 0);
+  if (found.length < 2 && parts < most) return ticks(low, high, parts + 1, most);
   return { found, places: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 };
 const tickText = (v, places) => (Math.abs(v) >= 1e5 || places > 5 ? number(v) : fixed(v, places));
@@ -76,9 +78,7 @@ const timeAxis = (picture, scale, y, named = true, common = false) => {
 // A box with a vertical scale: grid, numbers, and y() for values.
 const valueBox = (picture, left, right, top, bottom, [low, high], parts) => {
   const y = (v) => bottom - ((v - low) / (high - low)) * (bottom - top);
-  let marks = ticks(low, high, parts);
-  for (let more = parts + 1; marks.found.length < 2 && more <= 3 * parts; more += 1) marks = ticks(low, high, more);
-  const { found, places } = marks;
+  const { found, places } = ticks(low, high, parts);
   for (const v of found) {
     picture.add("line", {
       x1: left,
