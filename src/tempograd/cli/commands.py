@@ -27,6 +27,7 @@ from tempograd.cli.summary import (
     print_summary,
     warn_of_far_zero,
     warn_of_fresh_weights,
+    warn_of_other_circumstances,
     warn_of_several_baselines,
 )
 from tempograd.cli.wording import OWN, as_typed
@@ -248,6 +249,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
                 f"{quote(args.method)}: leave --method out, or tune that method."
             )
         args.method, found = explainer.name, changed_settings(explainer)
+        warn_of_other_circumstances(args.settings_file, args.baseline)
     args.method = args.method or "timing"
     found |= chosen
     kind = EXPLAINERS[args.method]

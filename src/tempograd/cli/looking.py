@@ -31,6 +31,7 @@ from tempograd.cli.wording import as_typed
 from tempograd.errors import InputError, OutputError, UnknownNameError, short_path
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import sentence
+from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
 from tempograd.views.series import aligned
 from tempograd.views.summary import most_telling
@@ -107,7 +108,10 @@ def run_top(args: argparse.Namespace) -> None:
         facts = {"series": chosen.label, "sentence": chosen.sentence, "strongest": rows, "verdict": verdict}
         print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
         return
-    print(f"{coloured(f'Series {chosen.label}:', 'bold', sys.stdout)} {chosen.sentence}\n")
+    print(f"{coloured(f'Series {chosen.label}:', 'bold', sys.stdout)} {chosen.sentence}")
+    if spread_note(chosen.sentence):
+        print(coloured(spread_note(chosen.sentence), "faint", sys.stdout))
+    print("\nThe strongest single values:")
     print(_table(rows, "step" if chosen.explanation.times is None else "time", signed=chosen.explanation.signed))
     print(f"\n{verdict[:1].upper()}{verdict[1:]}.")
     print("Next:", coloured(following, "command", sys.stdout))
