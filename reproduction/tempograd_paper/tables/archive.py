@@ -196,7 +196,7 @@ def _read_archive(folder: Path) -> dict[str, Record]:
     path = folder / CELLS
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        cells = {entry["key"]: (cell_from(entry["cell"]), entry["facts"]) for entry in entries}
+        cells = {entry["key"]: (cell_from(entry["cell"], entry["key"]), entry["facts"]) for entry in entries}
     except UNREADABLE as error:
         raise DataError(
             f"{short_path(path)} is no archive of a benchmark: write it again with --archive."

@@ -170,7 +170,7 @@ def test_damaged_archives(tmp_path):
     write_archive(folder, toy_plan(seed=2), toy_records(toy_plan(seed=2)))
     (folder / "cells.json").write_text(cells)
     sentence = (
-        "scores.parquet lacks cpd10 of integrated_gradients on state/released, gru, fold 0: it does not belong to "
+        "scores.parquet lacks cpd10 of integrated_gradients on state/redrawn, gru, fold 0: it does not belong to "
         "the cells.json beside it, write both again with --archive."
     )
     with pytest.raises(DataError, match=sentence):
