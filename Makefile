@@ -105,7 +105,8 @@ tables: .venv/core  # of the kept results, written anew
 	for folder in reproduction/results/*-published reproduction/results/*-fair; do \
 	  name=$$(basename $$folder); plan=$${name%-*}; \
 	  test -f reproduction/results/plans/$$plan.toml && plan=reproduction/results/plans/$$plan.toml; \
-	  $(BIN)/python -m tempograd_paper table $$plan --protocol $${name##*-} --results $$folder --out $$folder/table.md; \
+	  $(BIN)/python -m tempograd_paper table $$plan --protocol $${name##*-} --results $$folder > $$folder/new.md \
+	  && mv $$folder/new.md $$folder/table.md || exit 1; \
 	done
 
 clean:
