@@ -101,13 +101,14 @@ bench-pages: .venv/core  # docs/speed.md, docs/sampling.md, docs/tuning.md and t
 bench-report: .venv/browser
 	$(BIN)/python perf/report.py --out perf/results/report.json
 
-tables: .venv/core  # of the kept results, written anew
+tables: .venv/core  # of the kept results, docs/learnt.md and its pictures, written anew
 	for folder in reproduction/results/*-published reproduction/results/*-fair; do \
 	  name=$$(basename $$folder); plan=$${name%-*}; \
 	  test -f reproduction/results/plans/$$plan.toml && plan=reproduction/results/plans/$$plan.toml; \
 	  $(BIN)/python -m tempograd_paper table $$plan --protocol $${name##*-} --results $$folder > $$folder/new.md \
 	  && mv $$folder/new.md $$folder/table.md || exit 1; \
 	done
+	$(BIN)/python -m tempograd_paper answers --results reproduction/results --docs docs
 
 clean:
 	rm -rf .venv .venv-lowest .venv-models demo dist docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated

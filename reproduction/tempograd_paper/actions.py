@@ -87,3 +87,13 @@ def _table(args: argparse.Namespace) -> Table | Sequence[Size]:
     if args.archive is not None:
         write_archive(args.archive, plan, records, inputs=input_files(args), force=args.force)
     return tabulate(plan, records)
+
+
+# answers
+
+
+def write_answers(args: argparse.Namespace) -> None:
+    from tempograd_paper.answers.writing import write_all  # noqa: PLC0415  # it draws, which needs an extra
+
+    for path in write_all(args.results, args.docs):
+        print(f"Wrote {path}.")

@@ -49,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     about = "The tables of the TIMING paper: run them, and print our numbers beside the paper's."
     parser, parts = start_parser(PROGRAM, about, PATH)
-    for add in (add_run, add_table, add_list):
+    for add in (add_run, add_table, add_answers, add_list):
         add(parts)
     return parser
 
@@ -95,6 +95,21 @@ def add_table(commands: Commands) -> None:
     )
     add_force(parser)
     parser.set_defaults(run="tempograd_paper.actions:print_table", usage=parser.error)
+
+
+# answers
+
+
+def add_answers(commands: Commands) -> None:
+    about = "write the page of answers and its pictures from the kept results"
+    parser = add_command(commands, "answers", about, ("--results reproduction/results --docs docs",))
+    parser.add_argument(
+        "--results", type=Path, required=True, metavar="DIR", help="the folder of all kept results, reproduction/results"
+    )
+    parser.add_argument(
+        "--docs", type=Path, required=True, metavar="DIR", help="where learnt.md and pictures/ are written, docs"
+    )
+    parser.set_defaults(run="tempograd_paper.actions:write_answers")
 
 
 # list
