@@ -73,6 +73,7 @@ def add_run(commands: Commands, name: str = "run") -> None:
     only = parser.add_argument_group("only a part of the plan")
     for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
         only.add_argument(f"--{kind}", type=parse_names, help=f"such as {example}")
+    only.add_argument("--kept", type=Path, metavar="DIR", help="not the folds that this archive has whole")
     add_device(parser)
     parser.set_defaults(run="tempograd_paper.actions:run_plan")
 
@@ -84,7 +85,9 @@ def add_table(commands: Commands) -> None:
     """Print our numbers beside the published ones."""
     parser = add_command(commands, "table", "print our numbers beside the published ones", TABLES)
     parser.add_argument("plan", metavar="PLAN", help=f"{PLAN}; table7: data set sizes")
-    parser.add_argument("--results", type=Path, metavar="DIR", help="what a run left, or an archive of it")
+    parser.add_argument(
+        "--results", type=Path, nargs="+", metavar="DIR", help="what runs left, or archives; of a fold the fullest counts"
+    )
     parser.add_argument("--format", default="markdown", choices=FORMATS, help="(default: markdown)")
     add_json(parser, "the same as --format json")
     parser.add_argument("--protocol", choices=("published", "fair"), help="in place of the plan's")

@@ -150,6 +150,27 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
     return records
 
 
+def join_records(folders: Iterable[str | Path], plan: Plan) -> dict[str, Record]:
+    """Return the records of several folders together: of each model those of the folder that has most, the later of equals.
+
+    Methods are compared on the same model. One that was trained again is another model, so its methods are never
+    mixed with those of the first.
+    """
+    models: dict[str, dict[str, Record]] = {}
+    for folder in folders:
+        found: dict[str, dict[str, Record]] = {}
+        for key, record in load_records(folder, plan).items():
+            found.setdefault(record.cell.model_key, {})[key] = record
+        models |= {model: cells for model, cells in found.items() if len(cells) >= len(models.get(model, {}))}
+    return {key: record for cells in models.values() for key, record in cells.items()}
+
+
+def unfinished(cells: Sequence[Cell], records: Mapping[str, Record]) -> list[Cell]:
+    """Return the cells of all models of which some cell has no record."""
+    open_models = {cell.model_key for cell in cells if cell.key not in records}
+    return [cell for cell in cells if cell.model_key in open_models]
+
+
 def write_archive(
     folder: str | Path,
     plan: Plan,
