@@ -86,7 +86,11 @@ def add_table(commands: Commands) -> None:
     parser = add_command(commands, "table", "print our numbers beside the published ones", TABLES)
     parser.add_argument("plan", metavar="PLAN", help=f"{PLAN}; table7: data set sizes")
     parser.add_argument(
-        "--results", type=Path, nargs="+", metavar="DIR", help="what runs left, or archives; of a fold the fullest counts"
+        "--results",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="what runs left, or archives; of a fold the fullest counts",
     )
     parser.add_argument("--format", default="markdown", choices=FORMATS, help="(default: markdown)")
     add_json(parser, "the same as --format json")
@@ -107,7 +111,11 @@ def add_answers(commands: Commands) -> None:
     about = "write the page of answers and its pictures from the kept results"
     parser = add_command(commands, "answers", about, ("--results reproduction/results --docs docs",))
     parser.add_argument(
-        "--results", type=Path, required=True, metavar="DIR", help="the folder of all kept results, reproduction/results"
+        "--results",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the folder of all kept results, reproduction/results",
     )
     parser.add_argument(
         "--docs", type=Path, required=True, metavar="DIR", help="where learnt.md and pictures/ are written, docs"

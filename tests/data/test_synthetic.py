@@ -67,7 +67,8 @@ def test_the_default_draws_the_released_law_in_our_order(name, default):
 
 
 @pytest.mark.parametrize(
-    ("name", "variant", "slope"), [(*STATE[0], 2), (*STATE[1], 1), (*STATE[2], 2), (*SWITCH[0], 3), (*SWITCH[1], 1)]
+    ("name", "variant", "slope"),
+    [(*STATE[0], 2), (*STATE[1], 1), (*STATE[2], 2), (*SWITCH[0], 3), (*SWITCH[1], 1)],
 )
 def test_labels_follow_the_sigmoid_of_the_deciding_cell(name, variant, slope):
     x, y, states = arrays(name, variant)
@@ -192,7 +193,7 @@ def test_state_emits_its_gaussians(variant, covariances):
 
 
 def test_the_released_series_are_those_of_the_released_generator():
-    """Known answers: what time_interpret 0.3.0 makes after ``numpy.random.seed(42)``, with numpy 1.26 and 2.4 alike."""
+    """Known answers: what time_interpret 0.3.0 makes after ``numpy.random.seed(42)``, in numpy 2.4."""
     x, labels, states = arrays("state", "released")
     test = slice(800, None)
     assert states[test].mean() == pytest.approx(0.4177, abs=1e-9)

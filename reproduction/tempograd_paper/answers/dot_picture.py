@@ -45,8 +45,8 @@ class DotPanel:
 def dot_panels(table: Table) -> list[DotPanel]:
     """Return what the picture of a table shows: its first CPD with zeros, or its first measure.
 
-    Intervals are Student's t over folds, or over series where there is one fold. The published mean stands beside ours
-    where the two can be compared: under the published protocol, on the data of the paper.
+    Intervals are Student's t over folds, or over series where there is one fold. The published mean stands beside
+    ours where the two can be compared: under the published protocol, on the data of the paper.
     """
     measures = table.plan.measures
     index = next((n for n, m in enumerate(measures) if m.metric == "cpd" and m.baseline == "zero"), 0)

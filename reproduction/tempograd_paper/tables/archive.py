@@ -151,10 +151,10 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
 
 
 def join_records(folders: Iterable[str | Path], plan: Plan) -> dict[str, Record]:
-    """Return the records of several folders together: of each model those of the folder that has most, the later of equals.
+    """Return the records of several folders together: of each model those of the folder that has most.
 
-    Methods are compared on the same model. One that was trained again is another model, so its methods are never
-    mixed with those of the first.
+    Of two that have as many the later one counts. Methods are compared on the same model. One that was trained
+    again is another model, so its methods are never mixed with those of the first.
     """
     models: dict[str, dict[str, Record]] = {}
     for folder in folders:

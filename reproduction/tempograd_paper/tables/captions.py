@@ -1,7 +1,7 @@
 """What has to be said about a table and its panels."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tempograd.metrics import Summary
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM, SYNTHETIC
@@ -57,14 +57,7 @@ def notes(table: Table, second: str) -> list[str]:
         found.append("An error after ± is over folds, one in brackets over the test series of one fold.")
     if any(entry.mark for entry in entries):
         found.append(f"Best in bold, second best {second}, by the arrow's direction; random is not ranked.")
-    if any(entry.deviation is not None for entry in entries):
-        if "folds" in overs:
-            found.append(
-                "Δ/σ: ours minus published, in units of both standard errors together. The folds start from the same "
-                "initial weights and most share their test series, so it measures a distance and tests nothing."
-            )
-        if "series" in overs:
-            found.append("Δ: ours minus published; one fold has no error between folds to measure it by.")
+    found += _about_deviations(table, overs)
     if any(entry.difference is not None for entry in entries):
         found.append(f"Intervals are Student's t over paired {' or '.join(sorted(set(overs)))}.")
     found += _about_published(table)
@@ -82,6 +75,18 @@ def notes(table: Table, second: str) -> list[str]:
             f"{PROGRAM} run {shlex.quote(plan.name)} --protocol {plan.protocol} --out RESULTS"
         )
     return found
+
+
+def _about_deviations(table: Table, overs: Sequence[str]) -> Iterator[str]:
+    if all(entry.deviation is None for entry in _entries(table)):
+        return
+    if "folds" in overs:
+        yield (
+            "Δ/σ: ours minus published, in units of both standard errors together. The folds start from the same "
+            "initial weights and most share their test series, so it measures a distance and tests nothing."
+        )
+    if "series" in overs:
+        yield "Δ: ours minus published; one fold has no error between folds to measure it by."
 
 
 def _about_models(panel: Panel) -> Iterator[str]:
@@ -104,7 +109,8 @@ def _about_published(table: Table) -> Iterator[str]:
     chosen = [DATASET_LABELS[name] for name in plan.datasets if name in SYNTHETIC]
     if plan.protocol == "published" and chosen and any(row.method == "timing" for row in plan.rows):
         yield (
-            f"The paper does not say how TIMING is set on {' and '.join(chosen)}: of the released settings ours has "
+            f"The paper does not say how TIMING is set on {' and '.join(chosen)}: of the released settings ours "
+            "has "
             "the highest CPD on the test series themselves."
         )
     if plan.table is None or not any(entry.published is not None for entry in _entries(table)):

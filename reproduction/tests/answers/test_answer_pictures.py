@@ -22,7 +22,11 @@ def test_methods_stand_in_their_order_with_bars_over_what_cannot_be_told_apart()
     assert panel.groups == ((0, 1), (1, 2), (2, 3))
     (axes,) = draw_ranks([panel]).axes
     bars = [line.get_xdata() for line in axes.lines if line.get_label() == "group"]
-    assert [(round(left, 2), round(right, 2)) for left, right in bars] == [(1.16, 2.04), (1.96, 2.94), (2.86, 3.94)]
+    assert [(round(left, 2), round(right, 2)) for left, right in bars] == [
+        (1.16, 2.04),
+        (1.96, 2.94),
+        (2.86, 3.94),
+    ]
     texts = [text.get_text() for text in axes.texts]
     assert {"TIMING  1.20", "LIME  2.00", "2.90  IG", "3.90  FIT", "critical difference 1.00"} <= set(texts)
     stems = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3]
@@ -36,7 +40,10 @@ def test_a_table_has_one_dot_for_each_number():
     first, second = panel.dots  # random was not run
     assert (first.label, first.mean, first.published) == ("IG", pytest.approx(5.5 / 3), 0.162)
     half = 4.3027 * 0.4409585  # Student's t with two degrees, and the standard error of 1, 2, 2.5
-    assert (first.low, first.high) == (pytest.approx(5.5 / 3 - half, rel=1e-3), pytest.approx(5.5 / 3 + half, rel=1e-3))
+    assert (first.low, first.high) == (
+        pytest.approx(5.5 / 3 - half, rel=1e-3),
+        pytest.approx(5.5 / 3 + half, rel=1e-3),
+    )
     assert (second.label, second.published) == ("TIMING", 0.163)
     axes = draw_dots(tabulate(plan, toy_records(plan))).axes[0]
     dots = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]

@@ -50,7 +50,10 @@ def made_lessons(timing):
     """Three methods on three data sets; TIMING's mean is what is asked for, the others' 0.5 and 0.1."""
     names = ("state", "wafer", "boiler")
     rest = {"integrated_gradients": {0: [0.4, 0.6]}, "lime": {0: [0.1, 0.1]}, "rand_ig": {0: [0.2, 0.2]}}
-    blocks = [block(name, timing={0: [mean - 0.05, mean + 0.05]}, **rest) for name, mean in zip(names, timing, strict=True)]
+    blocks = [
+        block(name, timing={0: [mean - 0.05, mean + 0.05]}, **rest)
+        for name, mean in zip(names, timing, strict=True)
+    ]
     return Lessons(dict.fromkeys(QUESTIONS, blocks), {"wafer": (1, 2)})
 
 
@@ -64,7 +67,7 @@ def test_a_page_against_timing_says_so():
 
 
 def test_one_that_is_better_than_all_is_told_from_them():
-    """With three methods on nine data sets the critical difference is 1.1 ranks: first and last differ, neighbours do not."""
+    """The critical difference is 1.1 ranks here: first and last are told apart, neighbours are not."""
     blocks = [block(timing={0: [3.0, 3.0]}, lime={0: [2.0, 2.0]}, integrated_gradients={0: [1.0, 1.0]})] * 9
     text = claim_over_all(Lessons(dict.fromkeys(QUESTIONS, blocks), {}))
     assert "a mean rank of 1.0 among three methods on nine data sets (Friedman p = 0.000)" in text
@@ -73,7 +76,9 @@ def test_one_that_is_better_than_all_is_told_from_them():
 
 def test_the_command_writes_page_and_pictures(tmp_path, capsys):
     assert main(["answers", "--results", str(RESULTS), "--docs", str(tmp_path)]) == 0
-    assert (tmp_path / "learnt.md").read_text(encoding="utf-8") == (ROOT / "docs/learnt.md").read_text(encoding="utf-8")
+    assert (tmp_path / "learnt.md").read_text(encoding="utf-8") == (ROOT / "docs/learnt.md").read_text(
+        encoding="utf-8"
+    )
     written = {path.name for path in (tmp_path / "pictures").iterdir()}
     kept = {f"dots_{folder.parent.name}.png" for folder in RESULTS.glob("*/cells.json")}
     assert written == kept | {"ranks.png"}

@@ -74,7 +74,7 @@ def test_they_count_and_are_printed(tmp_path, capsys, monkeypatch):
 
 
 def test_what_was_called_released_is_now_redrawn_and_the_released_series_have_files_of_their_own(tmp_path):
-    """State of the first version was drawn anew: it must not pass for the released series, nor the other way round."""
+    """State of the first version was drawn anew: it must not pass for the released series, nor they for it."""
     plan, store = tmp_path / "plan.toml", Store(tmp_path)
     plan.write_text(PLAN.replace('"switch_feature"', '{ name = "state", variant = "released" }'))
     released = load_plan(plan).cells()[0]

@@ -12,7 +12,7 @@ ERROR = 4 * (0.95 * 0.05 / DRAWS) ** 0.5  # four standard errors of a share of 0
 
 
 def coverage(models, series, of_models, of_series, of_rest, *, shared=True, told=None):
-    """Return the share of intervals that hold the true mean; ``told`` is what the interval is told, if not the truth."""
+    """Return the share of intervals that hold the true mean; ``told`` replaces the truth about sharing."""
     rng = np.random.default_rng(models * series)
     held = 0
     for _ in range(DRAWS):
@@ -49,12 +49,12 @@ def test_one_model_is_over_its_series():
 
 
 def test_the_spread_of_folds_alone_would_not_hold():
-    """What tables of folds on one test set print: the error over folds does not know that the series were drawn."""
+    """What tables of folds on one test set print: that error does not know that the series were drawn."""
     assert coverage(5, 60, 0.05, 1.0, 0.3, told=False) < 0.8
 
 
 def test_mean_squares_by_hand():
-    """Rows 1 3 and 5 11: means 2 and 8, columns 3 and 7; mean squares 36 and 16, rest 4; (36 + 16 - 4) / 4 = 12."""
+    """Rows 1 3 and 5 11: means 2 and 8, columns 3 and 7; squares 36 and 16, rest 4; (36 + 16 - 4) / 4 = 12."""
     found = crossed_interval([[1.0, 3.0], [5.0, 11.0]], shared=True)
     freedom = 48**2 / (36**2 + 16**2 + 4**2)
     assert found.mean == 5

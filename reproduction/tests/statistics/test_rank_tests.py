@@ -10,7 +10,9 @@ from tempograd.errors import InputError
 from tempograd_paper.statistics import critical_difference, friedman, inseparable, mean_ranks, range_quantile
 
 
-@pytest.mark.parametrize(("blocks", "methods", "ties"), [(7, 6, False), (3, 3, False), (20, 4, True), (5, 13, True)])
+@pytest.mark.parametrize(
+    ("blocks", "methods", "ties"), [(7, 6, False), (3, 3, False), (20, 4, True), (5, 13, True)]
+)
 def test_friedman_is_scipy_s(blocks, methods, ties):
     rng = np.random.default_rng(blocks * methods)
     scores = rng.normal(size=(blocks, methods)) + np.linspace(0, 1, methods)
@@ -39,7 +41,9 @@ def test_equal_scores_share_their_ranks_and_tell_nothing():
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 @pytest.mark.parametrize("groups", [2, 3, 6, 10, 20])
 def test_range_quantile_is_scipy_s(groups, level):
-    assert range_quantile(level, groups) == pytest.approx(stats.studentized_range.ppf(level, groups, 1e6), rel=1e-4)
+    assert range_quantile(level, groups) == pytest.approx(
+        stats.studentized_range.ppf(level, groups, 1e6), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def test_the_printed_quantiles_of_nemenyi(methods, value):
 
 
 def test_the_printed_critical_differences():
-    """Demšar 2006: four classifiers on fourteen data sets; and two methods, where it is the test of a difference."""
+    """Demšar 2006, four classifiers on fourteen data sets; and two, where it is the test of a difference."""
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
     assert critical_difference(4, 14, 0.9) == pytest.approx(1.12, abs=0.005)
     assert critical_difference(2, 25) == pytest.approx(1.959964 / 5, rel=1e-5)

@@ -54,11 +54,11 @@ largest class 0.500, AUROC 0.950 ± 0.000.
 - A head names the metric, the cells removed (a count or a share) and what takes their place.
 - An error after ± is over folds, one in brackets over the test series of one fold.
 - Best in bold, second best in italics, by the arrow's direction; random is not ranked.
-- Δ/σ: ours minus published, in units of both standard errors together. The folds start from the same initial weights and \
-most share their test series, so it measures a distance and tests nothing.
+- Δ/σ: ours minus published, in units of both standard errors together. The folds start from the same initial \
+weights and most share their test series, so it measures a distance and tests nothing.
 - Intervals are Student's t over paired folds.
-- The paper does not say how TIMING is set on State: of the released settings ours has the highest CPD on the test \
-series themselves.
+- The paper does not say how TIMING is set on State: of the released settings ours has the highest CPD on the \
+test series themselves.
 - Table 4 of the paper does not say what takes the place of removed cells: its CPD stands beside zero.
 - 3 of 9 cells are not there (–): run python -m tempograd_paper run toy --protocol published --out RESULTS
 """
@@ -68,11 +68,13 @@ CAPTION = (
     r"test accuracy 0.900 $\pm$ 0.000, largest class 0.500, AUROC 0.950 $\pm$ 0.000."
 )
 DISTANCE = (
-    "The folds start from the same initial weights and most share their test series, so it measures a distance and "
+    "The folds start from the same initial weights and most share their test series, so it measures a distance "
+    "and "
     "tests nothing."
 )
 CHOSEN = (
-    "The paper does not say how TIMING is set on State: of the released settings ours has the highest CPD on the test "
+    "The paper does not say how TIMING is set on State: of the released settings ours has the highest CPD on "
+    "the test "
     "series themselves."
 )
 LATEX = r"""\paragraph{A toy (published protocol).}

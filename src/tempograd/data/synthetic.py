@@ -208,8 +208,8 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     return splits("state", variant, x, labels, 1 + states).fold(fold)
 
 
-# √λ·v, one row for each pair (λ, v) of an eigenvalue and a unit eigenvector of the released covariance, by state. Any
-# signs of v give the same law; these, and the falling λ, give the released series, whatever the machine.
+# √λ·v, a row for each pair (λ, v) of an eigenvalue and a unit eigenvector of the released covariance, by state.
+# Any signs of v give the same law; these, and the falling λ, give the released series, whatever the machine.
 _SIDE, _MIDDLE, _FAR = (0.811 / 2) ** 0.5, 0.801**0.5, (0.791 / 2) ** 0.5
 RELEASED_FACTORS = np.array(
     [
