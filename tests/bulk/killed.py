@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 SERIES, TIME, CHANNELS, ROWS = 240, 6, 2, 10
 FILES = SERIES // ROWS
 SETTINGS = {"n_samples": 10, "seed": 3}
-LONGEST = 100  # seconds, after which something hangs
+LONGEST = 240  # seconds, after which something hangs
+PAUSE = float(os.environ.get("TEMPOGRAD_TEST_PAUSE", "0"))  # seconds that a pass takes longer
 KINDS = ("actor", "node", "process")  # of processes, as they are told
 PATH = os.pathsep.join([str(ROOT), *sys.path])
 
@@ -42,6 +43,7 @@ class Net(nn.Module):
             self.layer = nn.Linear(TIME * CHANNELS, 2)
 
     def forward(self, x):
+        time.sleep(PAUSE)
         return self.layer(x.tanh().flatten(1))
 
 
@@ -159,7 +161,7 @@ def started(folder, engine):
         finally:
             child.kill()
             child.wait(30)
-            _wait(lambda: not any(map(is_alive, numbers(said))), 60, "its workers are gone")
+            wait_until(lambda: not any(map(is_alive, numbers(said))), 60, "its workers are gone")
 
 
 def numbers(said, what=""):
@@ -173,7 +175,7 @@ def is_alive(number):
     return False
 
 
-def _wait(ready, seconds, what, child=None):
+def wait_until(ready, seconds, what, child=None):
     end = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < end, f"it hangs: not so after {seconds} s: {what}"
@@ -182,12 +184,27 @@ def _wait(ready, seconds, what, child=None):
 
 
 def wait_for_files(out, count, child):
-    _wait(lambda: len(list((out / "data").glob("*.parquet"))) >= count, LONGEST, f"{count} files are there", child)
+    there = lambda: len(list((out / "data").glob("*.parquet"))) >= count  # noqa: E731
+    wait_until(there, LONGEST, f"{count} files are there", child)
 
 
 def kill(number):
     with suppress(ProcessLookupError):
         os.kill(number, signal.SIGKILL)
+
+
+def kill_node(number):
+    """Kill a node of Ray: its raylet with all that it started, as when a machine is gone."""
+    children = [each for each in map(_parent, Path("/proc").glob("[0-9]*")) if each[1] == number]
+    for each in (number, *(child for child, _ in children)):
+        kill(each)
+
+
+def _parent(path):
+    with suppress(OSError):
+        lines = (path / "status").read_text().splitlines()
+        return int(path.name), next(int(line.split()[1]) for line in lines if line.startswith("PPid"))
+    return 0, 0
 
 
 def finished(child, folder):
@@ -207,16 +224,16 @@ def tell_workers():
     from tempograd.bulk.engines import Processes
     from tempograd.bulk.on_ray import RayActors
 
-    submit, known = RayActors.submit, set()
+    came, known = RayActors._came, set()
 
-    def submit_and_tell(self, fragment):
-        actor = self.free[0]
-        if actor not in known:
+    def come_and_tell(self, handle):
+        found = came(self, handle)
+        for actor in set(self.free) - known:
             known.add(actor)
             print("actor", self.ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))  # noqa: T201
-        return submit(self, fragment)
+        return found
 
-    RayActors.submit = submit_and_tell
+    RayActors._came = come_and_tell
     ask = Processes.submit
 
     def ask_and_tell(self, fragment):

@@ -15,6 +15,7 @@ from tests.bulk.killed import (
     finished,
     is_alive,
     kill,
+    kill_node,
     numbers,
     started,
     states,
@@ -30,7 +31,7 @@ GAP = 0.3  # seconds, about what a fragment takes
 
 def wait_for_a_moment(draw, out, child):
     """Wait until some files are there, and then for any part of the time that the next one takes."""
-    wait_for_files(out, draw.randint(0, FILES // 2), child)
+    wait_for_files(out, draw.randint(1, FILES // 2), child)
     time.sleep(draw.uniform(0, GAP))
 
 
@@ -72,31 +73,22 @@ def test_one_of_several_processes_is_killed(turn, tmp_path):
 
 
 @turns
-def test_a_ray_actor_is_killed(turn, tmp_path):
-    pytest.importorskip("ray")
-    draw, out = random.Random(turn), tmp_path / "out"
-    write_series(tmp_path)
-    with watched(out), started(tmp_path, "ray") as (child, said):
-        wait_for_a_moment(draw, out, child)
-        before = states(out)
-        kill(draw.choice(numbers(said, "actor")))
-        finished(child, tmp_path)
-    after = states(out)
-    assert {name: after[name] for name in before} == before
-    assert_as_one_call(out)
-
-
-@turns
-def test_a_ray_node_is_killed(turn, tmp_path):
-    """And does not come back: there are two workers, and then room for one."""
+def test_a_ray_actor_and_then_a_ray_node_are_killed(turn, tmp_path):
+    """The node does not come back: there were two workers, and then there is room for one."""
     pytest.importorskip("ray")
     draw, out = random.Random(turn), tmp_path / "out"
     write_series(tmp_path)
     with watched(out), started(tmp_path, "cluster") as (child, said):
-        wait_for_a_moment(draw, out, child)
+        wait_for_files(out, draw.randint(1, FILES // 4), child)
+        time.sleep(draw.uniform(0, GAP))
         before = states(out)
+        first = numbers(said, "actor")
+        kill(draw.choice(first))
+        wait_for_files(out, len(before) + draw.randint(1, FILES // 4), child)
+        time.sleep(draw.uniform(0, GAP))
+        before |= states(out)
         (node,) = numbers(said, "node")
-        kill(node)
+        kill_node(node)
         finished(child, tmp_path)
         assert not is_alive(node)
     after = states(out)
