@@ -1,4 +1,4 @@
-"""A run on a small disk of its own: ``unshare --mount --map-root-user python -m tests.bulk.disks KIND FOLDER SEED``.
+"""Runs on small disks of their own: ``python -m tests.bulk.disks KIND FOLDER SEED TURNS``, by one who may mount.
 
 The disk fills up, or becomes read-only at a random moment; then there is room again, and the same call is made
 again. What was seen is printed as JSON.
@@ -63,10 +63,7 @@ def protect(draw, folder, disk):
     return said
 
 
-def main(kind, folder, seed):
-    torch.set_num_threads(1)
-    draw, folder = random.Random(int(seed)), Path(folder)
-    disk = folder / "disk"
+def one_turn(kind, draw, folder, disk):
     disk.mkdir()
     said = {"full": fill_up, "read-only": protect}[kind](draw, folder, disk)
     out = disk / "out"
@@ -83,6 +80,14 @@ def main(kind, folder, seed):
     after = states(out)
     found["untouched"] = {name: after[name] for name in before} == before
     assert_as_one_call(out)
+    subprocess.run(["umount", disk], check=True)
+    return found
+
+
+def main(kind, folder, first, turns):
+    torch.set_num_threads(1)
+    folder, seeds = Path(folder), range(int(first), int(first) + int(turns))
+    found = [one_turn(kind, random.Random(seed), folder, folder / f"disk{seed}") for seed in seeds]
     json.dump(found, sys.stdout)
 
 
