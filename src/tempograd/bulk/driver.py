@@ -13,7 +13,7 @@ from torch import nn
 
 from tempograd._utils import validation
 from tempograd._utils.progress import progress_bar
-from tempograd.bulk.engines import Attempt, Processes, in_this_process, through
+from tempograd.bulk.engines import Attempt, Processes, in_this_process, through, watched
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches, with_long_shape
 from tempograd.bulk.runs import Run, with_shape
@@ -451,7 +451,7 @@ def _engine(
 
 def _custom(engine: CustomEngine, folder: str, fragments: list[Fragment]) -> Iterator[Attempt]:
     named = {fragment.name: fragment for fragment in fragments}
-    for outcome in engine(folder, [fragment.plain for fragment in fragments]):
+    for outcome in watched(engine, folder, fragments):
         if not isinstance(outcome, Outcome):
             raise InputError(f"An engine must yield what Worker.run returned, got {brief(outcome)}.")
         yield Attempt(named[outcome.name], outcome)

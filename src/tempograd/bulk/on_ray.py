@@ -47,7 +47,7 @@ class RayActors(Hands):
             import ray  # noqa: PLC0415  # an extra
         except ImportError as error:
             raise MissingExtraError("ray", "ray") from error
-        self.ray, self.started = ray, not ray.is_initialized()
+        self.folder, self.ray, self.started = folder, ray, not ray.is_initialized()
         if self.started:
             _start(ray)
         there = ray.cluster_resources()
@@ -62,7 +62,10 @@ class RayActors(Hands):
         # one that died is replaced here: until Ray has restarted an actor, whatever it is given fails at once
         kind = ray.remote(_Held).options(max_restarts=0, max_task_retries=0, runtime_env=env, **needs)
         self.new: Callable[[], Any] = lambda: kind.remote(folder, device)
-        self.coming, self.busy = dict[Any, Any](), dict[Any, tuple[Any, str]]()  # actors by what is awaited of them
+        self.coming, self.busy = (
+            dict[Any, Any](),
+            dict[Any, tuple[Any, str]](),
+        )  # actors by what is awaited of them
         self.free, self.given, self.any_ready = deque[Any](), deque[Fragment](), False
         for _ in range(self.capacity):
             self._begin()
