@@ -1,4 +1,4 @@
-"""Whatever is killed, at whatever moment: started again, all is there once, as one call gives it, and nothing is torn.
+"""Whatever is killed, at whatever moment: started again, all is there once, as one call gives it, nothing is torn.
 
 One turn of each kind is run always, twenty more by ``make test-slow``. What hangs fails.
 """
@@ -87,7 +87,7 @@ def test_one_of_several_processes_is_killed(turn, tmp_path, nursery):
 
 @turns
 def test_a_ray_actor_and_then_a_ray_node_are_killed(turn, tmp_path, nursery, cluster):
-    """The run ends by itself, though the node does not come back: there were two workers, and then room for one."""
+    """The run ends by itself, though the node does not come back: there is room for one worker of two then."""
     draw, out = random.Random(turn), tmp_path / "out"
     write_series(tmp_path)
     with watched(out), nursery.started(tmp_path, "ray", **cluster.with_node()) as child:
