@@ -219,7 +219,7 @@ def test_what_a_row_says_of_its_errors_does_not_depend_on_its_company(tmp_path):
             [told.error[0] for told in expected], rel=1e-6
         )
         assert run.take(ids).verdict() == whole.verdict()
-    rough = replace(whole, standard_error=whole.standard_error + 0.3 * whole.values.abs())
+    rough = replace(whole, standard_error=0.3 * whole.values.abs())
     assert not any(diagnostics.errors(rough).good)
     alone = [diagnostics.errors(rough[row : row + 1]).error[0] for row in range(40)]
     assert diagnostics.errors(rough).error == pytest.approx(alone, rel=1e-6)
