@@ -286,7 +286,7 @@ def tell_workers():
         found = came(self, handle)
         for actor in set(self.free) - known:
             known.add(actor)
-            print("actor", self.ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), flush=True)
+            print("actor", self.ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), flush=True)  # noqa: T201
         return found
 
     RayActors._came = come_and_tell
@@ -296,7 +296,7 @@ def tell_workers():
         handle = ask(self, fragment)
         for number in set(self.pool._processes) - known:
             known.add(number)
-            print("process", number, flush=True)
+            print("process", number, flush=True)  # noqa: T201
         return handle
 
     Processes.submit = ask_and_tell
@@ -314,7 +314,7 @@ def run_nursery():
         if not number:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             work(folder, engine, log, env)
-        print(number, flush=True)
+        print(number, flush=True)  # noqa: T201
 
 
 def work(folder, engine, log, env):
@@ -333,7 +333,7 @@ def work(folder, engine, log, env):
         traceback.print_exc()
     finally:
         if not code:
-            print(DONE, flush=True)
+            print(DONE, flush=True)  # noqa: T201
         os._exit(code)
 
 
@@ -343,10 +343,10 @@ def run_cluster():
 
     small = {"num_cpus": 1, "object_store_memory": 80 << 20}
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
-    print("address", cluster.address, flush=True)
+    print("address", cluster.address, flush=True)  # noqa: T201
     for _ in sys.stdin:
         node = cluster.add_node(**small)
-        print("node", node.all_processes["raylet"][0].process.pid, flush=True)
+        print("node", node.all_processes["raylet"][0].process.pid, flush=True)  # noqa: T201
     cluster.shutdown()
 
 

@@ -88,7 +88,7 @@ def test_batches_are_signs_of_life(x, tmp_path, monkeypatch):
 
 def test_errors_of_an_engine_are_the_runs(x, tmp_path):
     write(tmp_path / "in", x)
-    with pytest.raises(tg.TempogradError, match="An engine must yield what Worker.run returned, got 5"):
+    with pytest.raises(tg.TempogradError, match=r"An engine must yield what Worker\.run returned, got 5"):
         explain(tmp_path, engine=lambda folder, fragments: [5])
     with pytest.raises(ZeroDivisionError):
         explain(tmp_path, engine=lambda folder, fragments: iter([1 / 0]))

@@ -140,7 +140,7 @@ def _asked(group: str) -> list[Offer]:
         if name in found:
             continue
         try:
-            fields = name, part.version, str(part.metadata["Summary"] or "")
+            fields = name, part.version, str(part.metadata.get("Summary") or "")
             text = part.read_text("entry_points.txt") or ""
             found[name] = [Offer(*pair, *fields) for pair in _pairs(text, group)]
         except (OSError, ValueError) as error:
