@@ -12,7 +12,7 @@ from tempograd.explainers import EXPLAINERS
 from tempograd_paper.labels import PROGRAM
 from tempograd_paper.runner import Cell, Plan, load_plan, prepare, run_cells
 from tempograd_paper.runner.reading import where
-from tempograd_paper.tables.archive import load_records, write_archive
+from tempograd_paper.tables.archive import join_records, load_records, unfinished, write_archive
 from tempograd_paper.tables.rendering import TABLE, render
 from tempograd_paper.tables.sizes import Size, sizes_table
 from tempograd_paper.tables.tabulation import Table, tabulate
@@ -24,6 +24,8 @@ def run_plan(args: argparse.Namespace) -> None:
     plan = load_plan(args.plan, protocol=args.protocol)
     _check_filters(plan, args)
     cells = [cell for cell in plan.cells() if _wanted(cell, args)]
+    if args.kept is not None:
+        cells = unfinished(cells, load_records(args.kept, plan))
     workers = check_int(args.workers, "--workers", 1)
     for number, dataset in enumerate(plan.datasets):
         try:
@@ -83,7 +85,17 @@ def _table(args: argparse.Namespace) -> Table | Sequence[Size]:
         return sizes_table(args.root, plan.datasets)
     if args.results is None:
         args.usage("tell where the results are: --results DIR")
-    records = load_records(args.results, plan)
+    records = join_records(args.results, plan)
     if args.archive is not None:
         write_archive(args.archive, plan, records, inputs=input_files(args), force=args.force)
     return tabulate(plan, records)
+
+
+# answers
+
+
+def write_answers(args: argparse.Namespace) -> None:
+    from tempograd_paper.answers.writing import write_all  # noqa: PLC0415  # it draws, which needs an extra
+
+    for path in write_all(args.results, args.docs):
+        print(f"Wrote {path}.")

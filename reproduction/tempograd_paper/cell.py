@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from tempograd.explanation.files import SETTING_WORDS
@@ -10,6 +10,9 @@ from tempograd.typing import Rank
 
 Pairs = tuple[tuple[str, Any], ...]
 """Settings as (name, JSON value) pairs: like a dict, but frozen."""
+
+FIRST_VARIANTS = {("state", "redrawn"): "released", ("state", "released"): "released-series"}
+"""Variants that were called otherwise in the first version, or did not exist there, in the words of its keys."""
 
 FORMAT = 1  # part of every key; raised when the meaning of a field, or what a protocol does, changes
 
@@ -91,23 +94,34 @@ class Cell:
         """Name the trained model, which depends on no explainer."""
         return self._key("dataset", "variant", "fold", "model", "protocol", "seed", "training", "sizes")
 
+    @property
+    def kept_variant(self) -> str:
+        """The variant in the words of the first version, which files are named by."""
+        return FIRST_VARIANTS.get((self.dataset, self.variant), self.variant)
+
     def __str__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self.settings)
         return f"{self.method}{settings} on {self.dataset}/{self.variant}, {self.model}, fold {self.fold}"
 
     def _key(self, *names: str) -> str:
-        values = _in_first_words(asdict(self))
+        values = _in_first_words(asdict(self)) | {"variant": self.kept_variant}
         text = json.dumps([FORMAT, {name: values[name] for name in names}], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def cell_from(plain: dict[str, Any]) -> Cell:
-    """Rebuild a cell from ``dataclasses.asdict`` that went through JSON, also of the first version's words."""
+def cell_from(plain: dict[str, Any], key: str | None = None) -> Cell:
+    """Rebuild a cell from ``dataclasses.asdict`` that went through JSON, also of the first version's words.
+
+    ``key`` is the name under which it was kept: it tells what the first version called "released" from what is
+    called so now.
+    """
     words = SETTING_WORDS.get(plain["method"], {})
     measures = tuple(Measure(**_renamed(measure, {"substitute": "baseline"})) for measure in plain["measures"])
     pairs = {name: _frozen(plain[name]) for name in ("settings", "training", "sizes")}
     pairs["settings"] = tuple(sorted((words.get(name, name), value) for name, value in pairs["settings"]))
-    return Cell(**(plain | {"measures": measures} | pairs))
+    cell = Cell(**(plain | {"measures": measures} | pairs))
+    same = [replace(cell, variant=new) for (name, new) in FIRST_VARIANTS if name == cell.dataset]
+    return next((other for other in same if other.key == key), cell)
 
 
 def _in_first_words(values: dict[str, Any]) -> dict[str, Any]:

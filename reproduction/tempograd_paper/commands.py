@@ -49,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     about = "The tables of the TIMING paper: run them, and print our numbers beside the paper's."
     parser, parts = start_parser(PROGRAM, about, PATH)
-    for add in (add_run, add_table, add_list):
+    for add in (add_run, add_table, add_answers, add_list):
         add(parts)
     return parser
 
@@ -73,6 +73,7 @@ def add_run(commands: Commands, name: str = "run") -> None:
     only = parser.add_argument_group("only a part of the plan")
     for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
         only.add_argument(f"--{kind}", type=parse_names, help=f"such as {example}")
+    only.add_argument("--kept", type=Path, metavar="DIR", help="not the folds that this archive has whole")
     add_device(parser)
     parser.set_defaults(run="tempograd_paper.actions:run_plan")
 
@@ -84,7 +85,13 @@ def add_table(commands: Commands) -> None:
     """Print our numbers beside the published ones."""
     parser = add_command(commands, "table", "print our numbers beside the published ones", TABLES)
     parser.add_argument("plan", metavar="PLAN", help=f"{PLAN}; table7: data set sizes")
-    parser.add_argument("--results", type=Path, metavar="DIR", help="what a run left, or an archive of it")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="what runs left, or archives; of a fold the fullest counts",
+    )
     parser.add_argument("--format", default="markdown", choices=FORMATS, help="(default: markdown)")
     add_json(parser, "the same as --format json")
     parser.add_argument("--protocol", choices=("published", "fair"), help="in place of the plan's")
@@ -95,6 +102,25 @@ def add_table(commands: Commands) -> None:
     )
     add_force(parser)
     parser.set_defaults(run="tempograd_paper.actions:print_table", usage=parser.error)
+
+
+# answers
+
+
+def add_answers(commands: Commands) -> None:
+    about = "write the page of answers and its pictures from the kept results"
+    parser = add_command(commands, "answers", about, ("--results reproduction/results --docs docs",))
+    parser.add_argument(
+        "--results",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the folder of all kept results, reproduction/results",
+    )
+    parser.add_argument(
+        "--docs", type=Path, required=True, metavar="DIR", help="where learnt.md and pictures/ are written, docs"
+    )
+    parser.set_defaults(run="tempograd_paper.actions:write_answers")
 
 
 # list

@@ -72,6 +72,19 @@ def test_rank_compares_names_and_files_of_settings(place, capsys, tmp_path):
     assert [row["method"] for row in plain["table"]] == [row.method for row in found.table]
 
 
+def test_settings_under_another_baseline_or_k_are_told(place, capsys, tmp_path):
+    path, used = tmp_path / "mine.json", ("--out", tmp_path / "e.safetensors", "--force")
+    tuned = '"tuned": {"baseline": "average", "k": 3}'
+    path.write_text(f'{{"tempograd": "1", "method": "rand_ig", "settings": {{"n_samples": 8}}, {tuned}}}')
+    told = "The settings in {} were chosen with {} {} and are used with {}, where others may be better"
+    assert run(place, "explain", "--settings", path, *used) == 0
+    assert told.format(path, "baseline", "average", "zero") in capsys.readouterr().err
+    assert run(place, "explain", "--settings", path, "--baseline", "average", *used) == 0
+    assert "were chosen" not in capsys.readouterr().err
+    assert run(place, "rank", "--methods", f"occlusion,{path}", "--baseline", "average", "--k", "2") == 0
+    assert told.format(path, "k", 3, 2) in capsys.readouterr().err
+
+
 def test_files_of_one_name_are_both_ranked(place, capsys, tmp_path):
     paths = [tmp_path / name / "settings.json" for name in ("a", "b")]
     for path, share in zip(paths, (0.2, 0.9), strict=True):

@@ -9,7 +9,9 @@ from tempograd.cli import COMMANDS as REGISTERED
 from tempograd.cli import main, make_parser
 from tempograd_paper import commands as paper
 
-COMMANDS = {"tempograd": ("demo", "list", "train", "explain", "evaluate", "tune", "rank", "report", "top", "plot")}
+COMMANDS = {
+    "tempograd": ("demo", "list", "train", "explain", "runs", "evaluate", "tune", "rank", "report", "top", "plot")
+}
 COMMANDS |= {"python -m tempograd_paper": ("run", "table", "list")}
 PARSERS = {"tempograd": make_parser, "python -m tempograd_paper": paper.make_parser}
 EACH = pytest.mark.parametrize(

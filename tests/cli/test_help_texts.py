@@ -4,7 +4,7 @@ import pytest
 
 from tempograd.cli import main
 
-COMMANDS = ("demo", "list", "train", "explain", "evaluate", "tune", "rank", "report", "top", "plot")
+COMMANDS = ("demo", "list", "train", "explain", "runs", "evaluate", "tune", "rank", "report", "top", "plot")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

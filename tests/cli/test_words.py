@@ -19,7 +19,7 @@ ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(OPTIONS)})=(?!=)")
 
 def sentences():
     """Return every sentence that tests keep, of all rooms below the command line."""
-    rooms = ("engine", "explainers", "explanation", "metrics", "tuning")
+    rooms = ("bulk", "engine", "explainers", "explanation", "metrics", "tuning")
     text = "\n".join((TESTS / room / "sentences.txt").read_text(encoding="utf-8") for room in rooms)
     return [line.strip() for line in text.splitlines() if line.startswith("    ")]
 
@@ -131,6 +131,7 @@ def test_two_letters_that_changed_places():
     [
         ("--tolerence 0.1", "did you mean --tolerance?"),
         ("--metohd lime", "did you mean --method?"),
+        ("--max-fautls 0.1", "did you mean --max-faults?"),
         ("--segments 3", "settings of a method are passed as --set NAME=VALUE"),
         ("more", "settings of a method are passed as --set NAME=VALUE"),
     ],
@@ -145,7 +146,7 @@ def test_an_unknown_option_is_a_matter_of_its_command(words, hint, capsys):
 
 
 @pytest.mark.parametrize(
-    "word", ["explain", "evaluate", "report", "tune", "rank", "top", "plot", "demo", "train", "list"]
+    "word", ["explain", "evaluate", "report", "tune", "rank", "top", "plot", "demo", "train", "list", "runs"]
 )
 def test_help_fits_a_screen_and_has_all_on_demand(word, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -153,7 +154,7 @@ def test_help_fits_a_screen_and_has_all_on_demand(word, capsys, monkeypatch):
     for option in ("--help", "--help-all"):
         with pytest.raises(SystemExit) as stop:
             main([word, option])
-        if word in {"demo", "train", "list"} and option == "--help-all":  # whose help is short
+        if word in {"demo", "train", "list", "runs"} and option == "--help-all":  # whose help is short
             assert stop.value.code == 2
             return
         assert stop.value.code == 0

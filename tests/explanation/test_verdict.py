@@ -10,7 +10,6 @@ import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.explanation import Facts
 from tempograd.explanation.diagnostics import Errors, completeness_gap, error_curve, goal, needed, needs, poor
-from tempograd.explanation.messages import sentence
 from tests.helpers.models import linear, series, smooth
 
 SIZE = math.sqrt(2 / math.pi)
@@ -47,9 +46,6 @@ def test_a_series_that_did_not_converge_and_what_to_type(said):
     assert "n_samples=250 " in text
     assert judged(0.22).verdict(0) == text
     assert needed(50, 0.22, 0.08) == 380
-    assert sentence(judged(0.22), option="--set ").endswith(
-        "; pass --set n_samples=250 for 10 %, or --set tolerance=0.1"
-    )
     far = judged(1.7).verdict()  # 50 · (1.7 / 0.1)² = 14450
     said(far)
     assert "n_samples=15000 " in far

@@ -196,6 +196,20 @@ def regression(path: Path) -> Case:
     return write(path, model, found, split)
 
 
+def length_of_stay(path: Path) -> Case:
+    """A number with a name and a unit, and true values; the signs of one channel are not certain."""
+    model, x = network(14, 2, 1), series(5, 14, 2)
+    found = tg.explain(model, x, task="regression", classes=["length of stay [days]"])
+    error = torch.tensor([1e-4, 10.0]) * found.values.abs()
+    return write(path, model, [replace(found, standard_error=error)], tg.Split(x, x.mean((1, 2))))
+
+
+def scores(path: Path) -> Case:
+    """Three outputs of which nobody told what they are."""
+    model, x = network(12, 2, 3), series(6, 12, 2)
+    return write(path, model, [tg.explain(model, x, output="raw", target=0)])
+
+
 class Gauges(nn.Module):
     """Two classes: class 1 gains with the last steps of channel 0 and loses with those of channel 3."""
 
@@ -321,6 +335,8 @@ BUILDERS: dict[str, Callable[[Path], Case]] = {
         per_step,
         alarms,
         regression,
+        length_of_stay,
+        scores,
         ward_round,
         single,
         long,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd.data import Split
+from tempograd.data import Series, Split
 from tempograd.errors import InputError
 from tempograd.explainers import explain
 from tempograd.html_report.content import Pack, coded, packed_bits, quantised
@@ -265,6 +265,14 @@ def test_a_split_of_other_series_is_refused(explanations, masked_split):
     other = Split(masked_split.x + 1, masked_split.y, ids=masked_split.ids)
     with pytest.raises(InputError, match="not in split"):
         views.aligned(explanations[0], other)
+
+
+def test_series_with_names_are_found_by_them():
+    """Runs number series with texts for ids by hashes."""
+    x = torch.randn(4, 5, 2, generator=torch.Generator().manual_seed(0))
+    file = Series(x, torch.tensor([0, 1, 1, 0]), names=("a", "b", "c", "d"))
+    found = explain(lambda z: z.sum(1), x[[2, 0]], "random", ids=[4711, 815], names=["c", "a"])
+    assert views.aligned(found, file).y.tolist() == [1, 0]
 
 
 def test_explanations_of_different_series_are_refused(explanations):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.errors import InputError
 from tempograd.tuning import Trial
 from tests.helpers.trials import Mixed, short_cpd, weighted
 
@@ -101,6 +102,23 @@ def test_a_damaged_file_is_one_sentence(name, tmp_path, monkeypatch, said):
     with pytest.raises(tg.TempogradError) as caught:
         tg.load_settings("settings.json")
     said(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("baseline", "kind"),
+    [(None, "zero"), ("average", "average"), (torch.ones(1, 12, 1), "own")],
+    ids=["default", "named", "own"],
+)
+def test_the_file_tells_what_the_settings_were_chosen_under(baseline, kind, tmp_path):
+    grid = [{"p": 1.0}]
+    found = tg.tune(weighted, X, "rand_ig", n_samples=8, grid=grid, k=3, baseline=baseline, **RAW)
+    tuned = json.loads(found.save(tmp_path / "settings.json").read_text())["tuned"]
+    assert (found.baseline, found.k) == (tuned["baseline"], tuned["k"]) == (kind, 3)
+
+
+def test_a_tuning_is_no_method():
+    with pytest.raises(InputError, match=r"got a Tuning: pass tuning\.explainer"):
+        tg.explain(weighted, X, tuned(), **RAW)
 
 
 def test_a_missing_file_is_one_sentence():

@@ -391,6 +391,7 @@ REFUSED = {
     "targets": (("rand_ig",), {"targets": [0, 1]}),
     "short budget": (("rand_ig",), {"budget": 1}),
     "no number": (("rand_ig",), {"budget": "much"}),
+    "nothing to spend": (("rand_ig",), {"budget": -1}),
     "no list": (("rand_ig",), {"grid": {"p": 0.5}}),
     "empty": (("rand_ig",), {"grid": []}),
     "unknown setting": (("rand_ig",), {"grid": [{"q": 0.5}]}),

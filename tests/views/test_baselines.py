@@ -11,6 +11,7 @@ from tempograd.views.baselines import BaselineAgreement, BaselineComparison, _ag
 from tests.helpers.models import linear, series, smooth
 
 TIME, CHANNELS = 7, 3
+COUNT = 2  # a tenth of the cells
 POOL = series(20, TIME, CHANNELS, seed=3)
 
 
@@ -163,6 +164,23 @@ def test_a_map_is_best_where_its_own_question_is_asked():
         model, x, "occlusion", levels, metric="cpp", k=0.6, output="raw", target=0, of="score"
     )
     assert plots.baselines_record(worse).best.tolist() == record.best.tolist()  # where lower is better
+
+
+def test_the_diagonal_of_the_picture_is_what_another_seed_changes():
+    model, x = smooth(TIME, CHANNELS), series(40, TIME, CHANNELS)
+    options = {"output": "raw", "target": 0, "n_samples": 3, "segments": 4}
+    found = tg.compare_baselines(model, x, "timing", {"zero": 0.0, "low": -3.0}, of="score", **options)
+    record = plots.baselines_record(found)
+    for place, name in enumerate(("zero", "low")):
+        other = tg.explain(model, x, baseline={"zero": 0.0, "low": -3.0}[name], seed=1, **options)
+        first = found.explanations[name]
+        top = [each.importance.flatten(1).topk(COUNT).indices.tolist() for each in (first, other)]
+        alike = [len(set(one) & set(two)) / COUNT for one, two in zip(*top, strict=True)]
+        assert record.shared[place, place] == pytest.approx(sum(alike) / len(alike), abs=1e-6)
+        assert record.correlation[place, place] < 1
+    exact = tg.compare_baselines(model, x, "occlusion", output="raw", target=0, of="score")
+    assert not plots.baselines_record(exact).redrawn
+    assert plots.baselines_record(exact).shared.diagonal().tolist() == [1, 1]
 
 
 def test_the_default_has_a_background_where_there_is_one():

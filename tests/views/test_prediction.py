@@ -111,10 +111,33 @@ def test_only_classes_are_predicted():
         compared = prediction.compare_labels(outputs, found, y, per_step=False)
         assert (compared.predicted, compared.label, compared.outcome) == (None, None, None)
         assert (compared.true_value is None) == (task == "multilabel")
+    unknown = by_hand(VALUES, X, target, output="raw", columns=2)
+    assert prediction.compare_labels(outputs, unknown, None, per_step=False).predicted is None
+    assert prediction.compare_labels(outputs, unknown, y.float(), per_step=False).predicted is None
+    told = prediction.compare_labels(outputs, unknown, y, per_step=False)  # labels that are classes say so
+    assert told.predicted.tolist() == [1, 0, 1]
+    logits = by_hand(VALUES, X, target, output="raw", columns=2, task="classification")
+    assert prediction.compare_labels(outputs, logits, None, per_step=False).predicted.tolist() == [1, 0, 1]
     classes = by_hand(VALUES, X, target, columns=2, task="classification")
     compared = prediction.compare_labels(outputs, classes, y, per_step=False)
     assert compared.predicted.tolist() == [1, 0, 1]
     assert compared.outcome == ("TP", "FN", "FP")
+
+
+def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
+
+    def plainly(explanation, **options):
+        return prediction.prediction_text(explanation, 0, **options).text
+
+    target, y = torch.zeros(SERIES, dtype=torch.int64), torch.tensor([101.3, 5.0, 7.0])
+    known = {"output": "raw", "columns": 1, "task": "regression", "prediction": torch.tensor([99.6, 1.0, 2.0])}
+    found = by_hand(VALUES, X, target, classes=("length of stay [days]",), **known)
+    assert plainly(found, y=y) == "explained: length of stay, 99.6 days (true: 101 days)"
+    assert found.describe(0, y=y).startswith("Length of stay is 99.6 days (true: 101 days), ")
+    bare = by_hand(VALUES, X, target, classes=("length of stay",), **known)
+    assert bare.describe(0).startswith("Length of stay is 99.6, ")
+    logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)
+    assert plainly(logits) == "explained: “ward [A]”"
 
 
 def test_a_summary_counts_no_classes_of_a_forecast():

@@ -6,8 +6,12 @@ from typing import Any
 from torch import Tensor
 
 from tempograd.metrics import METRICS, Metric
-from tempograd.metrics.faithfulness import CumulativePredictionDifference, CumulativePredictionPreservation
-from tempograd.metrics.removal import RemovalOutputs
+from tempograd.metrics.faithfulness import (
+    CumulativePredictionDifference,
+    CumulativePredictionPreservation,
+    Sufficiency,
+)
+from tempograd.metrics.removal import ROUNDING, RemovalOutputs, RemovalSchedule
 
 POOLED = frozenset({"aup", "aur", "auroc", "auprc"})
 
@@ -25,7 +29,22 @@ class ReleasedPreservation(ReleasedDifference, CumulativePredictionPreservation)
     """CPP as released (3.4): the mean over the classes in place of their sum."""
 
 
-RELEASED: dict[str, type[Metric]] = {"cpd": ReleasedDifference, "cpp": ReleasedPreservation}
+@dataclass(frozen=True, kw_only=True)
+class ReleasedSufficiency(Sufficiency):
+    """Sufficiency as released (3.5): of a share p the ⌊(1 − p) n⌋ least important of n cells go, ⌈p n⌉ stay."""
+
+    def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:
+        plain, share = super().schedule(k, observed, cells), k if self.k is None else self.k
+        if isinstance(share, int):
+            return plain
+        return plain._replace(limit=(observed.double() * (1 - share) + ROUNDING).floor().to(observed))
+
+
+RELEASED: dict[str, type[Metric]] = {
+    "cpd": ReleasedDifference,
+    "cpp": ReleasedPreservation,
+    "sufficiency": ReleasedSufficiency,
+}
 
 
 def released_metric(metric: str, /, **settings: Any) -> Metric:

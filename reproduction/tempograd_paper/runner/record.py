@@ -55,7 +55,7 @@ class Record:
         try:
             header, tensors = load(path)
             plain = json.loads(header["tempograd"])
-            ids, cell = tensors.pop("ids"), cell_from(plain["cell"])
+            ids, cell = tensors.pop("ids"), cell_from(plain["cell"], Path(path).stem)
             scores = {name.removeprefix("score."): score for name, score in tensors.items()}
             return cls(cell, ids, scores, plain["facts"])._checked()
         except FileNotFoundError:

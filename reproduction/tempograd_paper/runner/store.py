@@ -31,7 +31,7 @@ class Store:
     def data_path(self, cell: Cell) -> Path:
         """Where the prepared series lie: one file for all folds, unless a data set brings its own."""
         fold = f"-{cell.fold}" if DATASETS[cell.dataset].own_folds else ""
-        return self.folder / "data" / f"{cell.dataset}-{cell.variant}{fold}.safetensors"
+        return self.folder / "data" / f"{cell.dataset}-{cell.kept_variant}{fold}.safetensors"
 
     def model_path(self, cell: Cell) -> Path:
         return self.folder / "models" / f"{cell.model_key}.safetensors"

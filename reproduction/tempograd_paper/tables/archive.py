@@ -150,6 +150,27 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
     return records
 
 
+def join_records(folders: Iterable[str | Path], plan: Plan) -> dict[str, Record]:
+    """Return the records of several folders together: of each model those of the folder that has most.
+
+    Of two that have as many the later one counts. Methods are compared on the same model. One that was trained
+    again is another model, so its methods are never mixed with those of the first.
+    """
+    models: dict[str, dict[str, Record]] = {}
+    for folder in folders:
+        found: dict[str, dict[str, Record]] = {}
+        for key, record in load_records(folder, plan).items():
+            found.setdefault(record.cell.model_key, {})[key] = record
+        models |= {model: cells for model, cells in found.items() if len(cells) >= len(models.get(model, {}))}
+    return {key: record for cells in models.values() for key, record in cells.items()}
+
+
+def unfinished(cells: Sequence[Cell], records: Mapping[str, Record]) -> list[Cell]:
+    """Return the cells of all models of which some cell has no record."""
+    open_models = {cell.model_key for cell in cells if cell.key not in records}
+    return [cell for cell in cells if cell.model_key in open_models]
+
+
 def write_archive(
     folder: str | Path,
     plan: Plan,
@@ -196,7 +217,7 @@ def _read_archive(folder: Path) -> dict[str, Record]:
     path = folder / CELLS
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        cells = {entry["key"]: (cell_from(entry["cell"]), entry["facts"]) for entry in entries}
+        cells = {entry["key"]: (cell_from(entry["cell"], entry["key"]), entry["facts"]) for entry in entries}
     except UNREADABLE as error:
         raise DataError(
             f"{short_path(path)} is no archive of a benchmark: write it again with --archive."

@@ -1,10 +1,10 @@
 """What has to be said about a table and its panels."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tempograd.metrics import Summary
-from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM
+from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM, SYNTHETIC
 from tempograd_paper.tables.entries import TableEntry, stands_in
 from tempograd_paper.tables.published_numbers import substitution_is_stated
 from tempograd_paper.tables.tabulation import Panel, Table
@@ -27,7 +27,7 @@ def about_panel(panel: Panel) -> str:
     if panel.over == "folds":
         over = f"Mean ± standard error over {len(panel.folds)} folds, each the mean over its {series} test series"
     else:
-        over = f"Mean ± standard error over the {series} test series of {_folds(panel.folds)}"
+        over = f"Mean (standard error) over the {series} test series of {_folds(panel.folds)}"
     sentences = [f"{over}.", *_about_models(panel)]
     if panel.left_out:
         reasons = "; ".join(f"fold {fold}, {reason}" for fold, reason in panel.left_out)
@@ -37,18 +37,27 @@ def about_panel(panel: Panel) -> str:
     return " ".join(sentences)
 
 
+def error_of(text: str, over: str) -> str:
+    """Set a standard error behind its mean: ± is over folds everywhere, brackets over the series of one fold.
+
+    Examples
+    --------
+    >>> "0.50" + error_of("0.02", "folds"), "0.50" + error_of("0.02", "series")
+    ('0.50 ± 0.02', '0.50 (0.02)')
+    """
+    return f" ± {text}" if over == "folds" else f" ({text})"
+
+
 def notes(table: Table, second: str) -> list[str]:
     """Say what a reader must know; ``second`` tells how the second best is set."""
     plan, entries = table.plan, list(_entries(table))
     overs = [panel.over for panel in table.panels if panel.folds]
     found = ["A head names the metric, the cells removed (a count or a share) and what takes their place."]
+    if overs:
+        found.append("An error after ± is over folds, one in brackets over the test series of one fold.")
     if any(entry.mark for entry in entries):
         found.append(f"Best in bold, second best {second}, by the arrow's direction; random is not ranked.")
-    if any(entry.deviation is not None for entry in entries):
-        if "folds" in overs:
-            found.append("Δ/σ: ours minus published, in units of both standard errors together.")
-        if "series" in overs:
-            found.append("Δ: ours minus published; one fold has no error between folds to measure it by.")
+    found += _about_deviations(table, overs)
     if any(entry.difference is not None for entry in entries):
         found.append(f"Intervals are Student's t over paired {' or '.join(sorted(set(overs)))}.")
     found += _about_published(table)
@@ -68,15 +77,27 @@ def notes(table: Table, second: str) -> list[str]:
     return found
 
 
+def _about_deviations(table: Table, overs: Sequence[str]) -> Iterator[str]:
+    if all(entry.deviation is None for entry in _entries(table)):
+        return
+    if "folds" in overs:
+        yield (
+            "Δ/σ: ours minus published, in units of both standard errors together. The folds start from the same "
+            "initial weights and most share their test series, so it measures a distance and tests nothing."
+        )
+    if "series" in overs:
+        yield "Δ: ours minus published; one fold has no error between folds to measure it by."
+
+
 def _about_models(panel: Panel) -> Iterator[str]:
     quality = panel.quality
     parts = []
     if quality.accuracy is not None:
-        parts.append(f"test accuracy {_with_error(quality.accuracy)}")
+        parts.append(f"test accuracy {_with_error(quality.accuracy, panel.over)}")
     if quality.majority is not None:
         parts.append(f"largest class {quality.majority.mean:.3f}")
     if quality.auroc is not None:
-        parts.append(f"AUROC {_with_error(quality.auroc)}")
+        parts.append(f"AUROC {_with_error(quality.auroc, panel.over)}")
     if parts:
         yield f"Models: {', '.join(parts)}."
     if quality.at_chance:
@@ -85,6 +106,13 @@ def _about_models(panel: Panel) -> Iterator[str]:
 
 def _about_published(table: Table) -> Iterator[str]:
     plan = table.plan
+    chosen = [DATASET_LABELS[name] for name in plan.datasets if name in SYNTHETIC]
+    if plan.protocol == "published" and chosen and any(row.method == "timing" for row in plan.rows):
+        yield (
+            f"The paper does not say how TIMING is set on {' and '.join(chosen)}: of the released settings ours "
+            "has "
+            "the highest CPD on the test series themselves."
+        )
     if plan.table is None or not any(entry.published is not None for entry in _entries(table)):
         return
     metrics = {measure.metric for measure in plan.measures}
@@ -112,8 +140,8 @@ def _entries(table: Table) -> Iterator[TableEntry]:
             yield from row
 
 
-def _with_error(summary: Summary) -> str:
-    error = f" ± {summary.standard_error:.3f}" if summary.standard_error < float("inf") else ""
+def _with_error(summary: Summary, over: str) -> str:
+    error = error_of(f"{summary.standard_error:.3f}", over) if summary.standard_error < float("inf") else ""
     return f"{summary.mean:.3f}{error}"
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tempograd._utils.formatting import table as aligned
 from tempograd.metrics import METRICS
 from tempograd_paper.cell import Measure
-from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, about_panel, panel_label
+from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, about_panel, error_of, panel_label
 from tempograd_paper.tables.entries import TableEntry
 from tempograd_paper.tables.published_numbers import amount_label
 from tempograd_paper.tables.tabulation import Panel, Table
@@ -132,7 +132,7 @@ def _numbers(table: Table, columns: Sequence[Column]) -> Sheet:
         label = measure_label(table.plan.measures[index])
         head.append(label if len(panels) == 1 else f"{panel_label(panel)}: {label}")
         places = _places(entries)
-        _append(body, (_ours(entry, places) for entry in entries))
+        _append(body, (_ours(entry, places, panel.over) for entry in entries))
         if any(entry.published is not None for entry in entries):
             head.append("published")
             _append(body, (_published(entry, places) for entry in entries))
@@ -178,12 +178,12 @@ def _places(entries: Sequence[TableEntry]) -> int:
     return 3 if largest == 0 else min(max(2 - math.floor(math.log10(largest)), 3), 6)
 
 
-def _ours(entry: TableEntry, places: int) -> Text:
+def _ours(entry: TableEntry, places: int, over: str) -> Text:
     if entry.summary is None:
         return Text(ABSENT)
     text = fixed(entry.summary.mean, places)
     if math.isfinite(entry.summary.standard_error):
-        text += f" ± {fixed(entry.summary.standard_error, places)}"
+        text += error_of(fixed(entry.summary.standard_error, places), over)
     return Text(text + ("" if entry.complete else f" {INCOMPLETE}"), entry.mark)
 
 

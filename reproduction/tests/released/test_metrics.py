@@ -40,6 +40,25 @@ def test_the_released_scale_is_the_mean_over_classes(name, per_step):
     torch.testing.assert_close(found[name], torch.tensor(expected), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("k", "stay"), [(0.2, 4), (0.5, 9), (0.29, 6), (3, 3)])
+def test_the_released_sufficiency_removes_a_whole_number_of_cells_and_keeps_the_rest(k, stay):
+    """Of 18 cells and a share of 0.2 ⌊0.8 · 18⌋ = 14 go and 4 stay, not ⌊0.2 · 18⌋ = 3; a count is a count."""
+    model, x = Recurrent().double().eval(), series(4, 6, 3, dtype=torch.float64)
+    explanation = Random()(model, x)
+    with torch.no_grad():
+        whole, expected = model(x).softmax(-1), []
+        for row, scores, target in zip(x, explanation.values, explanation.target, strict=True):
+            kept = torch.zeros(18, dtype=torch.float64)
+            best = scores.flatten().abs().argsort(descending=True)[:stay]
+            kept[best] = row.flatten()[best]
+            left = model(kept.view(1, 6, 3)).softmax(-1)
+            expected.append(float(whole[len(expected), target] - left[0, target]))
+    found = evaluate(model, explanation, metrics=released_metric("sufficiency", k=k))
+    torch.testing.assert_close(
+        found["sufficiency"].double(), torch.tensor(expected).double(), rtol=1e-5, atol=1e-6
+    )
+
+
 def test_two_classes_of_a_single_logit_move_alike():
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(18, 1)), series(4, 6, 3)
     explanation = Random()(model, x, task="classification")

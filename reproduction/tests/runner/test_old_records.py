@@ -1,10 +1,12 @@
 """Records of the time before the reproduction was a package of its own still count as done."""
 
 import json
+from dataclasses import asdict, replace
 
 import torch
 from safetensors.torch import save_file
 
+from tempograd_paper.cell import cell_from
 from tempograd_paper.commands import main
 from tempograd_paper.runner import load_plan
 from tempograd_paper.runner.store import Store
@@ -69,6 +71,21 @@ def test_they_count_and_are_printed(tmp_path, capsys, monkeypatch):
     assert main(["table", str(plan), "--results", str(out), "--json"]) == 0
     rows = {row["label"]: row for row in json.loads(capsys.readouterr().out) if "label" in row}
     assert rows.keys() >= {"TIMING", "mended", "random"}
+
+
+def test_what_was_called_released_is_now_redrawn_and_the_released_series_have_files_of_their_own(tmp_path):
+    """State of the first version was drawn anew: it must not pass for the released series, nor they for it."""
+    plan, store = tmp_path / "plan.toml", Store(tmp_path)
+    plan.write_text(PLAN.replace('"switch_feature"', '{ name = "state", variant = "released" }'))
+    released = load_plan(plan).cells()[0]
+    redrawn = replace(released, variant="redrawn")
+    plain = json.loads(json.dumps(asdict(released)))
+    for cell in (released, redrawn):  # both kept as "released", each under its own key
+        assert cell_from(plain, cell.key) == cell
+    assert cell_from(plain) == released
+    for path in (store.data_path, store.model_path, store.explanation_path, store.record_path):
+        assert path(released) != path(redrawn)
+    assert store.data_path(redrawn).name == "state-released.safetensors"  # as the first version wrote it
 
 
 def test_what_a_stopped_run_left_keeps_its_names(tmp_path):

@@ -5,12 +5,15 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
 from reproduction.tests.helpers.plans import PLAN, contents
 from tempograd.errors import short_path
 from tempograd_paper.commands import main
 from tempograd_paper.protocols import settings
+from tempograd_paper.runner import Record, load_plan
 from tempograd_paper.runner.running import Outcome
+from tempograd_paper.tables.archive import write_archive
 
 
 @pytest.fixture
@@ -165,6 +168,17 @@ def test_some_data_sets_can_be_chosen(plan, asked, monkeypatch):
     assert main(["run", str(plan), "--out", "here", "--datasets", "wafer", "--methods", "random"]) == 0
     assert [count for count, *_ in asked["prepared"]] == [0, 2]
     assert asked["run"][0] == 2
+
+
+def test_folds_that_an_archive_has_whole_are_not_run_again(plan, asked, tmp_path):
+    loaded = load_plan(plan, to_run=False)
+    whole = [cell for cell in loaded.cells() if cell.fold == 0]
+    part = [cell for cell in loaded.cells() if cell.fold == 1][:1]
+    scores = {measure.name: torch.ones(2) for measure in loaded.measures}
+    records = {cell.key: Record(cell, torch.arange(2), scores, {}) for cell in whole + part}
+    write_archive(tmp_path / "kept", loaded, records)
+    assert main(["run", str(plan), "--out", "here", "--kept", str(tmp_path / "kept")]) == 0
+    assert asked["run"][0] == 3  # fold 1, and its first cell too: all methods must explain the same model
 
 
 @pytest.mark.parametrize(

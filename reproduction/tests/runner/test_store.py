@@ -49,7 +49,7 @@ def record_of(cell, **facts):
 def test_each_protocol_runs_on_its_version_of_the_data(readings):
     assert variant_of("cut", "published") == "published"
     assert variant_of("cut", "fair") == "right"
-    assert variant_of("state", "published") == "released"  # has none called published
+    assert variant_of("state", "published") == "redrawn"  # has none called published
     assert [cell_of("cut").variant, plan("published", ("random",), datasets=("cut",)).cells()[0].variant] == [
         "right",
         "published",

@@ -21,7 +21,7 @@ from reproduction.tests.helpers.results import (
 )
 from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.runner import Measure, Row
-from tempograd_paper.tables.archive import load_records, write_archive
+from tempograd_paper.tables.archive import join_records, load_records, unfinished, write_archive
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.tabulation import tabulate
 
@@ -170,7 +170,7 @@ def test_damaged_archives(tmp_path):
     write_archive(folder, toy_plan(seed=2), toy_records(toy_plan(seed=2)))
     (folder / "cells.json").write_text(cells)
     sentence = (
-        "scores.parquet lacks cpd10 of integrated_gradients on state/released, gru, fold 0: it does not belong to "
+        "scores.parquet lacks cpd10 of integrated_gradients on state/redrawn, gru, fold 0: it does not belong to "
         "the cells.json beside it, write both again with --archive."
     )
     with pytest.raises(DataError, match=sentence):
@@ -185,3 +185,45 @@ def test_without_duckdb(tmp_path, monkeypatch):
     assert not (tmp_path / "archive").exists()
     save(toy_records(plan, SCORES), tmp_path)
     assert len(load_records(tmp_path, plan)) == 6  # a run is read without it
+
+
+# several folders
+
+
+def values(records, plan, label):
+    """Return the scores of a row by fold."""
+    row = next(row for row in plan.rows if row.label == label)
+    keys = {fold: plan.cell("state", "gru", fold, row).key for fold in plan.folds}
+    return {fold: records[key].scores["cpd10"].tolist() for fold, key in keys.items() if key in records}
+
+
+def test_the_methods_of_a_model_come_from_one_folder_the_fullest(tmp_path):
+    """A model that was trained again is another one: its TIMING does not stand beside the IG of the first."""
+    plan, old, new = toy_plan(), tmp_path / "old", tmp_path / "new"
+    kept = {"TIMING": {0: [1.0, 3.0], 1: [2.0, 4.0]}, "IG": {0: [1.0, 1.0]}}
+    write_archive(old, plan, toy_records(plan, kept))
+    again = {"TIMING": {0: [9.0, 9.0], 1: [8.0, 8.0], 2: [5.0, 5.0]}, "IG": {1: [7.0, 7.0]}}
+    for key, record in toy_records(plan, again).items():
+        record.save(new / "records" / f"{key}.safetensors")
+    found = join_records([old, new], plan)
+    assert values(found, plan, "TIMING") == {0: [1.0, 3.0], 1: [8.0, 8.0], 2: [5.0, 5.0]}
+    assert values(found, plan, "IG") == {0: [1.0, 1.0], 1: [7.0, 7.0]}
+    assert values(join_records([new, old], plan), plan, "TIMING") == {0: [1.0, 3.0], 1: [8.0, 8.0], 2: [5.0, 5.0]}
+
+
+def test_of_two_equally_full_folders_the_later_counts(tmp_path):
+    plan = toy_plan()
+    for name, value in (("first", 1.0), ("second", 2.0)):
+        write_archive(tmp_path / name, plan, toy_records(plan, {"TIMING": {0: [value, value]}}))
+    found = join_records([tmp_path / "first", tmp_path / "second"], plan)
+    assert values(found, plan, "TIMING") == {0: [2.0, 2.0]}
+
+
+def test_a_fold_is_finished_when_all_its_cells_are_there():
+    plan = toy_plan()
+    kept = toy_records(plan, {"TIMING": {0: [1.0, 3.0], 1: [2.0, 4.0]}, "IG": {0: [1.0, 1.0]}})
+    assert [(cell.fold, cell.method) for cell in unfinished(plan.cells(), kept)] == [
+        (fold, method) for fold in (1, 2) for method in ("integrated_gradients", "timing")
+    ]
+    timing = [cell for cell in plan.cells() if cell.method == "timing"]
+    assert [cell.fold for cell in unfinished(timing, kept)] == [2]

@@ -52,9 +52,13 @@ largest class 0.500, AUROC 0.950 ± 0.000.
 | random |                       – |
 
 - A head names the metric, the cells removed (a count or a share) and what takes their place.
+- An error after ± is over folds, one in brackets over the test series of one fold.
 - Best in bold, second best in italics, by the arrow's direction; random is not ranked.
-- Δ/σ: ours minus published, in units of both standard errors together.
+- Δ/σ: ours minus published, in units of both standard errors together. The folds start from the same initial \
+weights and most share their test series, so it measures a distance and tests nothing.
 - Intervals are Student's t over paired folds.
+- The paper does not say how TIMING is set on State: of the released settings ours has the highest CPD on the \
+test series themselves.
 - Table 4 of the paper does not say what takes the place of removed cells: its CPD stands beside zero.
 - 3 of 9 cells are not there (–): run python -m tempograd_paper run toy --protocol published --out RESULTS
 """
@@ -62,6 +66,16 @@ largest class 0.500, AUROC 0.950 ± 0.000.
 CAPTION = (
     r"State, GRU. Mean $\pm$ standard error over 3 folds, each the mean over its 2 test series. Models: "
     r"test accuracy 0.900 $\pm$ 0.000, largest class 0.500, AUROC 0.950 $\pm$ 0.000."
+)
+DISTANCE = (
+    "The folds start from the same initial weights and most share their test series, so it measures a distance "
+    "and "
+    "tests nothing."
+)
+CHOSEN = (
+    "The paper does not say how TIMING is set on State: of the released settings ours has the highest CPD on "
+    "the test "
+    "series themselves."
 )
 LATEX = r"""\paragraph{A toy (published protocol).}
 
@@ -94,11 +108,15 @@ random & -- \\
 
 A head names the metric, the cells removed (a count or a share) and what takes their place.
 
+An error after $\pm$ is over folds, one in brackets over the test series of one fold.
+
 Best in bold, second best underlined, by the arrow's direction; random is not ranked.
 
-$\Delta$/$\sigma$: ours minus published, in units of both standard errors together.
+$\Delta$/$\sigma$: ours minus published, in units of both standard errors together. DISTANCE
 
 Intervals are Student's t over paired folds.
+
+CHOSEN
 
 Table 4 of the paper does not say what takes the place of removed cells: its CPD stands beside zero.
 
@@ -113,7 +131,9 @@ def test_markdown_to_the_letter():
 
 def test_latex_to_the_letter():
     plan = toy_plan(rows=(IG, TIMING, RANDOM))
-    assert shown(plan, toy_records(plan), "latex") == LATEX.replace("CAPTION", CAPTION)
+    assert shown(plan, toy_records(plan), "latex") == LATEX.replace("CAPTION", CAPTION).replace(
+        "DISTANCE", DISTANCE
+    ).replace("CHOSEN", CHOSEN)
 
 
 def test_latex_escapes_labels():
@@ -214,11 +234,11 @@ def test_csv_of_one_fold_and_of_a_localisation():
 def test_one_fold_says_so_and_shows_the_plain_deviation():
     plan = toy_plan(folds=(1,))
     text = shown(plan, toy_records(plan, {label: {1: found[1]} for label, found in SCORES.items()}))
-    assert "Mean ± standard error over the 2 test series of fold 1." in text
-    assert "AUROC 0.950 ± 0.010" in text
+    assert "Mean (standard error) over the 2 test series of fold 1." in text
+    assert "AUROC 0.950 (0.010)" in text
     assert "test accuracy 0.900," in text
     assert "| method |    CPD 10% zero ↑ |     published |      Δ |" in text
-    assert "| IG     |   _2.000 ± 1.000_ | 0.162 ± 0.002 | +1.838 |" in text
+    assert "| IG     |   _2.000 (1.000)_ | 0.162 ± 0.002 | +1.838 |" in text
     assert "- Δ: ours minus published; one fold has no error between folds to measure it by." in text
     assert "Δ/σ" not in text
     assert "Intervals are Student's t over paired series." in text
@@ -292,8 +312,8 @@ def test_narrow_tables_stand_side_by_side():
     assert first.title == "Both"
     assert first.head == ("method", "State, GRU: CPD 10% zero ↑", "Switch-Feature, GRU: CPD 10% zero ↑")
     assert [line[:35] for line in first.lines] == [
-        "State, GRU: Mean ± standard error o",
-        "Switch-Feature, GRU: Mean ± standar",
+        "State, GRU: Mean (standard error) o",
+        "Switch-Feature, GRU: Mean (standard",
     ]
     assert second.title == "Both: paired difference, method minus TIMING, with 95 % interval"
     assert [row[0].text for row in second.body] == ["IG"]

@@ -81,7 +81,7 @@ def test_series_are_those_that_were_explained():
     cell = plan.cell("state", "gru", 0, IG)
     records[cell.key] = toy_record(cell, [1.0, 2.0], ids=[0, 7])
     sentence = (
-        "The records of integrated_gradients on state/released, gru, fold 0 and of timing on state/released, gru, "
+        "The records of integrated_gradients on state/redrawn, gru, fold 0 and of timing on state/redrawn, gru, "
         "fold 0 are of different series and cannot be compared: remove the older one, and run the plan again."
     )
     with pytest.raises(DataError, match=sentence):

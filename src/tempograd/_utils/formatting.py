@@ -7,6 +7,17 @@ SMALL, LARGE = 1e-4, 1e6  # plain decimals between these
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "step"), counted(1200, "step"), counted(2, "series", "series")
+    ('1 step', '1,200 steps', '2 series')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def short_number(value: float) -> str:
     """Write a number with three significant digits, or as a whole number, and a true minus.
 

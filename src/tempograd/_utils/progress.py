@@ -27,8 +27,8 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress_bar(total: float, label: str, stream: TextIO | None = None) -> Iterator[Advance]:
-    """Show how much of ``total`` is done while the block runs.
+def progress_bar(total: float | None, label: str, stream: TextIO | None = None) -> Iterator[Advance]:
+    """Show how much of ``total``, None where nobody knows it, is done while the block runs.
 
     Nothing is written unless ``stream`` (standard error by default) is a terminal and the work takes
     longer than a second, and nothing inside :func:`muted`. Inside :func:`part` it moves the line of the whole.
@@ -88,7 +88,7 @@ def muted() -> AbstractContextManager[None]:
 
 
 class _Line:
-    def __init__(self, total: float, label: str, stream: TextIO) -> None:
+    def __init__(self, total: float | None, label: str, stream: TextIO) -> None:
         self.total, self.label, self.stream = total, label, stream
         self.done, self.note, self.text = 0.0, "", ""
         self.start = time.monotonic()
@@ -138,7 +138,7 @@ class _Part:
 class _Stretch:
     """Work inside a part; it never moves through more than half of what was left of the part."""
 
-    def __init__(self, whole: _Part, total: float) -> None:
+    def __init__(self, whole: _Part, total: float | None) -> None:
         self.whole, self.left = whole, whole.left / 2
         self.unit = self.left / total if total else 0.0
 
@@ -148,24 +148,35 @@ class _Stretch:
         self.whole.move(amount)
 
 
-def render(label: str, done: float, total: float, elapsed: float, note: str = "", cells: int = 24) -> str:
+def render(label: str, done: float, total: float | None, elapsed: float, note: str = "", cells: int = 24) -> str:
     """Compose the line.
 
     Examples
     --------
     >>> render("explain", 30, 120, 15.0, cells=8)
     'explain [##......]  25 %  0:15 elapsed, 0:45 left'
+    >>> render("explain", 30, None, 15.0, "2 series/s")  # of nobody knows how many
+    'explain  0:15 elapsed  2 series/s'
     """
+    if total is None:
+        return f"{label}  {clock(elapsed)} elapsed" + (f"  {note}" if note else "")
     share = min(done / total, 1.0) if total else 1.0
     bar = "#" * round(share * cells)
-    left = _clock(elapsed * (1 - share) / share) if share else "?"
+    left = clock(elapsed * (1 - share) / share) if share else "?"
     line = (
-        f"{label} [{bar:.<{cells}}] {share:4.0%}".replace("%", " %") + f"  {_clock(elapsed)} elapsed, {left} left"
+        f"{label} [{bar:.<{cells}}] {share:4.0%}".replace("%", " %") + f"  {clock(elapsed)} elapsed, {left} left"
     )
     return f"{line}  {note}" if note else line
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Write a time in hours, minutes and seconds.
+
+    Examples
+    --------
+    >>> clock(75), clock(3725)
+    ('1:15', '1:02:05')
+    """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -40,6 +40,7 @@ class Stream(IntEnum):
     BACKGROUND = 11
     REMOVALS = 12
     MARKS = 13
+    SAMPLES = 14
 
 
 def keys(seed: int, ids: Tensor, purpose: int) -> Tensor:

@@ -63,8 +63,11 @@ class Hands(ABC):
         """End all workers."""
 
 
-def in_this_process(worker: Worker, fragments: Iterable[Fragment]) -> Iterator[Attempt]:
-    """Run one fragment after the other."""
+def in_this_process(
+    worker: Worker, fragments: Iterable[Fragment], tell: Callable[[int], None]
+) -> Iterator[Attempt]:
+    """Run one fragment after the other, and tell how many series of it are explained."""
+    worker.tell = tell
     for fragment in fragments:
         for tried in range(1, TRIES + 1):
             try:

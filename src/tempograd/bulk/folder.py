@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tempograd._utils.io import as_path, made, reason, scratch, sweep, write_atomically
-from tempograd.bulk.sources import Fragment, digest
+from tempograd.bulk.sources import OWN, REMOTE, Fragment, digest
 from tempograd.errors import DataError, OutputError, brief, short_path, warn
 
-OWN, DATA, STALE, FAILED = "_tempograd", "data", "stale", "failed"
+DATA, STALE, FAILED = "data", "stale", "failed"
 FORMAT = 1  # of the folder and its files
 ENDING = ".parquet"
 DIFFERENCES = 3  # that a sentence names
@@ -26,6 +26,11 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.root = as_path(path, "out")
+        if REMOTE.match(str(path)):
+            raise OutputError(
+                f"{short_path(str(path))} is no folder of a file system, where results go: name one, and copy it "
+                "there."
+            )
         self.own, self.data = self.root / OWN, self.root / DATA
 
     def __repr__(self) -> str:
@@ -91,8 +96,10 @@ class RunFolder:
         path = self.own / "run.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise DataError(f"{short_path(self.root)} is no run of tempograd.explain_dataset.") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise DataError(
+                f"{short_path(self.root)} is no run: name a folder that tempograd.explain_dataset wrote."
+            ) from None
         except (OSError, ValueError) as error:
             raise DataError(f"{short_path(path)} cannot be read: {brief(str(error))}.") from error
         if not isinstance(found, dict) or found.get("tempograd") != "run" or found.get("format") != FORMAT:

@@ -31,7 +31,7 @@ class ReadRows:
     kept : dict of str to pyarrow.Array
         Columns that go along.
     faults : dict of int to str
-        ExplainedRows that hold no series of the right shape, and why.
+        Rows that hold no series of the right shape, and why.
     """
 
     ids: Any
@@ -181,8 +181,8 @@ def _require(fragment: Fragment, there: list[str], wanted: list[Any]) -> None:
     for name in wanted:
         if name not in there:
             raise DataError(
-                f"{short_path(fragment.path)} has no column {quote(name)}: it has {listed(there)}; name those of "
-                "the series and ids with x= and id= (id=None where there is none)."
+                f"{short_path(fragment.path)} has no column {quote(name)}: it has {listed(there)}; name columns "
+                "with x=, id= (id=None where there is none), mask= and keep=."
             )
 
 
@@ -208,7 +208,7 @@ def list_cells(
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None, dict[int, str]]:
     """Turn lists of T lists of D numbers, or flat lists where the shape is known, into (series, T, D).
 
-    Shorter series end in steps that were not observed. ExplainedRows that do not fit are zeros, with the reason.
+    Shorter series end in steps that were not observed. Rows that do not fit are zeros, with the reason.
     """
     if not _is_list(column.type):
         raise DataError(f"{short_path(path)}: a series is a list of numbers, but the column holds {column.type}.")
@@ -365,9 +365,10 @@ def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
     if columns.id is None:
         raise InputError("Long rows, one per step, need id=, the column that tells the series.")
     longest = 0
-    for path in dict.fromkeys(fragment.path for fragment in fragments if fragment.kind == "long"):
+    for path, fragment in {each.path: each for each in fragments if each.kind == "long"}.items():
         count, current = 0, None
         with open_parquet(path) as file:
+            _require(fragment, file.schema_arrow.names, [columns.id, *columns.x])
             for rows in file.iter_batches(LONG_ROWS, columns=[columns.id], use_threads=False):
                 for name, part, _ in _runs(rows, columns.id):
                     count = count + part.num_rows if name == current else part.num_rows

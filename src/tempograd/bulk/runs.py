@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import validation
+from tempograd._utils import rng, validation
 from tempograd._utils.formatting import percent
 from tempograd.bulk import table
 from tempograd.bulk.folder import RunFolder
@@ -42,11 +42,13 @@ class RunSummary(TypedDict):
 
     folder: str
     method: str
+    cells: str
     series: int
     faults: int
     good: int
     fragments: int
     left: int | None
+    series_left: int | None
     failed: int
     stale: int
     samples: int
@@ -108,7 +110,7 @@ def open_run(folder: str | Path) -> "Run":
     >>> open_run("no/such/folder")
     Traceback (most recent call last):
     ...
-    tempograd.errors.DataError: no/such/folder is no run of tempograd.explain_dataset.
+    tempograd.errors.DataError: no/such/folder is no run: name a folder that tempograd.explain_dataset wrote.
     """
     return Run(RunFolder(folder))
 
@@ -155,12 +157,17 @@ class Run:
         return Explanation.load(self._folder.own / EXAMPLE)
 
     @cached_property
-    def _footers(self) -> list[dict[str, Any]]:
-        found = [(path, table.read_footer(str(path))) for path in self.files]
-        for path, footer in found:
+    def _results(self) -> dict[Path, dict[str, Any]]:
+        """Return the footer of every file."""
+        found = {path: table.read_footer(str(path)) for path in self.files}
+        for path, footer in found.items():
             if footer.get("key") != self.key:
                 raise DataError(f"{short_path(path)} is no result of this run: move it to another folder.")
-        return [footer for _, footer in found]
+        return found
+
+    @property
+    def _footers(self) -> list[dict[str, Any]]:
+        return list(self._results.values())
 
     @cached_property
     def _totals(self) -> table.Totals:
@@ -176,7 +183,7 @@ class Run:
     def summary(self) -> RunSummary:
         """Count series, faults, files and what they took, from footers alone."""
         totals, done = self._totals, self._folder.done()
-        expected = self._folder.load("fragments.json")
+        left = self._left(done)
         warnings: dict[str, int] = {}
         for footer in self._footers:
             for text, count in footer["warnings"].items():
@@ -184,11 +191,13 @@ class Run:
         return {
             "folder": str(self.folder),
             "method": self.method,
+            "cells": str(self._told["cells"]),
             "series": totals.rows,
             "faults": totals.faults,
             "good": totals.good,
             "fragments": len(done),
-            "left": None if expected is None else len(set(expected) - done),
+            "left": None if left is None else len(left),
+            "series_left": None if left is None or None in left else sum(rows or 0 for rows in left),
             "failed": len(self._folder.failures()),
             "stale": len(self._folder.stale()),
             "samples": totals.samples,
@@ -197,6 +206,11 @@ class Run:
             "warnings": warnings,
             "targets": {kind: int(sums[0]) for kind, sums in sorted(totals.channels.items())},
         }
+
+    def _left(self, done: set[str]) -> list[int | None] | None:
+        """Return how many series each fragment has that is not done, as far as that is known."""
+        expected: dict[str, int | None] | None = self._folder.load("fragments.json")
+        return None if expected is None else [rows for name, rows in expected.items() if name not in done]
 
     def verdict(self) -> str:
         """Say in one line how good the scores are, from footers alone."""
@@ -265,9 +279,16 @@ class Run:
 
     def faults(self) -> dict[int | str, str]:
         """Return why series could not be explained, by their ids."""
-        ds = _dataset(self.files)
-        found = ds.to_table(columns=["id", "fault"], filter=_field("fault").is_valid())
-        return dict(zip(found.column("id").to_pylist(), found.column("fault").to_pylist(), strict=True))
+        found: dict[int | str, str] = {}
+        for path in self._faulty:
+            rows = _dataset([path]).to_table(columns=["id", "fault"], filter=_field("fault").is_valid())
+            found |= dict(zip(rows.column("id").to_pylist(), rows.column("fault").to_pylist(), strict=True))
+        return found
+
+    @property
+    def _faulty(self) -> list[Path]:
+        """Return the files that hold series without an explanation."""
+        return [path for path, footer in self._results.items() if footer["totals"]["faults"]]
 
     def failures(self) -> dict[str, str]:
         """Return the tracebacks of fragments that failed three times, by their names."""
@@ -281,7 +302,38 @@ class Run:
         twice = order[1:][keys[order][1:] == keys[order][:-1]]
         return [seen.column("id")[int(row)].as_py() for row in sorted(twice.tolist())]
 
-    def take(self, ids: ArrayLike | Sequence[str] | Sequence[int]) -> Explanation:
+    def sample(self, count: int, seed: int = 0) -> list[int | str]:
+        """Return the ids of some explained series, for :meth:`take`; this reads the ids of all rows.
+
+        A hash of seed and id draws them, so that all runs over the same series have the same sample. Series whose
+        id occurs more than once are left out.
+
+        Parameters
+        ----------
+        count : int
+            How many; all of them where the run has fewer.
+        seed : int
+            Of the draw.
+        """
+        validation.check_int(count, "count", 1)
+        validation.check_int(seed, "seed", 0)
+        drawn: Any = None
+        for path in self._results:
+            more = _dataset([path]).to_table(columns=["id", "key"], filter=~_field("fault").is_valid())
+            drawn = more if drawn is None else arrow().concat_tables([drawn, more], promote_options="permissive")
+            drawn = _lowest(drawn, count, seed)
+        if not drawn:
+            raise InputError(f"{short_path(self.folder)} holds no explained series to draw from.")
+        keys = drawn.column("key").to_numpy()
+        known, counts = np.unique(keys, return_counts=True)
+        others = [
+            np.asarray(_dataset([path]).to_table(columns=["key"], filter=_field("fault").is_valid())["key"])
+            for path in self._faulty
+        ]
+        alone = np.setdiff1d(known[counts == 1], np.concatenate([known[:0], *others]))
+        return sorted(drawn.filter(arrow().array(np.isin(keys, alone))).column("id").to_pylist())
+
+    def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
         """Return the explanation of some series, for plots, reports and metrics.
 
         The series are read from their source again; where that is gone or has changed, they are left out, with a
@@ -364,6 +416,17 @@ class Run:
             seen = None if mask is None else torch.from_numpy(mask)
             return validation.fill("average", cells, seen, "baseline")
         return example.baseline[:1].expand(count, -1, -1)
+
+
+def _lowest(rows: Any, count: int, seed: int) -> Any:
+    """Return the rows whose keys have the lowest hashes, so many or, where some are of one key, a few more."""
+    if len(rows) <= count:
+        return rows
+    first, second = rng.keys(
+        seed, torch.from_numpy(rows.column("key").to_numpy().copy()), rng.Stream.SAMPLES
+    ).numpy()
+    place = (first << 31) | (second >> 1)
+    return rows.filter(arrow().array(place <= np.partition(place, count - 1)[count - 1]))
 
 
 def _copy(batch: ReadRows, places: dict[int, int], x: NDArray[Any], mask: NDArray[Any]) -> None:

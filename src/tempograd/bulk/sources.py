@@ -23,6 +23,7 @@ ENDINGS = (".parquet", *ARRAYS, *TABLES)
 REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://")
 MAGIC = re.compile(r"[*?\[]")
 BUFFER = 1 << 20  # bytes that are read ahead: with its defaults pyarrow keeps all that it has read
+OWN = "_tempograd"  # the folder by which a run is known
 AT_HAND = "memory"  # in place of a path
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 
@@ -223,19 +224,26 @@ def _files(place: str | Path) -> list[tuple[str, str]]:
     if REMOTE.match(text):
         return _remote_files(text)
     path = Path(text)
-    if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if each.is_file() and _is_series(each.name))
-        found = [each for each in found if not _hidden(each.relative_to(path).parts)]
-        return [(str(each), each.relative_to(path).as_posix()) for each in found]
-    if MAGIC.search(text) and not path.exists():
-        root = _fixed(text)
-        found = sorted(each for each in Path(root).glob(str(Path(text).relative_to(root))) if each.is_file())
-        return [(str(each), each.relative_to(root).as_posix()) for each in found if _is_series(each.name)]
+    pattern = MAGIC.search(text) and not path.exists()
+    root = Path(_fixed(text)) if pattern else path
+    if pattern or path.is_dir():
+        found = root.glob(str(path.relative_to(root))) if pattern else root.rglob("*")
+        named = [(each, each.relative_to(root)) for each in sorted(found) if each.is_file()]
+        named = [(each, name) for each, name in named if _is_series(name.name) and not _of_run(root, name)]
+        # absolute, since workers elsewhere, and people later, stand in other folders
+        return [
+            (str(each.absolute()), name.as_posix()) for each, name in named if pattern or not _hidden(name.parts)
+        ]
     if not path.exists():
         raise DataError(f"{short_path(text)} does not exist.")
     if not _is_series(path.name):
         raise DataError(f"{short_path(text)} cannot be read: files of series end in {', '.join(ENDINGS)}.")
-    return [(str(path), path.name)]
+    return [(str(path.absolute()), path.name)]
+
+
+def _of_run(root: Path, name: Path) -> bool:
+    """Tell whether a file lies in the folder of a run below the root: results are no series."""
+    return any((root / folder / OWN).is_dir() for folder in name.parents)
 
 
 def _fixed(pattern: str) -> str:
@@ -358,8 +366,10 @@ def _packed_rows(path: str) -> int:
                 np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             )
             shape = read(file)[0]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{short_path(path)} holds no array called x that can be read: {error}.") from error
+    except KeyError:
+        raise DataError(f"{short_path(path)} holds no array called x: save the series under that name.") from None
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise DataError(f"{short_path(path)} cannot be read: {brief(str(error))}.") from error
     return int(shape[0]) if shape else 0
 
 

@@ -279,7 +279,7 @@ def read_footer(path: str) -> dict[str, Any]:
         return {}
 
 
-# ExplainedRows as an explanation again
+# Rows as an explanation again
 
 
 def as_explanation(

@@ -9,28 +9,22 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.io import load, write_atomically
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import Columns
 from tempograd.bulk.worker import Job, Worker
-from tempograd.engine import fingerprint
-from tempograd.errors import DataError, InputError, brief
+from tempograd.engine import Call
+from tempograd.errors import DataError, InputError
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation
-from tempograd.models import load_model, save_model
-from tempograd.models.networks import Classifier
+from tempograd.models.specs import ModelSpec, spec_of
 from tempograd.targets import TargetScore, from_spec
 from tempograd.typing import Model
 
-EXAMPLE, OPTIONS, MODEL, LEARNT = (
-    "example.safetensors",
-    "options.safetensors",
-    "model.safetensors",
-    "explainer.safetensors",
-)
+EXAMPLE, OPTIONS, LEARNT = "example.safetensors", "options.safetensors", "explainer.safetensors"
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,13 +56,26 @@ def _source(value: Any) -> str:
         return ""
 
 
-def write_job(job: Job, source: Any, model: Model, weights: str | Path | None, *, trust: bool) -> dict[str, Any]:
+def write_job(
+    job: Job, model: Model | str | Path, weights: str | Path | None, factory: str | None, *, trust: bool
+) -> dict[str, Any]:
     """Write what a worker elsewhere needs, and return how it finds it; what cannot travel is refused."""
     own, explainer = job.folder.own, job.explainer
     if EXPLAINERS.name_of(type(explainer)) is None:
         raise InputError(f"{type(explainer).__name__} is in no registry, so workers elsewhere cannot make it.")
     if explainer.learnt is not None:
         explainer.save(own / LEARNT)
+    return {
+        "method": EXPLAINERS.name_of(type(explainer)),
+        "parameters": explainer.parameters,
+        "learnt": explainer.learnt is not None,
+        "options": _write_options(job),
+        "model": _write_model(job, model, weights, factory, trust=trust).plain(),
+    }
+
+
+def _write_options(job: Job) -> dict[str, Any]:
+    """Write options that are arrays, and return the others, which JSON can hold."""
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Any] = {}
     for name, value in job.options.items():
@@ -85,50 +92,20 @@ def write_job(job: Job, source: Any, model: Model, weights: str | Path | None, *
     except TypeError as error:
         raise InputError(f"An option does not travel to other processes: {error}.") from error
     if tensors:
-        write_atomically(own / OPTIONS, lambda path: save_file(tensors, path))
-    return {
-        "method": EXPLAINERS.name_of(type(explainer)),
-        "parameters": explainer.parameters,
-        "learnt": explainer.learnt is not None,
-        "options": plain,
-        "model": _model_place(own, source, model, weights, trust=trust),
-        "fingerprint": fingerprint(model)(),
-    }
+        write_atomically(job.folder.own / OPTIONS, lambda path: save_file(tensors, path))
+    return plain
 
 
-def _model_place(
-    own: Path, source: Any, model: Model, weights: str | Path | None, *, trust: bool
-) -> dict[str, Any]:
-    if isinstance(source, (str, Path)):
-        told = str(source) if ":" in str(source) else str(Path(source).resolve())
-        return {
-            "source": told,
-            "weights": None if weights is None else str(Path(weights).resolve()),
-            "trust": trust,
-        }
-    if isinstance(model, Classifier):
-        save_model(model, own / MODEL)
-        return {"source": MODEL, "weights": None, "trust": False}
-    kind = type(model)
-    path = f"{kind.__module__}:{kind.__qualname__}"
-    if isinstance(model, nn.Module) and kind.__module__ != "__main__" and _needs_nothing(kind):
-        state = {name: part.detach().cpu().contiguous().clone() for name, part in model.state_dict().items()}
-        write_atomically(own / MODEL, lambda place: save_file(state, place))
-        rebuilt = load_model(path, weights=own / MODEL)
-        if fingerprint(rebuilt)() == fingerprint(model)():
-            return {"source": path, "weights": MODEL, "trust": False}
-    raise InputError(
-        f"This {kind.__name__} does not travel to other processes: pass 'module:callable', which makes it without "
-        "arguments, with weights= of its state_dict, or an exported program."
-    )
-
-
-def _needs_nothing(kind: type) -> bool:
-    try:
-        inspect.signature(kind).bind()
-    except (TypeError, ValueError):
-        return False
-    return True
+def _write_model(
+    job: Job, model: Any, weights: str | Path | None, factory: str | None, *, trust: bool
+) -> ModelSpec:
+    """Write how workers make the model, which a new process tries: a worker that cannot start says less."""
+    options, x = job.options, job.example.x
+    assert x is not None  # noqa: S101  # it was explained just now
+    x = x if len(x) > 1 else torch.cat([x, x])
+    call = Call(pick=options.get("pick"), model_layout=options.get("model_layout", "BTD"))
+    more: dict[str, Any] = {"weights": weights, "factory": factory, "trust": trust, "call": call}
+    return spec_of(model, job.folder.own, x, elsewhere=True, **more)
 
 
 def open_worker(folder: str | Path, device: str | None = None) -> Worker:
@@ -149,14 +126,8 @@ def open_worker(folder: str | Path, device: str | None = None) -> Worker:
     }
     if (place.own / OPTIONS).exists():
         options |= load(place.own / OPTIONS)[1]
-    where = told["model"]
-    source, weights = where["source"], where["weights"]
-    source = place.own / source if source == MODEL else source
-    weights = place.own / weights if weights == MODEL else weights
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = load_model(source, device, weights=weights, trust=where["trust"])
-    if fingerprint(model)() != told["fingerprint"]:
-        raise DataError(f"The model that {brief(str(source))} gives here is another than the run's.")
+    model = ModelSpec.of(told["model"]).build(place.own, device)
     job = Job(
         folder=place,
         key=run["key"],

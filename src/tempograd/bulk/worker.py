@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -102,6 +102,7 @@ class Worker:
 
     def __init__(self, job: Job, model: Model) -> None:
         self.job, self.model = job, model
+        self.tell: Callable[[int], None] = lambda rows: None  # of every batch, to whoever shows progress
         time_, depth = job.columns.shape or (1, 1)
         self.device = place(model, torch.zeros(1, 1, 1))[0].type
         size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
@@ -240,6 +241,7 @@ class _Writing:
                     if pending is not None:
                         pending.result()
                     pending = behind.submit(self._keep, path, batch, done)
+                    worker.tell(len(batch))
                 if pending is not None:
                     pending.result()
                 self.warnings = counts.plain()

@@ -28,6 +28,7 @@ OWN = {
     "list": "show what there is, with one line each",
     "train": "train a model on a data set",
     "explain": "attribute a model's predictions to the values of its series",
+    "runs": "tell how far a run over many files is, what failed in it and how good it is",
     "evaluate": "score explanations, and compare several of the same series",
     "tune": "find the settings of a method that suit a model",
     "rank": "find out which method is most faithful to a model, if that can be told",
@@ -190,7 +191,8 @@ class _Parser(argparse.ArgumentParser):
 
     def meant(self, word: str) -> str:
         """Say which option was probably meant, or how settings are passed."""
-        known = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+        options = self._option_string_actions.items()  # of rare ones, a slip has the first letter right
+        known = [option[2:] for option, it in options if it.dest not in self.rare or option[:3] == word[:3]]
         close = closest(word[2:].partition("=")[0], known) if word.startswith("--") else None
         if close is not None:
             return f"; did you mean --{close}?"

@@ -76,6 +76,132 @@ def add_force(parser: Container) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
 
 
+# Models and series, which several commands read.
+
+FORMS = """Models are
+  model.safetensors  by 'tempograd train' or tempograd.save_model
+  module:callable    your own code: an nn.Module, or what returns one when called without arguments; it is
+                     imported from the current folder and run, --weights FILE loads its state_dict
+  model.pt2          by torch.export.save, best exported with a dynamic batch dimension; needs --trust
+  model.pt           TorchScript, by torch.jit.save; needs --trust
+The last two can run code as soon as they are opened: pass --trust for files of people you trust.
+
+"""
+
+
+def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
+    """Add the model, its weights, whether it may run code, and where it computes."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable")
+    group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
+    group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file (can run code)")
+    add_device(group)
+    return group
+
+
+FILES = """Files of series end in
+  .csv .tsv .parquet  tables: one row per series and step (long), per series, step and channel (melted), or per
+                      series (wide); empty cells are missing values; columns with obvious names need no option
+  .ts                 the text format of the UEA and UCR archives
+  .npy                the series x alone
+  .npz                arrays by name, of which only x is needed:
+    x         the series (series, time, channel), floating point, a number in every cell or --missing mask
+    mask      like x: 1 where a value was observed, 0 where it is missing
+    y         labels (series,) or (series, time): classes (integers or text) or real values
+    truth     like x: 1 where a value truly decided the label
+    ids       distinct integers or names, one per series
+    channels  one name per channel
+    times     one name per time step, or (series, time) where series have time stamps of their own
+    units     one unit per channel
+    raw       like x: the values before they were scaled for the model, which people are shown
+"""
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add where data sets lie and what the columns of a table are."""
+    group = parser.add_argument_group("data sets")
+    group.add_argument("--split", default="test", choices=("train", "validation", "test"), help="(default: test)")
+    add_source(group)
+    group = parser.add_argument_group("tables (.csv, .tsv, .parquet)")
+    group.add_argument("--format", choices=("long", "melted", "wide"), help="(default: what the columns say)")
+    group.add_argument("--id", metavar="COLUMN", help="the series' names")
+    group.add_argument("--time", metavar="COLUMN", help="the time: numbers or ISO dates")
+    group.add_argument("--label", metavar="COLUMN", help="the label, which is no channel")
+    group.add_argument("--variable", metavar="COLUMN", help="of a melted table: the channels' names")
+    group.add_argument("--value", metavar="COLUMN", help="of a melted table: the values")
+    group.add_argument(
+        "--channels", type=parse_names, metavar="A,B,…", help="which channels in which order, or their names"
+    )
+    group.add_argument(
+        "--classes", type=parse_names, metavar="A,B,…", help="names of class 0, 1, … (default: labels, sorted)"
+    )
+    group.add_argument(
+        "--align",
+        choices=("time", "order"),
+        help="where series have gaps: one step per distinct time, or per row of a series",
+    )
+    group = parser.add_argument_group("arrays (.npy, .npz)")
+    group.add_argument(
+        "--missing",
+        choices=("error", "mask"),
+        help="NaN is a mistake, or a missing value as an empty cell of a table is, masked and 0 (default: error)",
+    )
+    group.add_argument(
+        "--inputs", type=parse_names, metavar="A,B,…", help="the arrays that the model takes, if not x, by keyword"
+    )
+    group.add_argument(
+        "--fixed", type=parse_names, metavar="A,B,…", help="arrays that go along with the series, never explained"
+    )
+
+
+NOTES = FORMS + FILES  # of commands that read models and series
+MORE = ", and the kinds of models and files"
+MODELS = {"model", "weights", "trust"}
+TABLES = {"id", "time", "label", "classes", "channels"}
+
+
+def add_run(group: Any) -> None:
+    """Add what is for runs alone: where parts of series are found, what is kept, and who computes."""
+    group.add_argument(
+        "--x",
+        type=parse_columns,
+        metavar="COLUMN",
+        help="the series, one per row, as lists; or A,B,…, channels of rows that are one step each (default: x)",
+    )
+    group.add_argument("--mask", metavar="COLUMN", help="what was observed, like x; or an .npy file beside arrays")
+    group.add_argument(
+        "--shape", type=parse_shape, metavar="T,D", help="steps and channels, of flat or unequal lists"
+    )
+    group.add_argument("--keep", type=parse_names, metavar="A,B,…", help="columns that go along to the results")
+    group.add_argument(
+        "--cells",
+        choices=("all", "top", "none"),
+        help="keep all scores, the 20 strongest, or sums alone (default: all)",
+    )
+    group.add_argument("--engine", choices=("ray",), help="a Ray cluster (default: this machine)")
+    group.add_argument(
+        "--workers", type=parse_whole_number, metavar="N", help="how many (default: 1; with ray all GPUs or cores)"
+    )
+    group.add_argument(
+        "--batch", type=parse_whole_number, metavar="N", help="series per call (default: found automatically)"
+    )
+    group.add_argument(
+        "--fragment",
+        type=parse_whole_number,
+        metavar="N",
+        help="about N series per file (default: 8192)",
+    )
+    group.add_argument(
+        "--max-faults",
+        type=parse_real_number,
+        metavar="SHARE",
+        help="stop when more of the series cannot be explained (default: 0.01)",
+    )
+
+
+# Values.
+
+
 def parse_setting(text: str) -> tuple[str, Any]:
     """Read ``name=value``: numbers, true, false, none, lists with commas, other JSON, else text.
 
@@ -203,6 +329,33 @@ def command(*words: str, **options: Any) -> str:
         elif value is not None:  # a value that begins with a dash would be taken for an option
             line += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
     return shlex.join(line)
+
+
+def parse_columns(text: str) -> str | list[str]:
+    """Read a column, or several with commas; one of several that is alone ends in a comma.
+
+    Examples
+    --------
+    >>> parse_columns("x"), parse_columns("pulse,sodium"), parse_columns("pulse,")
+    ('x', ['pulse', 'sodium'], ['pulse'])
+    """
+    return parse_names(text) if "," in text else text
+
+
+def parse_shape(text: str) -> tuple[int, int]:
+    """Read steps and channels.
+
+    Examples
+    --------
+    >>> parse_shape("48,32")
+    (48, 32)
+    """
+    parts = text.split(",")
+    try:
+        steps, channels = map(int, parts)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"write steps and channels, as 48,32, got {brief(text)}") from None
+    return steps, channels
 
 
 def parse_names(text: str) -> list[str]:

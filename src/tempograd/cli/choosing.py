@@ -15,7 +15,7 @@ from tempograd.cli.arguments import command
 from tempograd.cli.commands import call_options, labelled, method_settings, pool_of
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, read_model
-from tempograd.cli.summary import warn_of_fresh_weights
+from tempograd.cli.summary import warn_of_fresh_weights, warn_of_other_circumstances
 from tempograd.data import Series
 from tempograd.errors import InputError, quote
 from tempograd.explainers import EXPLAINERS, Explainer
@@ -51,6 +51,8 @@ def run_tune(args: argparse.Namespace) -> None:
 
 def run_rank(args: argparse.Namespace) -> None:
     methods = _named(args.methods)
+    for path in filter(_is_file, args.methods):
+        warn_of_other_circumstances(path, args.baseline, args.k)
     model, series, options = _read(args, [each.name for each in methods.values()])
     x = series.x if series.inputs is None else series.inputs
     found = rank(model, x, methods, **options)

@@ -19,7 +19,7 @@ from tempograd._utils.registry import Registry
 from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model
+from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sample_note, sampling
 from tempograd.cli.parsers import KINDS
 from tempograd.cli.summary import (
     compares,
@@ -27,6 +27,7 @@ from tempograd.cli.summary import (
     print_summary,
     warn_of_far_zero,
     warn_of_fresh_weights,
+    warn_of_other_circumstances,
     warn_of_several_baselines,
 )
 from tempograd.cli.wording import OWN, as_typed
@@ -203,7 +204,7 @@ def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
         **series.options,
     }
     options |= {} if args.output is None else {"output": args.output}
-    options |= _target(args, series)
+    options |= target_options(args, series.classes)
     if series.inputs is not None and args.missing is not None:
         options["missing"] = args.missing
     if series.fixed is not None:
@@ -211,9 +212,9 @@ def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
     return options
 
 
-def _target(args: argparse.Namespace, series: Series) -> dict[str, Any]:
+def target_options(args: argparse.Namespace, known_classes: Sequence[str] | None) -> dict[str, Any]:
     """Return what is explained, one target or several, and the names of the classes where one of them is told."""
-    classes, several = args.classes or series.classes or None, getattr(args, "targets", None)
+    classes, several = args.classes or known_classes or None, getattr(args, "targets", None)
     words = [args.target, *(several if isinstance(several, list) else [])]
     known = {"mean": mean()} if "mean" not in (classes or ()) else {}
     target, *targets = [known.get(word, word) if isinstance(word, str) else word for word in words]
@@ -248,6 +249,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
                 f"{quote(args.method)}: leave --method out, or tune that method."
             )
         args.method, found = explainer.name, changed_settings(explainer)
+        warn_of_other_circumstances(args.settings_file, args.baseline)
     args.method = args.method or "timing"
     found |= chosen
     kind = EXPLAINERS[args.method]
@@ -288,7 +290,7 @@ def pool_of(args: argparse.Namespace, methods: Sequence[str]) -> Tensor | dict[s
 def run_evaluate(args: argparse.Namespace) -> None:
     for metric in args.metrics:
         METRICS[metric]  # a mistake there is told before anything is read
-    named = load_explanations(args.explanations, args.target)
+    named = load_explanations(args.explanations, args.target, *sampling(args))
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)
@@ -307,8 +309,12 @@ def run_evaluate(args: argparse.Namespace) -> None:
             {"name": label, "file": str(path), "verdict": _verdict(explanation)}
             for path, (label, explanation) in zip(args.explanations, named.items(), strict=True)
         ]
-        print(json.dumps(_plain(found, scores, about, first.ids.tolist()), indent=2, ensure_ascii=False))
+        facts = _plain(found, scores, about, first.ids.tolist())
+        facts |= {} if first.names is None else {"names": list(first.names)}
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
+    taken = sample_note(args, first)
+    print(f"{taken}\n\n" if taken else "", end="")
     print(table(score_rows(found)))
     for label, explanation in named.items():
         if poor(explanation):
@@ -399,7 +405,7 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations, args.target)
+    explanations = load_explanations(args.explanations, args.target, *sampling(args))
     model = None if args.model is None else read_model(args)
     found = None if args.data is None else read_data(args.data, args)
     first = next(iter(explanations.values()))
@@ -419,7 +425,8 @@ def run_report(args: argparse.Namespace) -> None:
         **({} if args.title is None else {"title": args.title}),
     )
     release()
-    print(f"Wrote {args.out}: open it in a browser.")
+    taken = sample_note(args, first)
+    print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
 
 
 def _measured(explanation: Explanation, found: Series | None, args: argparse.Namespace) -> Tensor | None:

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from tempograd._utils.io import Kind, check_output
+from tempograd._utils.validation import check_int
+from tempograd.bulk import open_run
 from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
 from tempograd.errors import DataError, InputError, quote, short_path
@@ -42,10 +44,20 @@ def read_model(args: argparse.Namespace) -> nn.Module:
 # Series from a data set or from a file.
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether a path is that of a folder; a name that none can have is none."""
+    return exists(path) and path.is_dir()
+
+
+def is_dataset(source: str) -> bool:
+    """Tell whether a text is the name of a data set, known or not, and no place of files."""
+    return source in DATASETS or not (Path(source).suffix or "/" in source or exists(Path(source)))
+
+
 def read_data(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
     path = Path(source)
-    if source in DATASETS or not (path.suffix or exists(path)):
+    if is_dataset(source):
         explained, part = part is None, part or args.split
         fold = 0 if part == "validation" else None
         data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
@@ -65,18 +77,64 @@ def read_data(source: str, args: argparse.Namespace, part: str | None = None, *,
 # Explanations that were written to files.
 
 
-def load_explanations(paths: Sequence[Path], target: Any = None) -> dict[str, Explanation]:
+def load_explanations(
+    paths: Sequence[Path], target: Any = None, sample: int | None = None, seed: int = 0
+) -> dict[str, Explanation]:
     """Read explanations of the same series, named by their methods, or by their files where methods repeat.
 
-    Of those with several targets, ``target`` is the one that is meant.
+    Of those with several targets, ``target`` is the one that is meant; of runs, ``sample`` series are taken.
     """
-    found = [_of_target(Explanation.load(path), target, path) for path in paths]
+    taken = {} if sample is None else sample_runs([path for path in paths if is_folder(path)], sample, seed)
+    read = [taken[path] if path in taken else Explanation.load(path) for path in paths]
+    found = [_of_target(each, target, path) for each, path in zip(read, paths, strict=True)]
     methods = [explanation.method for explanation in found]
     stems = [path.stem for path in paths]
     labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
     if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
         return as_mapping(found)
     return as_mapping(dict(zip(labels, found, strict=True)))
+
+
+def sampling(args: argparse.Namespace) -> tuple[int, int]:
+    """Return how many series are taken out of runs, and the seed of that draw."""
+    if not any(is_folder(path) for path in args.explanations) and (args.sample, args.seed) != (None, None):
+        raise InputError("--sample and --seed are for the folder of a run: name one, or leave them out.")
+    count = args.most if args.sample is None else check_int(args.sample, "--sample", 1)
+    return count, args.seed or 0
+
+
+def sample_runs(folders: Sequence[Path], count: int, seed: int) -> dict[Path, Explanation]:
+    """Take some series out of runs, from all of them the same ones, which all of them could explain."""
+    runs = {folder: open_run(folder) for folder in folders}
+    common: set[int | str] | None = None
+    for run in runs.values():
+        drawn = set(run.sample(count, seed))
+        common = drawn if common is None else common & drawn
+    if common is not None and not common:
+        raise InputError("These runs have no series in common: name runs over the same series.")
+    return {folder: run.take(sorted(common or ())) for folder, run in runs.items()}
+
+
+def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
+    """Say how many series of a run were taken; nothing where there is no run."""
+    runs = [path for path in args.explanations if is_folder(path)]
+    if not runs:
+        return ""
+    most = max(len(open_run(path)) for path in runs)
+    if len(explanation) == most:
+        return f"all {most:,} series of {short_path(runs[0])}"
+    return f"{len(explanation):,} of {most:,} series of {short_path(runs[0])}, drawn with seed {args.seed or 0}"
+
+
+def take_series(folder: Path, called: str | None, count: int) -> Explanation:
+    """Take the series that people call so out of a run, or a sample of it."""
+    run = open_run(folder)
+    if called is None:
+        return run.take(run.sample(count))
+    whole = isinstance(run.sample(1)[0], int)
+    if whole and not called.lstrip("-").isdecimal():
+        raise InputError(f"{short_path(folder)} has no series {quote(called)}: its series have numbers.")
+    return run.take([int(called) if whole else called])
 
 
 def _of_target(explanation: Explanation, target: Any, path: Path) -> Explanation:

@@ -15,13 +15,23 @@ from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, load_explanations, read_data, read_model
+from tempograd.cli.inputs import (
+    ARRAYS,
+    COLUMNS,
+    claim,
+    is_folder,
+    load_explanations,
+    read_data,
+    read_model,
+    take_series,
+)
 from tempograd.cli.summary import fitting_classes
 from tempograd.cli.text_picture import draw_text
 from tempograd.cli.wording import as_typed
 from tempograd.errors import InputError, OutputError, UnknownNameError, short_path
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import sentence
+from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
 from tempograd.views.series import aligned
 from tempograd.views.summary import most_telling
@@ -32,6 +42,7 @@ ENDINGS = {
     ".pdf": "Creator",
 }  # of pictures, and where notes have room
 WIDE = 100  # columns that a picture of text takes at most
+LOOKED_THROUGH = 200  # series of a run, for the most telling one
 CHANNELS = 6  # that it shows, unless somebody says which
 
 
@@ -56,7 +67,10 @@ class Chosen(NamedTuple):
 
 def choose(args: argparse.Namespace) -> Chosen:
     """Read what a command was given, and find its series."""
-    (explanation,) = load_explanations([args.explanation], args.target).values()
+    if is_folder(args.explanation):
+        explanation = take_series(args.explanation, args.series, LOOKED_THROUGH)
+    else:
+        (explanation,) = load_explanations([args.explanation], args.target).values()
     if not len(explanation):
         raise InputError(f"{short_path(args.explanation)} holds no series.")
     place = most_telling(explanation) if args.series is None else find_series(explanation, args.series)
@@ -94,7 +108,10 @@ def run_top(args: argparse.Namespace) -> None:
         facts = {"series": chosen.label, "sentence": chosen.sentence, "strongest": rows, "verdict": verdict}
         print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
         return
-    print(f"{coloured(f'Series {chosen.label}:', 'bold', sys.stdout)} {chosen.sentence}\n")
+    print(f"{coloured(f'Series {chosen.label}:', 'bold', sys.stdout)} {chosen.sentence}")
+    if spread_note(chosen.sentence):
+        print(coloured(spread_note(chosen.sentence), "faint", sys.stdout))
+    print("\nThe strongest single values:")
     print(_table(rows, "step" if chosen.explanation.times is None else "time", signed=chosen.explanation.signed))
     print(f"\n{verdict[:1].upper()}{verdict[1:]}.")
     print("Next:", coloured(following, "command", sys.stdout))

@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from tempograd.cli.arguments import (
+    MODELS,
+    MORE,
+    NOTES,
+    TABLES,
     Commands,
     add_command,
     add_device,
+    add_files,
     add_force,
     add_json,
+    add_model,
     add_out,
+    add_run,
     add_source,
     parse_amount,
     parse_names,
@@ -23,90 +30,6 @@ from tempograd.cli.arguments import (
     parse_whole_number,
     show_only,
 )
-
-# Models and series, which several commands read.
-
-FORMS = """Models are
-  model.safetensors  by 'tempograd train' or tempograd.save_model
-  module:callable    your own code: an nn.Module, or what returns one when called without arguments; it is
-                     imported from the current folder and run, --weights FILE loads its state_dict
-  model.pt2          by torch.export.save, best exported with a dynamic batch dimension; needs --trust
-  model.pt           TorchScript, by torch.jit.save; needs --trust
-The last two can run code as soon as they are opened: pass --trust for files of people you trust.
-
-"""
-
-
-def add_model(parser: argparse.ArgumentParser, *, needed: bool = True) -> Any:
-    """Add the model, its weights, whether it may run code, and where it computes."""
-    group = parser.add_argument_group("model")
-    group.add_argument("--model", required=needed, metavar="MODEL", help="a file, or module:callable")
-    group.add_argument("--weights", type=Path, metavar="FILE", help=".safetensors or .pt, for module:callable")
-    group.add_argument("--trust", action="store_true", help="open a .pt2 or TorchScript file (can run code)")
-    add_device(group)
-    return group
-
-
-FILES = """Files of series end in
-  .csv .tsv .parquet  tables: one row per series and step (long), per series, step and channel (melted), or per
-                      series (wide); empty cells are missing values; columns with obvious names need no option
-  .ts                 the text format of the UEA and UCR archives
-  .npy                the series x alone
-  .npz                arrays by name, of which only x is needed:
-    x         the series (series, time, channel), floating point, a number in every cell or --missing mask
-    mask      like x: 1 where a value was observed, 0 where it is missing
-    y         labels (series,) or (series, time): classes (integers or text) or real values
-    truth     like x: 1 where a value truly decided the label
-    ids       distinct integers or names, one per series
-    channels  one name per channel
-    times     one name per time step, or (series, time) where series have time stamps of their own
-    units     one unit per channel
-    raw       like x: the values before they were scaled for the model, which people are shown
-"""
-
-
-def add_files(parser: argparse.ArgumentParser) -> None:
-    """Add where data sets lie and what the columns of a table are."""
-    group = parser.add_argument_group("data sets")
-    group.add_argument("--split", default="test", choices=("train", "validation", "test"), help="(default: test)")
-    add_source(group)
-    group = parser.add_argument_group("tables (.csv, .tsv, .parquet)")
-    group.add_argument("--format", choices=("long", "melted", "wide"), help="(default: what the columns say)")
-    group.add_argument("--id", metavar="COLUMN", help="the series' names")
-    group.add_argument("--time", metavar="COLUMN", help="the time: numbers or ISO dates")
-    group.add_argument("--label", metavar="COLUMN", help="the label, which is no channel")
-    group.add_argument("--variable", metavar="COLUMN", help="of a melted table: the channels' names")
-    group.add_argument("--value", metavar="COLUMN", help="of a melted table: the values")
-    group.add_argument(
-        "--channels", type=parse_names, metavar="A,B,…", help="which channels in which order, or their names"
-    )
-    group.add_argument(
-        "--classes", type=parse_names, metavar="A,B,…", help="names of class 0, 1, … (default: labels, sorted)"
-    )
-    group.add_argument(
-        "--align",
-        choices=("time", "order"),
-        help="where series have gaps: one step per distinct time, or per row of a series",
-    )
-    group = parser.add_argument_group("arrays (.npy, .npz)")
-    group.add_argument(
-        "--missing",
-        choices=("error", "mask"),
-        help="NaN is a mistake, or a missing value as an empty cell of a table is, masked and 0 (default: error)",
-    )
-    group.add_argument(
-        "--inputs", type=parse_names, metavar="A,B,…", help="the arrays that the model takes, if not x, by keyword"
-    )
-    group.add_argument(
-        "--fixed", type=parse_names, metavar="A,B,…", help="arrays that go along with the series, never explained"
-    )
-
-
-NOTES = FORMS + FILES  # of commands that read models and series
-MORE = ", and the kinds of models and files"
-MODELS = {"model", "weights", "trust"}
-TABLES = {"id", "time", "label", "classes", "channels"}
-
 
 # The demo.
 
@@ -177,15 +100,24 @@ EXPLAIN_USAGE = "--model MODEL --data DATA [options]"
 EXPLAIN_EXAMPLES = (
     "--model model.safetensors --data state --limit 50 --out E.safetensors",
     "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model my.pt2 --trust --data test.npz --method gradient_shap --background train.npz --n-samples 100",
+    "--model my.pt2 --trust --data 'lake/*.parquet' --keep day,site --workers 4 --out explained/",
 )
+RUN = "many files, from --data FOLDER or 'PATTERN' to --out FOLDER/"
 
 
 def add_explain(commands: Commands, about: str) -> None:
     parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, usage=EXPLAIN_USAGE)
-    parser.add_argument("--data", required=True, metavar="DATA", help="a data set, or a file of series")
+    parser.add_argument(
+        "--data", required=True, metavar="DATA", help="a data set, or a file, folder or pattern of series"
+    )
     parser.add_argument("--limit", type=parse_whole_number, metavar="N", help="explain the first N series only")
-    add_out(parser, "explanation.safetensors")
+    parser.add_argument(
+        "--out",
+        default="explanation.safetensors",
+        metavar="FILE",
+        help="(default: explanation.safetensors), or FOLDER/ for any number of series: started again, it goes on",
+    )
+    add_force(parser)
     add_json(parser, "print the summary as JSON, for programs")
     _add_convention(add_model(parser))
     group = parser.add_argument_group("method")
@@ -200,9 +132,22 @@ def add_explain(commands: Commands, about: str) -> None:
     _add_question(group, several=True)
     _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
     add_files(parser)
+    add_run(parser.add_argument_group(RUN))
     method = {"method", "n_samples", "tolerance", "settings", "target", "baseline"}
     show_only(parser, {"data", "limit", "out", "json", *MODELS, *method, *TABLES}, NOTES, MORE)
-    parser.set_defaults(run="tempograd.cli.commands:run_explain")
+    parser.set_defaults(run="tempograd.cli.bulk_runs:run_explain_any")
+
+
+# How far a run is.
+
+RUNS_EXAMPLES = ("explained/", "explained/ --json")
+
+
+def add_runs(commands: Commands, about: str) -> None:
+    parser = add_command(commands, "runs", about, RUNS_EXAMPLES)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="by 'tempograd explain --out FOLDER/'")
+    add_json(parser)
+    parser.set_defaults(run="tempograd.cli.bulk_runs:run_runs")
 
 
 def _add_convention(group: Any) -> None:
@@ -306,6 +251,22 @@ EVALUATE_EXAMPLES = (
 )
 
 
+def _add_explanations(parser: Any, most: int) -> None:
+    """Add explanations, and how many series are taken from runs."""
+    parser.add_argument(
+        "explanations", type=Path, nargs="+", metavar="E.safetensors", help="or the folder of a run"
+    )
+    group = parser.add_argument_group("runs")
+    group.add_argument(
+        "--sample",
+        type=parse_whole_number,
+        metavar="N",
+        help=f"take N of the series in a run's folder (default: {most})",
+    )
+    group.add_argument("--seed", type=parse_whole_number, metavar="N", help="which ones (default: 0)")
+    parser.set_defaults(most=most)
+
+
 def _add_one_target(parser: Any) -> None:
     parser.add_argument(
         "--target", type=parse_one_target, help="which one, of explanations with several targets (--targets)"
@@ -314,7 +275,7 @@ def _add_one_target(parser: Any) -> None:
 
 def add_evaluate(commands: Commands, about: str) -> None:
     parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, usage=EVALUATE_USAGE)
-    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
+    _add_explanations(parser, 10_000)
     parser.add_argument("--data", metavar="DATA", help="where series and truth are, if not in E")
     _add_one_target(parser)
     add_json(parser, "print JSON, for programs: one score per series too")
@@ -342,7 +303,9 @@ def add_evaluate(commands: Commands, about: str) -> None:
     add_model(parser)
     add_files(parser)
     measured = {"metrics", "k", "of", "baseline", "background"}
-    show_only(parser, {"explanations", "data", "target", "json", *measured, *MODELS, "id", "time"}, NOTES, MORE)
+    show_only(
+        parser, {"explanations", "sample", "data", "target", "json", *measured, *MODELS, "id", "time"}, NOTES, MORE
+    )
     parser.set_defaults(run="tempograd.cli.commands:run_evaluate")
 
 
@@ -435,7 +398,7 @@ REPORT_EXAMPLES = (
 
 def add_report(commands: Commands, about: str) -> None:
     parser = add_command(commands, "report", about, REPORT_EXAMPLES, usage=REPORT_USAGE)
-    parser.add_argument("explanations", type=Path, nargs="+", metavar="E.safetensors")
+    _add_explanations(parser, 200)
     parser.add_argument("--data", metavar="DATA", help="adds labels and the truth")
     _add_one_target(parser)
     add_out(parser, "report.html")
@@ -448,7 +411,7 @@ def add_report(commands: Commands, about: str) -> None:
     add_model(parser, needed=False)
     add_files(parser)
     page = {"series", "raw", "units", "title"}
-    show_only(parser, {"explanations", "data", "target", "out", *page, *MODELS, *TABLES}, NOTES, MORE)
+    show_only(parser, {"explanations", "sample", "data", "target", "out", *page, *MODELS, *TABLES}, NOTES, MORE)
     parser.set_defaults(run="tempograd.cli.commands:run_report")
 
 
@@ -494,7 +457,9 @@ def add_plot(commands: Commands, about: str) -> None:
 
 
 def _add_one_series(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("explanation", type=Path, metavar="E.safetensors", help="by 'tempograd explain'")
+    parser.add_argument(
+        "explanation", type=Path, metavar="E.safetensors", help="by 'tempograd explain', or the folder of a run"
+    )
     parser.add_argument(
         "--series", metavar="NAME", help="its name or number, as reports show it (default: the most telling one)"
     )

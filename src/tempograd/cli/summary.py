@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,11 +19,12 @@ from tempograd.cli.holding import release
 from tempograd.cli.inputs import ARRAYS, COLUMNS
 from tempograd.cli.wording import as_typed
 from tempograd.data import Series
-from tempograd.errors import warn
+from tempograd.errors import short_path, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
-from tempograd.views.drivers import CONTROL
+from tempograd.tuning.outcome import Circumstances
+from tempograd.views.drivers import CONTROL, spread_note
 from tempograd.views.labels import size
 from tempograd.views.summary import CELLS, explanation_summary, most_telling
 
@@ -112,6 +114,15 @@ def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:
         )
 
 
+def warn_of_other_circumstances(path: Path | str, baseline: str, k: int | float | None = None) -> None:
+    """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
+    for name, before, now in Circumstances.of_file(path).differing(baseline, k):
+        warn(
+            f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
+            "others may be better: use the same, or tune again."
+        )
+
+
 def print_summary(
     explanation: Explanation, model: nn.Module, series: Series, args: argparse.Namespace, *, faulty: bool
 ) -> None:
@@ -145,6 +156,8 @@ def print_summary(
     if telling is not None:
         name = coloured(f"most telling, series {telling['series']}:", "bold", sys.stdout)
         print(f"  {name} {telling['sentence']}")
+        if spread_note(telling["sentence"]):
+            print(f"  {coloured(spread_note(telling['sentence']), 'faint', sys.stdout)}")
     unit = "series" if explanation.target is None or explanation.target.ndim == 1 else "steps"
     for line in (*_model_lines(facts, args, classes, unit), *_score_lines(facts)):
         print(f"  {line}")
@@ -172,8 +185,7 @@ def _model_lines(
         if predicted is not None:
             yield f"predicted classes: {_counted(classes, predicted, unit)}"
         if predicted is None:
-            kind = "predicted" if args.target is None else "explained"
-            yield f"{kind} outputs: {_counted(classes, explained, unit)}"
+            yield f"explained outputs: {_counted(classes, explained, unit)}"
         elif args.target is not None or explained != predicted:
             yield f"explained class: {_counted(classes, explained, unit)}"
     if facts["accuracy"] is not None:

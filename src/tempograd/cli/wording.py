@@ -12,6 +12,7 @@ OPTIONS = (
     *("target", "targets", "task", "output", "baseline", "background", "steps", "seed", "pick", "model_layout"),
     *("missing", "classes", "channels", "units", "raw", "fixed", "inputs", "id", "time", "label", "variable"),
     *("value", "format", "align", "weights", "of", "k", "metric", "metrics", "budget", "method", "limit", *OWN),
+    *("keep", "shape", "cells", "engine", "workers", "batch", "fragment", "max_faults"),
 )
 NAMES = "|".join(sorted(OPTIONS, key=len, reverse=True))
 PHRASES = {  # what is no option of a command, or is said in another way there
@@ -39,6 +40,15 @@ PHRASES = {  # what is no option of a command, or is said in another way there
     "must be True or False": "must be true or false",
     "tempograd.load_model": "--model",
     "explain another target with tempograd.explain": "explain another target",
+    "with x=, id= (id=None where there is none), mask= and keep=": "with --x, --id (none where there is none), "
+    "--mask and --keep",
+    "open_run(…).faults() tells why": "'tempograd runs FOLDER' tells why",
+    "or explain one group of series with tempograd.explain": "or explain one file, --out E.safetensors",
+    "shape=(time, channel)": "--shape STEPS,CHANNELS",
+    "that tempograd.explain_dataset wrote": "that 'tempograd explain --out FOLDER/' wrote",
+    "open_run(…).failures() tells more": "'tempograd runs FOLDER' tells more",
+    "start the same call again": "start the same command again",
+    "max_faults must": "--max-faults must",
 }
 
 

@@ -428,7 +428,8 @@ class Explainer(ABC):
             Fixed inputs with three axes are turned round with the series. Outputs of ``"TBD"`` models come as
             (time, batch, …) or (batch, …).
         classes : sequence of str, optional
-            Names of the model's outputs, also ``["survived", "died"]`` for a single probability.
+            Names of the model's outputs, also ``["survived", "died"]`` for a single probability; the name of a
+            number may end in its unit: ``["length of stay [days]"]``.
         units : sequence of str, optional
             Units of the channels' values, empty where there is none.
         raw : Tensor or array like ``x``, optional

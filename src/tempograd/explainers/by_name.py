@@ -145,7 +145,7 @@ def explain(
     model_layout : {"BTD", "BDT", "TBD", "BT"}
         Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
     classes : sequence of str, optional
-        Names of the model's outputs.
+        Names of the model's outputs; a number's may end in its unit, such as ``"length of stay [days]"``.
     units : sequence of str, optional
         Units of the channels' values.
     raw : Tensor or array like ``x``, optional
@@ -216,6 +216,9 @@ def fitted(
 
 def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
     """Return the explainer, made by its name, with settings that it has."""
+    if isinstance(getattr(method, "explainer", None), Explainer):  # what tune returns
+        what = type(method).__name__
+        raise InputError(f"method must be a name or an explainer, got a {what}: pass {what.lower()}.explainer.")
     if not isinstance(method, str | Explainer):
         raise InputError(f"method must be a name or an explainer, got {brief(method)}.")
     kind = type(method) if isinstance(method, Explainer) else EXPLAINERS[method]

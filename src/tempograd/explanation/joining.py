@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd._utils.formatting import counted
 from tempograd.engine import Call, FixedInputs, GradientCheck
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import CELLS, ROWS, Explanation, require, same_output
@@ -74,8 +75,9 @@ def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
     shapes = tuple(first.values.shape[1:]), tuple(part.values.shape[1:])
     if shapes[0] != shapes[1]:
         raise InputError(
-            f"Part {number} is of series of {shapes[1][0]} steps and {shapes[1][1]} channels, part 0 of "
-            f"{shapes[0][0]} and {shapes[0][1]}: pad the shorter ones, with mask=, before they are explained."
+            f"Part {number} is of series of {counted(shapes[1][0], 'step')} and "
+            f"{counted(shapes[1][1], 'channel')}, part 0 of {shapes[0][0]} and {shapes[0][1]}: pad the "
+            "shorter ones, with mask=, before they are explained."
         )
     same = (first.call.packing, first.call.pick, first.call.model_layout)
     if same != (part.call.packing, part.call.pick, part.call.model_layout):

@@ -19,16 +19,13 @@ CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, 
 INSTEAD = "use a method without gradients, such as occlusion"
 
 
-def sentence(explanation: "Explanation", i: int | None = None, *, option: str = "") -> str:
-    """Return the verdict on series ``i``, by default on all of them.
-
-    ``option`` stands before what is to be typed: nothing in Python, ``--set`` and a space on the command line.
-    """
+def sentence(explanation: "Explanation", i: int | None = None) -> str:
+    """Return the verdict on series ``i``, by default on all of them."""
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
     if part.siblings:
-        return _of_targets(part, option)
+        return _of_targets(part)
     explained = diagnostics.has_content(part)
     if len(part) == 0 or not explained.any():
         why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
@@ -36,17 +33,17 @@ def sentence(explanation: "Explanation", i: int | None = None, *, option: str = 
     rest = "" if explained.all() else f"; nothing was explained in {int((~explained).sum()):,} series"
     part = part if explained.all() else part[explained]
     if diagnostics.noisy(part):
-        return f"noisy: the model answers the same series differently each time; pass {option}draws=32{rest}"
+        return f"noisy: the model answers the same series differently each time; pass draws=32{rest}"
     against = diagnostics.against(part)
     rest = rest if part.background is None else f"; compared with other series{rest}"
-    return (_objection(part, against) or _judged(part, option) + _few(against)) + rest
+    return (_objection(part, against) or _judged(part) + _few(against)) + rest
 
 
-def _of_targets(part: "Explanation", option: str) -> str:
+def _of_targets(part: "Explanation") -> str:
     """Judge the first of several targets, and name the others that are not good."""
     first, *others = targets.every(part)
     count = 1 + len(others)
-    text = f"{sentence(first, option=option)}; this is of {targets.called(first)}, the first of {count} targets"
+    text = f"{sentence(first)}; this is of {targets.called(first)}, the first of {count} targets"
     bad = [targets.called(each) for each in others if diagnostics.poor(each)]
     if not bad:
         return text
@@ -54,11 +51,11 @@ def _of_targets(part: "Explanation", option: str) -> str:
     return f"{text}, and {told} not good: see for_target({bad[0]!r})"
 
 
-def _judged(part: "Explanation", option: str) -> str:
+def _judged(part: "Explanation") -> str:
     if part.standard_error is None or (part.draws > 1 and diagnostics.incomplete(part)):
-        return _without_draws(part, option)
+        return _without_draws(part)
     found = diagnostics.errors(part)
-    text = _of_one(found, part, option) if len(part) == 1 else _of_many(found, part, option)
+    text = _of_one(found, part) if len(part) == 1 else _of_many(found, part)
     if found.unseen:
         text += f"; {found.unseen:,} {'cell was' if found.unseen == 1 else 'cells were'} seen less than twice"
     return text
@@ -113,17 +110,17 @@ def _about_gradient(check: GradientCheck, bad: int) -> str:
     )
 
 
-def _of_one(found: Errors, explanation: "Explanation", option: str) -> str:
+def _of_one(found: Errors, explanation: "Explanation") -> str:
     error, used = _about(found.error[0]), _points(found)
     if any(found.missed):
         return _missed(explanation)
     if all(found.good):
         return f"{_reached(found)}: {error}{_seen(used)}"
-    advice = _advice(found, diagnostics.needs(found), explanation, option)
+    advice = _advice(found, diagnostics.needs(found), explanation)
     return f"not {_reached(found)}: {error}{used and f' with {used}'}{advice}"
 
 
-def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
+def _of_many(found: Errors, explanation: "Explanation") -> str:
     ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
     middle, worst, used = _about(ordered[(count - 1) // 2]), ordered[-1], _points(found)
     if not bad:
@@ -134,7 +131,7 @@ def _of_many(found: Errors, explanation: "Explanation", option: str) -> str:
     enough = sorted(diagnostics.needs(found))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
     if few and diagnostics.tolerance(explanation) is None:
         enough = []  # a few hard series are no reason to pay for more points of all
-    advice = _advice(found, enough[-1:] if few else enough[:1], explanation, option)
+    advice = _advice(found, enough[-1:] if few else enough[:1], explanation)
     if few:
         where = explanation.label(found.error.index(worst))
         return (
@@ -171,16 +168,16 @@ def _reached(found: Errors) -> str:
     return "stable in its top tenth" if found.top else "converged"
 
 
-def _advice(found: Errors, enough: list[int], explanation: "Explanation", option: str) -> str:
+def _advice(found: Errors, enough: list[int], explanation: "Explanation") -> str:
     """Say what to type: more points, or a tolerance where the method takes one and has none."""
     if found.unit == "draws":
-        return f"; pass {option}draws={enough[0]} for {percent(found.goal)}" if enough else ""
+        return f"; pass draws={enough[0]} for {percent(found.goal)}" if enough else ""
     requested = diagnostics.tolerance(explanation) is not None
     for_goal = "" if found.top else f" for {percent(found.goal)}"
-    ways = [f"{option}{'max_samples' if requested else found.unit}={enough[0]}{for_goal}"] if enough else []
+    ways = [f"{'max_samples' if requested else found.unit}={enough[0]}{for_goal}"] if enough else []
     if explanation.facts.adaptive and not requested:
         first = 0 if len(found.error) > 1 else 1  # of many series the easy ones then cost less
-        ways.insert(first, f"{option}tolerance={found.goal:g}")
+        ways.insert(first, f"tolerance={found.goal:g}")
     return f"; pass {', or '.join(ways)}" if ways else ""
 
 
@@ -200,7 +197,7 @@ def _points(found: Errors) -> str:
     return f"{low:,} to {high:,} {unit}, {mean:,.0f} on average"
 
 
-def _without_draws(explanation: "Explanation", option: str) -> str:
+def _without_draws(explanation: "Explanation") -> str:
     """Judge scores without Monte-Carlo error: by their sum where that is promised."""
     gap = diagnostics.completeness_gap(explanation)
     if gap is not None and gap <= GOAL:
@@ -208,7 +205,7 @@ def _without_draws(explanation: "Explanation", option: str) -> str:
     if gap is not None:
         unit = explanation.facts.unit
         points = explanation.parameters.get(unit)
-        advice = f"; pass {option}{unit}={4 * points}" if isinstance(points, int) else ""
+        advice = f"; pass {unit}={4 * points}" if isinstance(points, int) else ""
         return f"not complete: the scores miss {percent(gap)} of the change of the prediction{advice}"
     if explanation.facts.deterministic:
         return "no sampling error"

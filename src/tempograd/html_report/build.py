@@ -74,8 +74,8 @@ def report(
         that the first explanation knows.
     classes : sequence of str, optional
         What the model's outputs are called, for instance ``["survived", "died"]``, also where its only output is
-        the probability of the second. By default what the first explanation calls them, or the file of ``split``
-        where it names as many.
+        the probability of the second; the name of a number may end in its unit: ``["length of stay [days]"]``. By
+        default what the first explanation calls them, or the file of ``split`` where it names as many.
     title : str, optional
         The heading of the page.
     removals : mutable mapping, optional

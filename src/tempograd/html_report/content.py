@@ -31,7 +31,7 @@ from tempograd.views.blocks import blocks_of
 from tempograd.views.channels import Group, groups
 from tempograd.views.comparison import MetricScores, ScoreTable
 from tempograd.views.drivers import CONTROL, describe_series
-from tempograd.views.labels import channel_names, output_name
+from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, unit_apart
 from tempograd.views.prediction import (
     POSITIVE,
     LabelComparison,
@@ -156,6 +156,8 @@ class Content:
     channels: tuple[str, ...]
     units: tuple[str, ...] | None
     classes: tuple[str, ...]  # one name per output; empty where no output has a meaning of its own
+    named: bool  # whether somebody gave these names
+    output_units: tuple[str, ...] | None  # of outputs that are numbers and have one
     first: Explanation  # of the shown series
     total: int
     values: Floats  # in the user's units, (series, time, channel)
@@ -216,7 +218,9 @@ def collect(
     return Content(
         channels=channel_names(first),
         units=units,
-        classes=classes or _classes(first, clean),
+        classes=_names(first, classes) or _classes(first, clean),
+        named=bool(classes),
+        output_units=_output_units(first, classes),
         first=first,
         total=len(x),
         values=to_numpy((x if raw is None else raw)[index]),
@@ -243,6 +247,17 @@ def _sentences(
     return tuple(describe_series(found, i, y=y, classes=classes) for i in range(len(found)))
 
 
+def _names(first: Explanation, classes: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the names that outputs were given, without the units of numbers."""
+    given = classes or ()
+    return tuple(unit_apart(each)[0] for each in given) if are_numbers(first) else given
+
+
+def _output_units(first: Explanation, classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    units = tuple(output_unit(first, k, classes) for k in range(len(classes or ())))
+    return units if any(units) else None
+
+
 def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
     count = first.n_outputs if clean is None else clean.shape[1]
     if count is None:
@@ -266,6 +281,8 @@ def packed(content: Content, table: ScoreTable | None = None) -> str:
         "channels": content.channels,
         "units": content.units,
         "classes": content.classes,
+        "named": content.named,
+        "outputUnits": content.output_units,
         "ids": first.ids.tolist(),
         "names": first.names,
         "total": content.total,

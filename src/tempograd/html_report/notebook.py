@@ -21,7 +21,7 @@ from tempograd._utils.io import reason
 from tempograd.errors import InputError, MissingExtraError, OutputError
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import every, target_list
-from tempograd.views.drivers import drivers_of
+from tempograd.views.drivers import drivers_of, spread_note
 from tempograd.views.labels import class_name, output_name, settings, size, tells_class
 
 CELLS = 5  # strongest cells that are listed
@@ -92,7 +92,10 @@ def as_html(explanation: Explanation, i: int = 0) -> str:
 
 def _sentence(explanation: Explanation, i: int) -> str:
     """Say first what was predicted, and what drove it."""
-    said = f"<b>Series {escape(str(explanation.label(i)))}</b>: {escape(explanation.describe(i))}."
+    text = explanation.describe(i)
+    said = f"<b>Series {escape(str(explanation.label(i)))}</b>: {escape(text)}.".replace(" ± ", "&nbsp;±&nbsp;")
+    note = spread_note(text)
+    said += f' <span style="font-size:.8em;opacity:.8;white-space:nowrap">{note}</span>' if note else ""
     return f'<p style="margin:.3em 0 .6em;font-size:1.15em">{said}</p>'
 
 
@@ -186,7 +189,8 @@ def _strongest(explanation: Explanation, i: int) -> str:
         cell += "".join(f'<td style="{NUMBER}">{text.replace("-", "−")}</td>' for text in numbers)
         rows.append(f'<tr style="{LINE}">{cell}</tr>')
     caption = (
-        f'<caption style="text-align:left">The strongest cells of series {escape(str(one.label(0)))}</caption>'
+        '<caption style="text-align:left">The strongest single values of series '
+        f"{escape(str(one.label(0)))}; the sentence adds up neighbours</caption>"
     )
     return (
         '<div style="overflow-x:auto" tabindex="0">'

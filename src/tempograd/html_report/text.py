@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from html import escape
 
-from tempograd._utils.formatting import alike, with_error
+from tempograd._utils.formatting import alike, counted, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import MEANING, Content
 from tempograd.views.comparison import Cell, ScoreTable
-from tempograd.views.labels import counted, settings, size
+from tempograd.views.labels import settings, size
 
 BASELINES = {
     "zero": "zero",
@@ -47,7 +47,8 @@ def legend(content: Content) -> str:
         keys["pale"] = (
             "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
             "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
-            "model is steep it is too narrow."
+            "model is steep it is too narrow. <b>±</b> behind a sum of scores: one standard error at most, "
+            "those of its values added up."
         )
     if not content.observed.all():
         keys["missing"] = "<b>Hatched</b>: not observed, so neither explained nor removed."

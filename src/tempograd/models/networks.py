@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tempograd._utils.formatting import counted
 from tempograd._utils.registry import Registry
 from tempograd.errors import InputError, UnknownNameError, brief
 
@@ -94,7 +95,9 @@ class Classifier(nn.Module, ABC):
 
     def _checked(self, x: Tensor) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.channels or x.shape[1] == 0:
-            got = f"series of {x.shape[1]} steps and {x.shape[2]} channels" if x.ndim == 3 else f"{x.ndim} axes"
+            got = f"{x.ndim} axes"
+            if x.ndim == 3:
+                got = f"series of {counted(x.shape[1], 'step')} and {counted(x.shape[2], 'channel')}"
             swapped = x.ndim == 3 and x.shape[1] == self.channels
             hint = ": swap its axes, or pass layout='BDT' to tempograd.explain" if swapped else ""
             raise InputError(f"This model takes series of shape (batch, time, {self.channels}), got {got}{hint}.")

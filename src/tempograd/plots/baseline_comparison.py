@@ -27,7 +27,8 @@ class BaselinesRecord:
     ----------
     baselines : tuple of str
     shared, correlation : array
-        Mean share of the top tenth of the cells that two maps have in common, and their mean rank correlation.
+        Mean share of the top tenth of the cells that two maps have in common, and their mean rank correlation; on
+        the diagonal, of a map and the one of another seed. There a method that draws nothing has 1.
     score, error : array
         Mean score of the map against one baseline (row) with cells removed to another (column), and its standard
         error.
@@ -35,6 +36,8 @@ class BaselinesRecord:
         Whether the map is better than every other of its column by more than chance explains.
     metric : str
     series : int
+    redrawn : bool
+        Whether the diagonal tells what another seed changes.
     """
 
     baselines: tuple[str, ...]
@@ -45,13 +48,15 @@ class BaselinesRecord:
     best: Flags
     metric: str
     series: int
+    redrawn: bool
     title: str | None = None
 
 
 def baselines_record(comparison: BaselineComparison, *, title: str | None = None) -> BaselinesRecord:
     """Show how much a map depends on what it compares with.
 
-    On the left the share of the top tenth of the cells that two maps have in common, with their rank correlation.
+    On the left the share of the top tenth of the cells that two maps have in common, with their rank correlation;
+    on the diagonal, what a map has in common with that of another seed: baselines differ where they share less.
     On the right the score of each map, a row, under each way of removing, a column; bold where a map is
     better than every other of its column by more than chance explains.
 
@@ -70,16 +75,18 @@ def baselines_record(comparison: BaselineComparison, *, title: str | None = None
         raise InputError(f"What tempograd.compare_baselines returns was expected, got {brief(comparison)}.")
     names = comparison.baselines
     shared, correlation = np.eye(len(names)), np.eye(len(names))
-    for each in comparison.agreement:
-        place = names.index(each.first), names.index(each.second)
+    pairs = [(each.first, each.second, each) for each in comparison.agreement]
+    for first, second, each in (*pairs, *((name, name, found) for name, found in comparison.redrawn.items())):
+        place = names.index(first), names.index(second)
         for whole, part in ((shared, each.shared), (correlation, each.correlation)):
             whole[place] = whole[place[::-1]] = summarise(part).mean
     found = [[summarise(comparison.scores[row, column]) for column in names] for row in names]
     score = np.array([[each.mean for each in row] for row in found])
     best = np.array([[comparison.lead(column, row)[1].low > 0 for column in names] for row in names])
     error = np.array([[each.standard_error for each in row] for row in found])
+    count, redrawn = len(comparison.series), bool(comparison.redrawn)
     return BaselinesRecord(
-        names, shared, correlation, score, error, best, comparison.metric, len(comparison.series), title
+        names, shared, correlation, score, error, best, comparison.metric, count, redrawn, title
     )
 
 
@@ -89,11 +96,12 @@ def draw_baselines(record: BaselinesRecord) -> "Picture":
     with style.drawing(2 * side + 3.4, side + 1.3) as picture:
         left, right = picture.subplots(1, 2)
         agree = [
-            [f"{share:.0%}\n{rank:.2f}" for share, rank in zip(*rows, strict=True)]
+            [f"{100 * share:.0f} %\n{rank:.2f}" for share, rank in zip(*rows, strict=True)]
             for rows in zip(record.shared, record.correlation, strict=True)
         ]
         _draw_table(left, record, record.shared, agree, np.zeros_like(record.best))
-        left.set_title("top tenth in common\n(below: rank correlation)")
+        diagonal = "; diagonal: another seed" if record.redrawn else ""
+        left.set_title(f"top tenth in common\n(below: rank correlation{diagonal})")
         scores = [
             [
                 f"{mean:#.3g}" + ("" if np.isinf(error) else f"\n± {error:.2g}")
@@ -103,7 +111,9 @@ def draw_baselines(record: BaselinesRecord) -> "Picture":
         ]
         top = np.abs(record.score).max(0, keepdims=True)
         _draw_table(right, record, np.abs(record.score) / np.where(top == 0, 1, top), scores, record.best)
-        right.set_title(f"{record.metric.upper()} of each map\n(bold: better than all of its column)")
+        right.set_title(
+            f"{record.metric.upper()} of each map ± standard error\n(bold: better than all of its column)"
+        )
         right.set_ylabel("explained against")
         right.set_xlabel("removed to")
         about = "one series" if record.series < 2 else f"mean of {record.series} series"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tempograd._utils import validation
 from tempograd._utils.formatting import alike, short_number, table, with_error
@@ -126,6 +126,10 @@ class Tuning:
         Passes of the model that all took, scoring included.
     unit : int
         Passes that explaining all series once takes by default; ``passes`` is at most ``budget`` times that.
+    baseline : str
+        What was compared with and removed to; "own" for numbers that were given.
+    k : int or float
+        How many cells were removed, or what share of them.
     """
 
     explainer: Explainer
@@ -138,6 +142,8 @@ class Tuning:
     budget: float
     passes: int
     unit: int
+    baseline: str = "zero"
+    k: int | float = 0.1
 
     @property
     def default(self) -> Trial:
@@ -196,6 +202,8 @@ class Tuning:
             "settings": changed_settings(self.explainer),
             "tuned": {
                 "metric": self.metric,
+                "baseline": self.baseline,
+                "k": self.k,
                 "series": self.series,
                 "score": self.chosen.score,
                 "default_score": self.default.score,
@@ -242,6 +250,32 @@ def load_settings(path: str | Path) -> Explainer:
     RandIG(n_samples=50, p=0.25)
     """
     path = as_path(path)
+    found = _content(path)
+    return explainer_with(path, found["method"], found["settings"], EXPLAINERS)
+
+
+class Circumstances(NamedTuple):
+    """Under which baseline, and with which k, settings were found to be the best; None where a file is silent."""
+
+    baseline: str | None = None
+    k: int | float | None = None
+
+    @classmethod
+    def of_file(cls, path: str | Path) -> "Circumstances":
+        """Read them from a file by :meth:`Tuning.save`; files of earlier versions do not tell."""
+        tuned = _content(as_path(path)).get("tuned")
+        known = tuned if isinstance(tuned, dict) else {}
+        baseline, k = known.get("baseline"), known.get("k")
+        return cls(baseline if isinstance(baseline, str) else None, k if isinstance(k, (int, float)) else None)
+
+    def differing(self, baseline: str, k: int | float | None = None) -> list[tuple[str, Any, Any]]:
+        """Return what is otherwise where the settings are used, each with what it was and what it is."""
+        pairs = (("baseline", self.baseline, baseline), ("k", self.k, k))
+        return [each for each in pairs if None not in each and each[1] != each[2]]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Read a file of settings, or say what it is instead."""
     if EXPLAINER.wrote(path):
         raise DataError(f"{short_path(path)} holds an explainer: read it with tempograd.Explainer.load.")
     try:
@@ -255,4 +289,4 @@ def load_settings(path: str | Path) -> Explainer:
     method, settings = (found.get(name) if isinstance(found, dict) else None for name in ("method", "settings"))
     if not isinstance(method, str) or not isinstance(settings, dict) or "tempograd" not in found:
         raise DataError(f"{short_path(path)} holds no settings: write them with Tuning.save or 'tempograd tune'.")
-    return explainer_with(path, method, settings, EXPLAINERS)
+    return dict(found)

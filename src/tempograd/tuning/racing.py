@@ -117,6 +117,10 @@ def tune(
     given = {name: value for name, value in options.items() if name not in (*CALL, *SCORING)}
     default = explainer_of(method, given)
     budget = validation.check_float(budget, "budget")
+    if not budget > 0:
+        raise SettingError(
+            f"budget must be above 0, got {budget:g}: it is how many explanations of all series the race may cost."
+        )
     level = validation.check_float(level, "level")
     if not 0 <= level <= 1:
         raise SettingError(
@@ -451,6 +455,8 @@ class _Race:
             budget=self.budget,
             passes=self.bench.spent,
             unit=round(self.explained * self.bench.count),
+            baseline=self.bench.baseline_kind,
+            k=self.bench.k,
         )
 
     def _finished(self, runner: _Runner) -> bool:

@@ -124,6 +124,12 @@ class Bench:
         """The other series that are the baseline, as an argument of calls, where they are."""
         return {"background": self.background} if is_background(self.call.get("baseline")) else {}
 
+    @property
+    def baseline_kind(self) -> str:
+        """What maps compare with and removed cells become: the baseline's name, or "own" for numbers."""
+        given = self.call.get("baseline")
+        return "zero" if given is None else given if isinstance(given, str) else "own"
+
     def order(self) -> Tensor:
         """Return all series in a random order, since files are often sorted by class."""
         return torch.randperm(self.count, generator=torch.Generator().manual_seed(self.seed % 2**63))

@@ -21,14 +21,14 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import stats, validation
-from tempograd._utils.formatting import alike, short_number, table
+from tempograd._utils.formatting import alike, counted, short_number, table
 from tempograd.errors import InputError, brief
 from tempograd.explanation.answers import LISTED, Blocks, as_table, more_channels
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, BlockSteps
 from tempograd.views.channels import Effects, mean_and_error
 from tempograd.views.drivers import when_text
-from tempograd.views.labels import channel_names, counted, time_names
+from tempograd.views.labels import channel_names, time_names
 from tempograd.views.series import BLOCKS, Flags, Floats, observed_cells
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from tempograd._utils import stats, validation
 from tempograd._utils.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, Model
+from tempograd.views import palette
 from tempograd.views.labels import STATIC, channel_names, name
 from tempograd.views.prediction import Said, said_of
 from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy, whole_series
@@ -284,6 +285,17 @@ def describe_series(
     return text[:1].upper() + text[1:]
 
 
+def spread_note(sentence: str) -> str:
+    """Say what stands behind the ± of a sentence; nothing where there is none.
+
+    Examples
+    --------
+    >>> spread_note("Output 0 is 2, raised mainly by load (+1.2 ± 0.1)"), spread_note("Output 0 is 2")
+    ('±: one standard error at most', '')
+    """
+    return palette.WORDS["spread"] if "±" in sentence else ""
+
+
 def _prediction(said: Said) -> str:
     """Write what is predicted, and what is true where that is known."""
     text = said.what
@@ -291,7 +303,7 @@ def _prediction(said: Said) -> str:
         text = (
             f"{_percent(said.output)} probability of {said.what}"
             if said.probable
-            else f"{said.what} is {short_number(said.output)}"
+            else f"{said.what} is {said.number}"
         )
     return text if said.true is None else f"{text} (true: {said.true})"
 

@@ -1,5 +1,6 @@
 """What things are called: explanations by name, methods, channels, steps and classes, in words for people."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd._utils.formatting import counted
 from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require, same_output
@@ -15,6 +17,8 @@ from tempograd.explanation.core import Explanation, require, same_output
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
+NUMBERS = {"regression", "forecast"}  # tasks whose outputs are no classes
+UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
 
 def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
@@ -65,17 +69,6 @@ def settings(explanation: Explanation) -> dict[str, Any]:
     stops = explanation.parameters.get("tolerance") is not None
     idle = () if stops else ("tolerance", "max_samples", "stop_when")
     return {name: value for name, value in explanation.parameters.items() if value != [] and name not in idle}
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Write a count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "step"), counted(1200, "step"), counted(2, "series", "series")
-    ('1 step', '1,200 steps', '2 series')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def name(label: str, longest: int = LONGEST) -> str:
@@ -143,12 +136,37 @@ def class_name(index: int, classes: Sequence[str] | None) -> str:
     return f"“{name(str(classes[index]))}”"
 
 
+def are_numbers(explanation: Explanation) -> bool:
+    """Tell whether outputs are numbers that mean something by themselves, rather than scores of classes."""
+    return explanation.output == "raw" and (explanation.task in NUMBERS or explanation.n_outputs == 1)
+
+
+def unit_apart(label: str) -> tuple[str, str]:
+    """Part the name of an output from its unit, written behind it as channels have theirs.
+
+    Examples
+    --------
+    >>> unit_apart("length of stay [days]"), unit_apart("load"), unit_apart("[days]")
+    (('length of stay', 'days'), ('load', ''), ('[days]', ''))
+    """
+    found = UNIT.fullmatch(label.strip())
+    return (found[1], found[2]) if found else (label, "")
+
+
+def output_unit(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
+    """Return the unit of an output that is a number; nothing if it has none."""
+    if not are_numbers(explanation) or classes is None or column >= len(classes):
+        return ""
+    return name(unit_apart(str(classes[column]))[1])
+
+
 def output_name(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
     """Call an output by its name, or as its task does: a class, a label, a step of a forecast, an address."""
     shape, task = explanation.output_shape, explanation.task
     known = explanation.output == "raw" or task == "multilabel" or tells_class(explanation)
     if classes is not None and column < len(classes) and known:
-        return class_name(column, classes)
+        whole = str(classes[column])
+        return name(unit_apart(whole)[0]) if are_numbers(explanation) else class_name(column, classes)
     if explanation.n_outputs == 1:
         return "the model's output"
     if task == "forecast":

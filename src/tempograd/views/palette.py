@@ -13,6 +13,7 @@ WORDS = {  # what stands beside a colour, wherever it is used
     "missing": "not observed",
     "truth": "known to decide the label",
     "score": "attribution",
+    "spread": "±: one standard error at most",
 }
 PAPER = "#ffffff"
 

@@ -26,7 +26,7 @@ from tempograd.metrics.removal import (
     with_axis,
 )
 from tempograd.typing import Model
-from tempograd.views.labels import class_name, known_classes, output_name, target_name
+from tempograd.views.labels import class_name, known_classes, output_name, output_unit, target_name
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
@@ -141,8 +141,10 @@ def compare_labels(
             true_value = to_numpy(y)
         else:
             label = y.cpu().numpy()
-    # a single output, which is a raw one, says no class
-    if outputs is not None and outputs.shape[1] > 1 and not per_step and explanation.target is not None:
+    # raw outputs are classes where the task or labels say so; a single one says no class
+    classes = explanation.output == "probability" or explanation.task == "classification" or label is not None
+    told = classes and not per_step and explanation.target is not None
+    if told and outputs is not None and outputs.shape[1] > 1:
         predicted = np.asarray(outputs.argmax(1))
         if label is not None:
             outcome = _outcomes(predicted, label, two=outputs.shape[1] == 2)
@@ -184,8 +186,7 @@ def prediction_text(
     said = said_of(explanation, i, model, x, y, classes)
     text = f"explained: {said.what}"
     if said.output is not None:
-        number = f"probability {probability(said.output, 2)}" if said.probable else short_number(said.output)
-        text += f", {number}"
+        text += f", {f'probability {probability(said.output, 2)}' if said.probable else said.number}"
     return PredictionText(text if said.true is None else f"{text} (true: {said.true})", said.output, said.steps)
 
 
@@ -197,6 +198,23 @@ class Said(NamedTuple):
     probable: bool = False  # whether that is a probability
     true: str | None = None
     steps: StepOutputs | None = None
+    unit: str = ""  # of the output, where it is a number that has one
+
+    @property
+    def number(self) -> str:
+        """The output as it is, with its unit."""
+        return "" if self.output is None else with_unit_of(self.output, self.unit)
+
+
+def with_unit_of(number: float, unit: str) -> str:
+    """Write a number with its unit.
+
+    Examples
+    --------
+    >>> with_unit_of(101.3, "days"), with_unit_of(0.25, "")
+    ('101 days', '0.25')
+    """
+    return f"{short_number(number)} {unit}".rstrip()
 
 
 def said_of(
@@ -225,8 +243,9 @@ def said_of(
         output = _score(one, answer, x[i : i + 1])
     probable = one.output == "probability" and one.target is not None
     shape = () if answer is None else tuple(answer.shape[1:])
-    true = None if label is None else _truth(one, label, shape, classes)
-    return Said(target_name(one, 0, classes), output, probable, true)
+    unit = "" if one.target is None else output_unit(one, int(one.target[0]), classes)
+    true = None if label is None else _truth(one, label, shape, classes, unit)
+    return Said(target_name(one, 0, classes), output, probable, true, unit=unit)
 
 
 def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
@@ -240,7 +259,9 @@ def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
     return float(picked_score(one, one.picker, raw, z, torch.zeros(1, dtype=torch.int64)))
 
 
-def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None) -> str | None:
+def _truth(
+    one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None, unit: str
+) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
     if one.task in SCORED:
         found = true_values(one, label, shape)
@@ -248,10 +269,10 @@ def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Seq
             return None
         if one.task == "multilabel":
             return "present" if bool(found > 0) else "absent"
-        return short_number(float(found))
+        return with_unit_of(float(found), unit)
     if one.target is None or label.numel() != 1:
         return None
-    return short_number(float(label)) if label.is_floating_point() else class_name(int(label), classes)
+    return with_unit_of(float(label), unit) if label.is_floating_point() else class_name(int(label), classes)
 
 
 def _first(steps: StepOutputs) -> StepOutputs:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tempograd._utils import validation
-from tempograd._utils.formatting import percent
+from tempograd._utils.formatting import counted, percent
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.explanation.diagnostics import GOAL, MOST, Errors
 from tempograd.explanation.targets import every
-from tempograd.views.labels import counted
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]

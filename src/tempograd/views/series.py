@@ -231,15 +231,18 @@ def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
 def aligned(explanation: Explanation, split: Part) -> Part:
     """Return the part of ``split`` that was explained, in the explanation's order.
 
-    Series are found by id. Explanations made without ids number their series from 0; they belong to the
-    first series of the split if they hold the same values.
+    Series are found by id, or by name. Explanations made without ids number their series from 0; they belong to
+    the first series of the split if they hold the same values.
     """
-    place = {int(name): row for row, name in enumerate(split.ids)}
-    rows = [place.get(int(name)) for name in explanation.ids]
-    if None not in rows:
-        found = split.take([row for row in rows if row is not None])
-        if _same(explanation, found):
-            return found
+    numbers: tuple[Iterable[object], Iterable[object]] = (split.ids.tolist(), explanation.ids.tolist())
+    names = (getattr(split, "names", None) or (), explanation.names or ())
+    for there, wanted in (numbers, names):
+        place = {name: row for row, name in enumerate(there)}
+        rows = [place.get(name) for name in wanted]
+        if len(rows) == len(explanation) and None not in rows:
+            found = split.take([row for row in rows if row is not None])
+            if _same(explanation, found):
+                return found
     found = split.take(slice(len(explanation)))
     if explanation.x is not None and _same(explanation, found):
         return found

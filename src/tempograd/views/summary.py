@@ -107,7 +107,7 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
         "what": explained_output(explanation),
         "explained": {} if target is None else _counts(target),
         "accuracy": label_accuracy(said, explanation, series),
-        "verdict": sentence(explanation, option="--set "),
+        "verdict": sentence(explanation),
         "relative_error": error if math.isfinite(error) else None,
         "sign_certain": sign_certain(explanation, CELLS),
         "completeness_gap": completeness_gap(explanation),

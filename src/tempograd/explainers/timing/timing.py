@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import settings, validation
+from tempograd._utils.formatting import counted
 from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Background, Block, HostCopy, Region, Request
 from tempograd.errors import SettingError
@@ -317,8 +318,9 @@ class Timing(Explainer):
             rare &= watched
         if rare.any():
             raise SettingError(
-                f"{setting} fix step {rare.argmax()} of series of {setting.time} steps and {setting.channels} "
-                f"channels (almost) always, so nothing can be said of it: try {self._workable(setting, longest)}."
+                f"{setting} fix step {rare.argmax()} of series of {counted(setting.time, 'step')} and "
+                f"{counted(setting.channels, 'channel')} (almost) always, so nothing can be said of it: try "
+                f"{self._workable(setting, longest)}."
             )
         turns = float(setting.p_active()[0]) * self.n_samples
         if setting.single and round(turns, 6) < 1:

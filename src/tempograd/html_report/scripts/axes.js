@@ -19,10 +19,12 @@ const niceStep = (span, parts) => {
     share = rough / power;
   return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 };
-const ticks = (low, high, parts) => {
+// Round numbers between two limits, about as many as there are parts, and at least two: one alone tells no scale.
+const ticks = (low, high, parts, most = 3 * parts) => {
   const step = niceStep(high - low, parts),
     found = [];
   for (let n = Math.ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; n += 1) found.push(n * step || 0);
+  if (found.length < 2 && parts < most) return ticks(low, high, parts + 1, most);
   return { found, places: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 };
 const tickText = (v, places) => (Math.abs(v) >= 1e5 || places > 5 ? number(v) : fixed(v, places));
@@ -32,7 +34,7 @@ const EVERY = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 50, 60, 80];
 const timeTicks = (scale, nameOf) => {
   const count = scale.to - scale.from + 1,
     wide = scale.right - scale.left,
-    lines = (t) => nameOf(t).split(/ (?=\S+$)/),
+    lines = (t) => nameOf(t).split(/ (?=\S*:\S*$)/),
     widest = Math.max(...[scale.from, scale.to].flatMap(lines).map((line) => lengthOf(line, 11))),
     parts = Math.max(3, Math.floor(wide / (widest + 16)));
   const rough = Math.max(1, count / (parts + 1)),

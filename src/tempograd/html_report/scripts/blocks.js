@@ -47,7 +47,8 @@ const blocksPicture = (map, rows, order) => {
       fill = blend(stops, (found.mean - low) / (full - low)),
       sure = clear(found);
     picture.add("rect", { class: "block", x: rounded(x), y, width: rounded(wide), height: one, fill: `rgb(${fill})`, stroke: PAPER });
-    const text = !sure ? "·" : places > 6 ? number(Number(found.mean.toPrecision(2))) : fixed(found.mean, places).replace(/^0\.0+$/, "0");
+    const plain = places > 6 ? number(Number(found.mean.toPrecision(2))) : fixed(found.mean, places),
+      text = sure ? plain.replace(/^0\.0+$/, "≈ 0") : "·";
     if (!sure || lengthOf(text, 10.5) < wide - 4)
       write(picture, x + wide / 2, y + one / 2 + 4, text, { "text-anchor": "middle", "font-size": 10.5, fill: onColour(fill) });
   });

@@ -56,9 +56,10 @@ const half = (map, series, t, d) => {
 const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
 const commonTime = (t) => (data.times ? data.times[t] : String(t));
 const timeName = (t) => (data.stamps ? data.stamps[view.series][t] : commonTime(t)); // of the series that is shown
-const channelName = (d) =>
-  data.units && data.units[d] ? `${data.channels[d]} [${data.units[d]}]` : data.channels[d];
+const withUnit = (name, unit) => (unit ? `${name} [${unit}]` : name);
+const channelName = (d) => withUnit(data.channels[d], data.units?.[d]);
 const className = (k) => data.classes[k] ?? `class ${k}`;
+const outputUnit = (k) => data.outputUnits?.[k] ?? "";
 
 // Channels of a series, the strongest first.
 const ordered = (map, series) => {

@@ -22,10 +22,11 @@ const number = (value) => {
   return `${minus(String(Number(mantissa)))} × 10${raised(Number(power))}`;
 };
 
-// Numbers that belong together, all to the third digit of the largest.
-const alike = (values, largest) => {
+// Numbers that belong together, all to the third digit of the largest, or to fewer.
+const alike = (values, largest, digits = 3) => {
   if (!(largest > 0) || largest < 1e-3 || largest >= 1e6) return values.map(number);
-  return values.map((value) => (Number.isFinite(value) ? fixed(value, decimals(largest)) : number(value)));
+  const places = Math.max(0, decimals(largest) - 3 + digits);
+  return values.map((value) => (Number.isFinite(value) ? fixed(value, places) : number(value)));
 };
 
 // A mean and its standard error to the same digit: two significant ones of the error.
@@ -44,6 +45,7 @@ const probability = (value) => {
 };
 
 const output = (value) => (data.output === "probability" ? probability(value) : number(value));
+const outputOf = (value, k) => `${output(value)} ${outputUnit(k)}`.trim();
 const explainedOutput = (value) => (data.picked ? number(value) : output(value)); // a picked score may be anything
 const readable = (label) => label.replaceAll("_", " ");
 const counted = (count, one, many) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;

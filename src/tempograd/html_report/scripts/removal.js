@@ -23,7 +23,7 @@ const showRemoval = () => {
     // the explained one on top
     const before = afterRemoval(map, series, 0, k),
       after = afterRemoval(map, series, state, k);
-    const name = element("th", className(k) + (k === explained ? " (explained)" : ""), { scope: "row" });
+    const name = element("th", withUnit(className(k), outputUnit(k)) + (k === explained ? " (explained)" : ""), { scope: "row" });
     const cells = [
       name,
       element("td", output(before), { "data-before": before }),
@@ -48,11 +48,20 @@ const lastMove = (curve) => {
   return Math.min(Math.ceil(1.15 * (still + 1)) + 2, curve.length - 1);
 };
 
+// What the curves show.
+const removalTitle = () => {
+  if (data.picked) return data.picked;
+  const kind = data.output === "probability" ? "probability" : "output";
+  if (!data.target) return `mean explained ${kind}`; // over the steps
+  const k = data.target[view.series];
+  return kind === "output" ? withUnit(className(k), outputUnit(k)) : `probability of ${className(k)}`;
+};
+
 // The explained output as each method's strongest values go.
 const removalPicture = () => {
   const bottom = onPaper() ? 110 : 186,
     picture = frame("chart-removal", "The explained output as values are removed, one line per method", bottom + 44);
-  const left = 46,
+  const left = 58,
     right = picture.width - 20,
     top = 8,
     curves = data.maps.map((map) => data.counts.map((_, state) => scoreAfter(map, view.series, state))),
@@ -80,6 +89,13 @@ const removalPicture = () => {
     "text-anchor": "middle",
     "font-size": 11,
     fill: MUTED,
+  });
+  const middle = rounded((top + bottom) / 2);
+  write(picture, 10, middle, fitted(removalTitle(), bottom - top + 24, 11), {
+    "text-anchor": "middle",
+    "font-size": 11,
+    fill: MUTED,
+    transform: `rotate(-90 10 ${middle})`,
   });
   curves.forEach((curve, place) => {
     const d = curve
@@ -134,7 +150,7 @@ const methodKeys = () =>
         "stroke-width": 2,
       }),
     );
-    item.append(key, element("span", readable(map.label)));
+    item.append(key, element("span", readable(map.label) + (map.control ? " (control)" : "")));
     return item;
   });
 

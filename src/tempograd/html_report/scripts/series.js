@@ -91,6 +91,7 @@ const startSeries = () => {
   at("removing").hidden = !data.maps[0].removal;
   at("removal-curves").hidden = !data.maps[0].removal?.score;
   at("removal-keys").replaceChildren(...methodKeys());
+  at("removal-keys").hidden = data.maps.length === 1;
 
   // Enter would reload the page
   for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());

@@ -153,7 +153,8 @@ const summaryMap = ({ map, part }, order) => {
 
 // The strongest channels of the group in words, and where two groups differ.
 const intervalText = ({ mean, low, high }) => {
-  const [middle, from, to] = alike([mean, low, high], Math.max(...[mean, low, high].filter(Number.isFinite).map(Math.abs)));
+  const ends = [mean, low, high],
+    [middle, from, to] = alike(ends, Math.max(...ends.filter(Number.isFinite).map(Math.abs)), 2);
   return `${mean > 0 ? "+" : ""}${middle} [${from}, ${to}]`;
 };
 const groupSentence = ({ map, a, order }, key) => {

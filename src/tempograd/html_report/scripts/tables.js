@@ -3,8 +3,10 @@
 const whatWasExplained = (i) => {
   const score = explainedScore(i),
     kind = data.output === "probability" ? "probability" : "output";
-  if (data.target)
-    return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${kind} ${output(score)})`}`;
+  if (data.target) {
+    const said = kind === "probability" ? `probability ${output(score)}` : outputOf(score, data.target[i]);
+    return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${said})`}`;
+  }
   if (data.picked) return `Explained: ${data.picked}${score === null ? "" : ` (${explainedOutput(score)})`}`;
   if (!data.steps) return "";
   const which = data.steps.predicted ? "each step's predicted class" : "one class at every step";
@@ -19,10 +21,11 @@ const headline = () => {
     facts.push(`predicted: ${className(data.predicted[i])}`);
   if (data.label)
     facts.push(`true label: ${data.classes.length > 1 ? className(data.label[i]) : `class ${data.label[i]}`}`);
-  if (data.trueValue) facts.push(`true value: ${number(data.trueValue[i])}`);
+  if (data.trueValue) facts.push(`true value: ${outputOf(data.trueValue[i], data.target?.[i])}`);
   if (data.outcome) facts.push(outcomeName(data.outcome[i]));
   at("facts").textContent = facts.join("; ");
-  at("sentence").textContent = `${view.map.sentences[i]}.`;
+  at("sentence").textContent = `${view.map.sentences[i]}.`.replaceAll(" ± ", "\u00a0±\u00a0");
+  at("spread").hidden = !view.map.sentences[i].includes("±");
 };
 
 const showScores = () => {
@@ -53,6 +56,13 @@ const showScores = () => {
   at("series-scores").tBodies[0].replaceChildren(...lines);
 };
 
+// In the colour of its bar, and on the pale one where that is pale.
+const scoreCell = (text, v, pale) => {
+  const hue = view.map.signed ? (v < 0 ? "down" : "up") : "size",
+    cell = element("td", "", { class: pale ? `${hue} pale` : hue });
+  cell.append(element("span", text));
+  return cell;
+};
 const LONGEST = 40; // letters of a channel beside the picture, where a row should not grow tall
 const FIRST = 5; // of the strongest values, the others unfold
 const showTop = () => {
@@ -75,7 +85,7 @@ const showTop = () => {
       element("td", timeName(t), { class: "text time" }),
       element("td", short(channelName(d), LONGEST), { class: "text", title: channelName(d) }),
       element("td", number(shown)),
-      element("td", alike([v], largest)[0], { class: v < 0 ? "down" : "up" }),
+      scoreCell(alike([v], largest)[0], v, low !== null && !(low[place] > 0 || high[place] < 0)),
     ];
     const known = low && Number.isFinite(low[place]);
     if (low)
@@ -140,8 +150,11 @@ const showKeys = () => {
     at("key-down-text").textContent = "pushes against it";
   }
   const { map, series } = view;
-  if (data.target && data.classes.length > 1)
-    at("key-up-text").textContent = WORDS.up.replace(" up", ` “${className(data.target[series])}” up`);
+  if (data.target && (data.classes.length > 1 || data.named)) {
+    const what = className(data.target[series]),
+      quoted = data.named && data.output === "probability" ? `“${what}”` : what;
+    at("key-up-text").textContent = WORDS.up.replace(" up", ` ${quoted} up`);
+  }
   const missing = data.observedCount[series] < data.cells;
   const shown = {
     up: map.signed,

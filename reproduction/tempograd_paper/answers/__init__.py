@@ -1,0 +1,1 @@
+"""What the kept results say together: comparisons over data sets, and the page and pictures made of them."""

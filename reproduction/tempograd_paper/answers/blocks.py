@@ -1,0 +1,128 @@
+"""The kept scores of one protocol as blocks, one for each data set, to compare methods within and over them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.data import DATASETS
+from tempograd_paper.cell import Measure
+from tempograd_paper.runner import Plan, Record, load_plan
+from tempograd_paper.statistics import CrossedInterval, Friedman, critical_difference, crossed_interval, friedman
+from tempograd_paper.tables.archive import CELLS, load_records
+from tempograd_paper.tables.entries import FLOOR
+
+_Floats = NDArray[np.float64]
+COMPARED = {  # the folders that together have each data set once
+    "published": ("table3-1000", "table4", "table2-physionet2012"),
+    "fair": ("table3-all-1000", "table4-all", "table2-physionet2012"),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """The scores of all methods on one data set, for one measure.
+
+    Attributes
+    ----------
+    dataset : str
+    measure : Measure
+    scores : mapping
+        Of each method, by fold, one score per test series; the same series in the same order for all methods.
+    """
+
+    dataset: str
+    measure: Measure
+    scores: Mapping[str, Mapping[int, _Floats]]
+
+    def folds(self, methods: Sequence[str]) -> tuple[int, ...]:
+        """Return the folds that all these methods have: only they can be compared."""
+        return tuple(sorted(set.intersection(*(set(self.scores[name]) for name in methods))))
+
+    def means(self, methods: Sequence[str]) -> list[float]:
+        """Return the mean of each method over the common folds, each the mean over its series."""
+        folds = self.folds(methods)
+        return [float(np.mean([np.nanmean(self.scores[name][fold]) for fold in folds])) for name in methods]
+
+    def difference(self, one: str, other: str) -> CrossedInterval:
+        """Return the mean paired difference of two methods, with an interval over models and series."""
+        folds = self.folds((one, other))
+        gaps = np.stack([self.scores[one][fold] - self.scores[other][fold] for fold in folds])
+        gaps = gaps[:, ~np.isnan(gaps).any(axis=0)]
+        return crossed_interval(gaps, shared=not DATASETS[self.dataset].own_folds)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods over data sets: their mean scores, Friedman's test and Nemenyi's critical difference.
+
+    Attributes
+    ----------
+    methods : tuple of str
+    blocks : tuple of Block
+    means : array of shape (data sets, methods)
+    test : Friedman
+    difference : float
+        Mean ranks closer than this are not told apart at 95 %.
+    """
+
+    methods: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    means: _Floats
+    test: Friedman
+    difference: float
+
+
+def load_blocks(results: Path, protocol: str, baseline: str) -> list[Block]:
+    """Return the CPD of every method on every data set of the kept results.
+
+    Parameters
+    ----------
+    results : path
+        The folder ``reproduction/results``.
+    protocol : {"published", "fair"}
+    baseline : {"zero", "average"}
+        What takes the place of removed cells.
+    """
+    found = []
+    for name in COMPARED[protocol]:
+        folder = results / f"{name}-{protocol}"
+        plan = plan_of(folder)
+        measure = next(each for each in plan.measures if each.metric == "cpd" and each.baseline == baseline)
+        records = load_records(folder, plan)
+        found += [_block(plan, dataset, measure, records) for dataset in plan.datasets]
+    return found
+
+
+def plan_of(folder: Path) -> Plan:
+    """Return the plan of a folder of kept results: that of the package, or the one kept beside the results."""
+    name, protocol = folder.name.rsplit("-", 1)
+    own = folder.parent / "plans" / f"{name}.toml"
+    return load_plan(str(own) if own.exists() else name, protocol=protocol, to_run=False)
+
+
+def kept_folders(results: Path) -> list[Path]:
+    """Return the folders of all kept results."""
+    return sorted(path.parent for path in results.glob(f"*/{CELLS}"))
+
+
+def compare_methods(blocks: Sequence[Block], methods: Sequence[str] | None = None) -> Comparison:
+    """Compare methods over data sets, by default those that every data set has; random is none of them."""
+    everywhere = [name for name in blocks[0].scores if all(name in block.scores for block in blocks)]
+    chosen = tuple(name for name in methods or everywhere if name != FLOOR)
+    means = np.array([block.means(chosen) for block in blocks])
+    test = friedman(means)
+    return Comparison(chosen, tuple(blocks), means, test, critical_difference(len(chosen), len(blocks)))
+
+
+def _block(plan: Plan, dataset: str, measure: Measure, records: Mapping[str, Record]) -> Block:
+    scores: dict[str, dict[int, _Floats]] = {}
+    for row in plan.rows:
+        for fold in plan.folds:
+            record = records.get(plan.cell(dataset, plan.models[0], fold, row).key)
+            if record is not None:
+                values = record.scores[measure.name].double().numpy()
+                scores.setdefault(row.method, {})[fold] = np.asarray(values, dtype=np.float64)
+    return Block(dataset, measure, scores)

@@ -1,0 +1,69 @@
+"""Kept scores as blocks: what is compared with what, on numbers that a reader can add up."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reproduction.tests.helpers.results import CPD
+from tempograd_paper.answers.blocks import COMPARED, Block, compare_methods, load_blocks
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "reproduction/results"
+NAN = float("nan")
+
+
+def block(dataset="state", **methods):
+    scores = {name: {fold: np.array(values) for fold, values in folds.items()} for name, folds in methods.items()}
+    return Block(dataset, CPD, scores)
+
+
+def test_only_common_folds_are_compared():
+    found = block(timing={0: [1.0, 3.0], 1: [5.0, 7.0]}, lime={0: [1.0, 2.0], 1: [3.0, NAN], 2: [9.0, 9.0]})
+    assert found.folds(("timing", "lime")) == (0, 1)
+    assert found.means(("timing", "lime")) == [4.0, 2.25]  # undefined scores are left out
+    assert found.means(("lime",)) == [pytest.approx((1.5 + 3 + 9) / 3)]
+
+
+def test_differences_are_paired_by_series_and_over_models_and_series():
+    one = block(timing={0: [1.0, 3.0, 5.0], 1: [5.0, 11.0, NAN]}, lime={0: [0.0] * 3, 1: [0.0] * 3})
+    gap = one.difference("timing", "lime")  # of the first two series, see test_mean_squares_by_hand
+    assert (gap.mean, gap.models, gap.series) == (5.0, 2, 2)
+    assert gap.freedom == pytest.approx(48**2 / (36**2 + 16**2 + 4**2))
+    own = Block("boiler", CPD, one.scores).difference("timing", "lime")  # its folds have test series of their own
+    assert own.freedom == 1
+
+
+def test_methods_that_a_data_set_lacks_and_random_do_not_compete():
+    first = block(timing={0: [3.0]}, lime={0: [2.0]}, fit={0: [9.0]}, random={0: [1.0]})
+    second = block("wafer", timing={0: [1.0]}, lime={0: [2.0]}, random={0: [0.5]})
+    found = compare_methods([first, second])
+    assert found.methods == ("timing", "lime")
+    assert found.means.tolist() == [[3.0, 2.0], [1.0, 2.0]]
+    assert found.test.ranks == (1.5, 1.5)
+
+
+@pytest.mark.parametrize("baseline", ["zero", "average"])
+@pytest.mark.parametrize("protocol", ["published", "fair"])
+def test_the_kept_blocks_are_the_kept_means(protocol, baseline):
+    """Another way to the same ranks: the means that cells.json has for people, and scipy."""
+    found = compare_methods(load_blocks(RESULTS, protocol, baseline))
+    assert len(found.blocks) == 7
+    means = {}
+    for name in COMPARED[protocol]:
+        for entry in json.loads((RESULTS / f"{name}-{protocol}" / "cells.json").read_text()):
+            cell = entry["cell"]
+            measure = next(key for key in entry["measures"] if key.startswith("cpd") and key.endswith(baseline))
+            mean = entry["measures"][measure]["mean"]
+            means.setdefault((cell["dataset"], cell["method"]), {})[cell["fold"]] = mean
+    expected = []
+    for each in found.blocks:
+        folds = set.intersection(*(set(means[each.dataset, name]) for name in found.methods))
+        row = [np.mean([means[each.dataset, name][fold] for fold in folds]) for name in found.methods]
+        expected.append(row)
+    np.testing.assert_allclose(found.means, expected, rtol=1e-6)
+    assert found.test.p_value == pytest.approx(stats.friedmanchisquare(*np.transpose(expected)).pvalue, rel=1e-6)
+    assert "timing" in found.methods
+    assert "integrated_gradients" in found.methods

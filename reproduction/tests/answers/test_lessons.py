@@ -1,0 +1,92 @@
+"""The page of answers says what the records say, and the README says no more."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tempograd_paper.answers.lessons import QUESTIONS, Lessons, claim_against_ig, claim_over_all, learn, write_page
+from tempograd_paper.commands import main
+
+from .test_blocks import block
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "reproduction/results"
+
+
+@pytest.fixture(scope="module")
+def lessons():
+    return learn(RESULTS)
+
+
+def test_the_page_is_what_the_records_give(lessons):
+    assert (ROOT / "docs/learnt.md").read_text(encoding="utf-8") == write_page(lessons)
+
+
+def test_the_page_fits_one_screen(lessons):
+    words = len(write_page(lessons).split())
+    assert words < 700
+
+
+def test_the_readme_makes_no_other_claim(lessons):
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert claim_against_ig(lessons) in readme
+    assert claim_over_all(lessons) in readme
+
+
+def test_the_claim_about_ig_follows_from_the_scores(lessons):
+    """Each number of the sentence, by scipy from the means of the two methods on their common folds."""
+    text = claim_against_ig(lessons)
+    for question in QUESTIONS:
+        pairs = [each.means(("timing", "integrated_gradients")) for each in lessons.blocks[question]]
+        gaps = np.array([own - rival for own, rival in pairs])
+        sign = stats.binomtest(int((gaps > 0).sum()), len(gaps)).pvalue
+        assert f"sign test p = {sign:.3f}, Wilcoxon p = {stats.wilcoxon(gaps).pvalue:.3f}" in text
+
+
+def made_lessons(timing):
+    """Three methods on three data sets; TIMING's mean is what is asked for, the others' 0.5 and 0.1."""
+    names = ("state", "wafer", "boiler")
+    rest = {"integrated_gradients": {0: [0.4, 0.6]}, "lime": {0: [0.1, 0.1]}, "rand_ig": {0: [0.2, 0.2]}}
+    blocks = [
+        block(name, timing={0: [mean - 0.05, mean + 0.05]}, **rest)
+        for name, mean in zip(names, timing, strict=True)
+    ]
+    return Lessons(dict.fromkeys(QUESTIONS, blocks), {"wafer": (1, 2)})
+
+
+def test_a_page_against_timing_says_so():
+    found = made_lessons([0.3, 0.25, 0.9])
+    assert claim_against_ig(found).startswith("TIMING is ahead on one of three data sets (published, zeros; ")
+    text = write_page(found)
+    assert "| State  |            −40.0 |" in text  # of a half, on two series: not certain
+    assert "Wafer 1 of 2." in text
+    assert "its mean rank is 3.0, behind TIMING's 1.7." in text
+
+
+def test_one_that_is_better_than_all_is_told_from_them():
+    """The critical difference is 1.1 ranks here: first and last are told apart, neighbours are not."""
+    blocks = [block(timing={0: [3.0, 3.0]}, lime={0: [2.0, 2.0]}, integrated_gradients={0: [1.0, 1.0]})] * 9
+    text = claim_over_all(Lessons(dict.fromkeys(QUESTIONS, blocks), {}))
+    assert "a mean rank of 1.0 among three methods on nine data sets (Friedman p = 0.000)" in text
+    assert text.endswith("it cannot be told from LIME.")
+
+
+def test_the_command_writes_page_and_pictures(tmp_path, capsys):
+    assert main(["answers", "--results", str(RESULTS), "--docs", str(tmp_path)]) == 0
+    assert (tmp_path / "learnt.md").read_text(encoding="utf-8") == (ROOT / "docs/learnt.md").read_text(
+        encoding="utf-8"
+    )
+    written = {path.name for path in (tmp_path / "pictures").iterdir()}
+    kept = {f"dots_{folder.parent.name}.png" for folder in RESULTS.glob("*/cells.json")}
+    assert written == kept | {"ranks.png"}
+    assert len(re.findall("Wrote ", capsys.readouterr().out)) == len(written) + 1
+    assert {path.name for path in (ROOT / "docs/pictures").glob("dots_*.png")} == kept
+
+
+def test_a_folder_without_results_is_refused(tmp_path, capsys):
+    assert main(["answers", "--results", str(tmp_path), "--docs", str(tmp_path)]) == 1
+    assert "holds no kept results: name the folder reproduction/results." in capsys.readouterr().err
+    assert not (tmp_path / "learnt.md").exists()

@@ -1,0 +1,141 @@
+"""What is explained by what: two series first, so that mistakes are found before anything starts."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from tempograd._utils import validation
+from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.readers import ReadRows, read_batches, with_long_shape
+from tempograd.bulk.runs import with_shape
+from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
+from tempograd.bulk.travel import EXAMPLE, plain_options
+from tempograd.bulk.worker import Job
+from tempograd.engine import Call, fingerprint
+from tempograd.engine.background import is_background
+from tempograd.errors import DataError, WarningCounts, counted_warnings
+from tempograd.explainers import Explainer
+from tempograd.explainers.by_name import fitted
+from tempograd.explanation import Explanation
+from tempograd.typing import Model
+from tempograd.version import __version__
+
+FIRST = 2  # series that are explained before anything starts
+LOOKED_AT = 64  # series among which those are
+NAMES = ("channels", "times", "classes", "units")  # for people: they change no number
+
+
+class RunPlan:
+    """What is explained by what, and the fragments of it."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        model: Model,
+        explainer: Explainer,
+        options: dict[str, Any],
+        columns: Columns,
+        source: Any,
+        fragment: int,
+    ) -> None:
+        self.folder, self.model, self.columns, self.size = folder, model, columns, fragment
+        self.explainer, self.options = explainer, options
+        self.streamed = is_streamed(source)
+        listing = list_fragments(source, columns, fragment)
+        self.fragments: Iterable[Fragment] = listing if self.streamed else list(listing)
+        self.example: Explanation
+        self.warned = WarningCounts()
+
+    @property
+    def total(self) -> int | None:
+        """Return how many series there are, where that is known."""
+        if self.streamed:
+            return None
+        counts = [fragment.rows for fragment in self.fragments]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def look(self) -> None:
+        """Explain two series, so that mistakes are found before anything starts."""
+        fragments = iter(self.fragments)
+        first = next(fragments, None)
+        if first is None:
+            raise DataError("There is no series to explain: the source is empty.")
+        if self.streamed:
+            self.fragments = itertools.chain([first], fragments)
+        else:
+            self.columns = with_long_shape(list(self.fragments), self.columns)
+        batch = next(read_batches(first, self.columns, LOOKED_AT), None)
+        if batch is None:
+            raise DataError(f"There is no series to explain: {first.origin} is empty.")
+        self.columns = with_shape(self.columns, batch)
+        rows = _first_rows(batch)
+        drawn = is_background(self.options["baseline"])
+        background = self.options["background"]
+        if background is not None and (not drawn or self.explainer.needs_fit):
+            call = Call(pick=self.options["pick"], model_layout=self.options["model_layout"])
+            series = torch.from_numpy(batch.x[rows])
+            layout, seed = self.options["layout"], self.options["seed"]
+            self.explainer = fitted(self.explainer, self.model, series, background, layout, call, seed)
+        if not drawn:
+            self.options["background"] = None
+        with counted_warnings() as self.warned:
+            self.example = self.explainer(
+                self.model,
+                torch.from_numpy(batch.x[rows]),
+                mask=None if batch.mask is None else torch.from_numpy(batch.mask[rows]),
+                ids=torch.from_numpy(batch.keys[rows]),
+                **self.options,
+            )
+
+    def begin(self, *, cells: str, ess: bool, batch: int | None) -> Job:
+        """Begin the run, or go on with it, and return what workers do."""
+        ess = validation.check_flag(ess, "ess")
+        told = {name: value for name, value in self.options.items() if name not in (*NAMES, "batch_size")}
+        facts = {
+            "model": fingerprint(self.model)(),
+            "method": self.explainer.name,
+            "settings": plain_options(self.explainer.parameters),
+            "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
+            "options": plain_options(told),
+            "shape": list(self.columns.shape or ()),
+            "columns": {
+                "x": self.columns.x,
+                "id": self.columns.id,
+                "mask": self.columns.mask,
+                "keep": self.columns.keep,
+            },
+            "cells": cells,
+            "ess": ess,
+            "fragment": self.size,
+            "version": __version__,
+        }
+        kept = not self.streamed and self.total is not None and _can_be_read_again(self.fragments)
+        more = {"columns": self.columns.plain, "cells": cells, "ess": ess, "series": not kept, "batch": batch}
+        if not self.folder.is_run:
+            self.example.save(self.folder.own / EXAMPLE)
+        key = self.folder.begin(facts, more)
+        self.folder.sweep()
+        options = {name: value for name, value in self.options.items() if value is not None}
+        return Job(
+            self.folder, key, self.columns, self.explainer, self.example, options, cells, ess, not kept, batch
+        )
+
+
+def _can_be_read_again(fragments: Iterable[Fragment]) -> bool:
+    return all(fragment.kind != "memory" for fragment in fragments)
+
+
+def _first_rows(batch: ReadRows) -> list[int]:
+    """Return the first two series that hold numbers alone, or the first, whose fault is then said."""
+    sound = np.isfinite(batch.x).reshape(len(batch), -1).all(1)
+    rows = [row for row in range(len(batch)) if row not in batch.faults]
+    if not rows:
+        raise DataError(
+            f"No series of the first {len(batch)} has the right shape. The first: "
+            f"{next(iter(batch.faults.values()))}."
+        )
+    distinct = list({int(batch.keys[row]): row for row in reversed(rows)}.values())[::-1]
+    return ([row for row in distinct if sound[row]] or distinct)[:FIRST]

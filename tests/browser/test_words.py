@@ -1,0 +1,117 @@
+"""Words and marks that keep a reader from a wrong idea: what ± is, what a number is called, what is certain."""
+
+import pytest
+
+from tempograd.views import palette
+
+pytestmark = pytest.mark.browser
+
+BOX = "e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }"
+
+
+def test_what_stands_behind_a_plus_minus_is_said_beside_it(visit):
+    sheet = visit("ward_round")
+    for method, shown in (("timing", True), ("integrated_gradients", False)):  # which has no error
+        sheet.by(method)
+        assert ("±" in sheet.text("#sentence")) == shown
+        assert sheet.find("#spread").is_visible() == shown
+    sheet.by("timing")
+    assert sheet.text("#spread") == palette.WORDS["spread"]
+    sheet.view("summary")
+    assert sheet.text("#view-summary .said").endswith("]: 95 % interval")
+
+
+def test_outputs_of_which_nobody_told_what_they_are_predict_no_class(visit):
+    sheet = visit("scores")
+    said = sheet.text("#facts")
+    assert said.startswith("Explained: output 0 (")
+    assert "predicted" not in said
+    assert sheet.text("#sentence").startswith("Output 0 is ")
+    assert sheet.text("#key-up") == "pushes output 0 up"
+    sheet.unfold()
+    assert not sheet.find("#filter-class").is_visible()
+
+
+def test_a_number_is_called_by_its_name_and_unit(visit):
+    sheet = visit("length_of_stay")
+    case = sheet.case
+    for number in case.ids[:2]:
+        sheet.choose(number)
+        row = case.row(number)
+        told, true = float(case.answer(case.x[row : row + 1])), float(case.split.y[row])
+        said = [f"{value:.3g}".replace("-", "−") for value in (told, true)]
+        assert sheet.text("#sentence").startswith(f"Length of stay is {said[0]} days (true: {said[1]} days), ")
+        assert sheet.text("#facts") == f"Explained: length of stay ({said[0]} days); true value: {said[1]} days"
+        assert sheet.find("#series option:checked").inner_text() == f"{number} · length of stay {said[0]} days"
+    assert sheet.text("#key-up") == "pushes length of stay up"
+    assert sheet.text("#probabilities tbody th") == "length of stay [days] (explained)"
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("ward_round", "probability of died"),
+        ("length_of_stay", "length of stay [days]"),
+        ("scores", "output 0"),
+        ("alarms", "mean explained probability"),
+    ],
+)
+def test_the_curve_says_what_it_shows(visit, name, title):
+    sheet = visit(name)
+    (found,) = sheet.page.eval_on_selector_all(
+        "#chart-removal text[transform]", "all => all.map(e => e.textContent)"
+    )
+    assert found == title
+    several = len(sheet.case.explanations) > 1
+    assert sheet.find("#removal-keys").is_visible() == several
+    if several:
+        assert sheet.text("#removal-keys").endswith("random (control)")
+
+
+def test_an_uncertain_value_is_as_pale_as_its_bar(visit):
+    """By construction values of channel 1 are uncertain, those of channel 0 certain."""
+    sheet = visit("length_of_stay")
+    sheet.find("#top-more").click()
+    ground = "e => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color]"
+    seen = set()
+    for row in sheet.find("#top tr[data-time]").all():
+        channel, value = int(row.get_attribute("data-channel")), float(row.get_attribute("data-value"))
+        hue = palette.DOWN if value < 0 else palette.UP
+        behind, letters = row.locator("td:nth-child(4) > span").evaluate(ground)
+        assert behind == (rgb(palette.PALE[hue]) if channel else "rgba(0, 0, 0, 0)")
+        assert letters == rgb(palette.INK if channel else hue)  # pale letters could not be read
+        seen.add(channel)
+    assert seen == {0, 1}
+
+
+def rgb(colour):
+    return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
+
+
+@pytest.mark.parametrize("name", ["ward_round", "length_of_stay"])
+def test_how_sure_it_is_folds_out_beside_the_answer(visit, name):
+    """What the badge says covers neither the sentence nor what stands above it, and nothing leaves the screen."""
+    sheet = visit(name)
+    for view, fold in (("series", "certainty"), ("summary", "summary-certainty")):
+        sheet.view(view).find(f"#{fold} > summary").click()
+        left, top, right, _ = sheet.find(f"#{fold}-text").evaluate(BOX)
+        below = top - sheet.find(f"#view-{view} .said").evaluate(BOX)[3]
+        assert 0 <= below < 40
+        assert 0 <= left < right <= sheet.page.viewport_size["width"]
+
+
+def test_the_table_says_that_its_rows_are_single_values(visit):
+    sheet = visit("ward_round")
+    assert sheet.text("#top-title") == "Strongest single values, by timing"
+    assert sheet.text("#top-title + p") == "One value a row; the sentence above adds up neighbours."
+
+
+@pytest.mark.parametrize("name", ["ward_round", "long", "length_of_stay", "empty"])
+def test_every_channel_that_was_observed_has_two_numbers_at_its_values(visit, name):
+    sheet = visit(name)
+    texts = sheet.page.eval_on_selector_all(
+        "#chart-channels > svg text[text-anchor=end]", "all => all.map(e => +e.getAttribute('y'))"
+    )
+    for panel in sheet.panels("chart-channels"):
+        middle = (panel["top"] + panel["bottom"]) / 2
+        assert len([y for y in texts if panel["top"] - 1 <= y - 3.5 <= middle]) >= 2

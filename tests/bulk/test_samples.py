@@ -1,0 +1,98 @@
+"""Samples of a run: the same series in every run, nested, without those that cannot be taken; what is input."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.models import build
+
+SERIES, TIME, CHANNELS = 60, 5, 2
+
+
+@pytest.fixture
+def x():
+    return torch.randn(SERIES, TIME, CHANNELS, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def model():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return build("gru", CHANNELS, 2, hidden=4).eval()
+
+
+def explain(model, source, out, **options):
+    return tg.explain_dataset(model, source, out, method="integrated_gradients", **options)
+
+
+def test_runs_over_the_same_series_have_the_same_sample(x, model, tmp_path):
+    ids = torch.arange(SERIES) * 3 + 10
+    run = explain(model, x, tmp_path / "a", id=ids, fragment=7)
+    order = torch.randperm(SERIES, generator=torch.Generator().manual_seed(1))
+    other = tg.explain_dataset(model, x[order], tmp_path / "b", id=ids[order], fragment=25, method="random")
+    drawn = run.sample(9)
+    assert len(set(drawn)) == 9
+    assert set(drawn) <= set(ids.tolist())
+    assert other.sample(9) == drawn == sorted(drawn)
+    assert set(drawn) < set(run.sample(20))  # more of the same
+    assert run.sample(9, seed=1) != drawn
+    assert run.sample(1000) == ids.tolist()
+    assert run.take(drawn).ids.tolist() == drawn
+
+
+def test_every_series_has_its_chance(x, model, tmp_path):
+    """Over 200 seeds each of 60 series is in a sample of 6 about 20 times: 4.2 standard deviations are 17.9."""
+    run = explain(model, x, tmp_path / "a")
+    counts = np.bincount([each for seed in range(200) for each in run.sample(6, seed)], minlength=SERIES)
+    assert counts.sum() == 1200
+    assert abs(counts - 20).max() < 18
+
+
+def test_what_cannot_be_taken_is_not_drawn(x, model, tmp_path):
+    bad = x.clone()
+    bad[5, 0, 0] = torch.nan
+    names = [f"bed {row}" for row in range(SERIES)]
+    names[20] = "bed 19"  # twice in a fragment, where the second is a fault
+    names[59] = "bed 0"  # twice in the run
+    batches = [(names[start : start + 15], bad[start : start + 15]) for start in range(0, SERIES, 15)]
+    run = explain(model, batches, tmp_path / "a", fragment=15, max_faults=1)
+    assert len(run.faults()) == 2
+    drawn = run.sample(SERIES)
+    assert drawn == sorted({f"bed {row}" for row in range(SERIES - 1)} - {"bed 0", "bed 5", "bed 19", "bed 20"})
+    assert run.take(drawn).names == tuple(drawn)
+    for count in (1, 10, 40):
+        assert len(run.take(run.sample(count))) <= count
+
+
+def test_results_below_the_source_are_no_series(x, model, tmp_path):
+    """Another start would else explain its own results."""
+    pq.write_table(pa.table({"id": np.arange(SERIES), "x": x.tolist()}), tmp_path / "x.parquet")
+    for _ in range(2):
+        run = explain(model, tmp_path, tmp_path / "out")
+        assert (len(run), run.summary()["left"]) == (SERIES, 0)
+    for _ in range(2):
+        run = explain(model, f"{tmp_path}/**/*.parquet", tmp_path / "out2")
+        assert (len(run), run.summary()["left"]) == (SERIES, 0)
+
+
+def test_a_run_finds_its_series_from_elsewhere(x, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", x.numpy())
+    explain(model, "x.npy", "out")
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    assert torch.equal(tg.open_run("../out").take([3, 7]).x, x[[3, 7]])
+
+
+def test_progress_knows_what_was_done_before(x, model, tmp_path):
+    np.save(tmp_path / "x.npy", x.numpy())
+    run = explain(model, tmp_path / "x.npy", tmp_path / "out", fragment=20)
+    run.files[0].unlink()
+    told = []
+    explain(model, tmp_path / "x.npy", tmp_path / "out", fragment=20, progress=told.append)
+    (only,) = told
+    assert (only.done, only.total, only.left) == (60, 60, 0)
+    assert only.per_second == pytest.approx(20 / only.seconds)

@@ -1,0 +1,201 @@
+"""What a run says when something is wrong: one sentence that tells what to do."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+from tempograd.bulk import engines
+from tempograd.bulk.worker import Worker
+
+SERIES, TIME, CHANNELS = 8, 5, 2
+
+
+def net(x):
+    return x.sum((1, 2), keepdim=True)[:, 0].expand(-1, 2) * torch.tensor([1.0, -1.0])
+
+
+def unequal(rows):
+    return [row[: 3 + place % 2] for place, row in enumerate(rows)]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Files of all kinds in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(SERIES, TIME, CHANNELS)).astype("f4")
+    ids = np.arange(SERIES)
+    pq.write_table(pa.table({"id": ids, "x": x.tolist(), "day": ids}), "x.parquet")
+    pq.write_table(pa.table({"id": ids, "x": x.reshape(SERIES, -1).tolist()}), "flat.parquet")
+    pq.write_table(pa.table({"id": ids, "x": unequal(x.tolist())}), "unequal.parquet")
+    pq.write_table(pa.table({"id": [None, *ids[1:].tolist()], "x": x.tolist()}), "holes.parquet")
+    pq.write_table(pa.table({"id": ids + 0.5, "x": x.tolist()}), "halves.parquet")
+    long = {"id": np.tile(ids, TIME), "a": x[..., 0].ravel(), "b": x[..., 1].ravel()}
+    pq.write_table(pa.table(long), "mixed.parquet")
+    np.save("x.npy", x)
+    np.save("flat.npy", x[0])
+    np.save("few.npy", np.arange(3))
+    np.savez("y.npz", y=x)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("no series")
+    return x
+
+
+class Stuck(nn.Module):
+    """A network that keeps no argument, and does what no exported program can."""
+
+    def __init__(self, sign):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([sign, -sign]))
+
+    def forward(self, x):
+        return x.sum((1, 2))[:, None] * (self.weight if bool((x < 90).all()) else -self.weight)
+
+
+CASES = {
+    "a batch of one part": {"source": [np.zeros((2, 5, 2))]},
+    "a batch of other shapes": {"source": [(np.arange(3), np.zeros((2, 5, 2)))]},
+    "a folder without series": {"source": "empty"},
+    "a function of one's own for elsewhere": {"source": "x.npy", "workers": 2},
+    "a lambda as the target for elsewhere": {"source": "x.npy", "workers": 2, "target": lambda y: y[:, 0]},
+    "a mask for each series": {"source": "x.npy", "mask": np.ones((3, 5, 2))},
+    "a method of nobody's": {"method": "magic"},
+    "a module that cannot be made again": {"source": "x.npy", "workers": 2, "model": Stuck(1.0)},
+    "a number for a source": {"source": 5},
+    "a pattern without files": {"source": "*.csv"},
+    "a share above 1": {"max_faults": 2},
+    "a text to keep": {"keep": "day"},
+    "an address to write to": {"out": "s3://lake/out"},
+    "an array without an axis": {"source": "flat.npy"},
+    "an engine of nobody's": {"engine": "spark"},
+    "an id that is empty": {"source": "holes.parquet"},
+    "an option of single series": {"target": torch.zeros(SERIES)},
+    "another kind of file": {"source": "notes.txt"},
+    "baselines of single series": {"baseline": np.zeros((SERIES, TIME, CHANNELS))},
+    "batches with and without a mask": {
+        "source": [(np.arange(2), np.zeros((2, 5, 2))), (np.arange(2), np.zeros((2, 5, 2)), np.ones((2, 5, 2)))]
+    },
+    "batches for several workers": {"source": [(np.arange(2), np.zeros((2, 5, 2)))], "workers": 2},
+    "columns of arrays": {"source": "x.npy", "keep": ["day"]},
+    "devices for functions": {"device": "cpu"},
+    "few ids": {"source": "x.npy", "id": "few.npy"},
+    "flat lists": {"source": "flat.parquet"},
+    "halves as ids": {"source": "halves.parquet"},
+    "lists of several lengths": {"source": "unequal.parquet"},
+    "mixed rows": {"source": "mixed.parquet", "x": ["a", "b"]},
+    "no array called x": {"source": "y.npz"},
+    "no column": {"x": "y"},
+    "no file": {"source": "nowhere.parquet"},
+    "no id of long rows": {"source": "mixed.parquet", "x": ["a", "b"], "id": None},
+    "nothing to explain": {"source": []},
+    "three numbers for a shape": {"shape": (5, 2, 1)},
+    "too short a shape": {"shape": (3, 2)},
+    "weights of a function": {"weights": "w.pt"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("place")
+def test_a_mistake_is_told_before_anything_starts(case, said, tmp_path):
+    options = {"model": net, "source": "x.parquet", "out": "out", "n_samples": 8, **CASES[case]}
+    if options.get("method"):
+        del options["n_samples"]
+    with pytest.raises(tg.TempogradError) as raised:
+        tg.explain_dataset(**options)
+    said(str(raised.value), HERE=str(tmp_path))
+    assert not list(tmp_path.glob("out/data/*.parquet"))
+
+
+@pytest.mark.usefixtures("place")
+def test_what_stops_a_run(said, monkeypatch):
+    def failing(*_):
+        raise RuntimeError("the cable is loose")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "explain_each", failing)
+        with pytest.raises(tg.TempogradError) as raised:
+            tg.explain_dataset(net, "x.npy", "out", n_samples=8)
+    said(str(raised.value))
+
+    def elsewhere(_folder, _fragments):
+        return [None]
+
+    with pytest.raises(tg.TempogradError) as raised:
+        tg.explain_dataset("tests.bulk.test_words:Plain", "x.npy", "own", n_samples=8, engine=elsewhere)
+    said(str(raised.value))
+
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return net(x)
+
+
+class Dead(engines.Hands):
+    """Workers of whom nobody hears again, or who die at once."""
+
+    capacity = 1
+
+    def __init__(self, *, dying):
+        self.dying, self.number = dying, 0
+
+    def submit(self, fragment):
+        self.number += 1
+        return self.number
+
+    def wait(self, waiting, seconds):
+        return [(each, engines.WorkerLostError("gone")) for each in waiting] if self.dying else []
+
+    def close(self):
+        pass
+
+
+def test_an_engine_that_is_dead(said, monkeypatch):
+    monkeypatch.setattr(engines, "TRIES", 100)
+    for dying in (False, True):
+        with pytest.raises(tg.TempogradError) as raised:
+            list(engines.through(Dead(dying=dying), [SimpleNamespace(name="fragment")]))
+        said(re.sub(r"\d+ seconds", "600 seconds", str(raised.value)))
+
+
+def test_what_a_run_refuses(place, said, tmp_path):
+    run = tg.explain_dataset(net, "x.parquet", "out", n_samples=8)
+    for call in (
+        lambda: run.take([]),
+        lambda: run.take([1, 1]),
+        lambda: run.take([99]),
+        lambda: run.channel_importance(7),
+        lambda: run.sample(0),
+        lambda: tg.explain_dataset(net, "x.parquet", "out", n_samples=9),
+        lambda: tg.explain_dataset(net, "x.parquet", "notes.txt", n_samples=9),
+        lambda: tg.explain_dataset(net, "x.parquet", "empty/..", n_samples=9),
+        lambda: tg.open_run("empty"),
+        lambda: Worker.open("out"),
+    ):
+        with pytest.raises(tg.TempogradError) as raised:
+            call()
+        said(str(raised.value), HERE=str(tmp_path))
+    np.save("x.npy", place)
+    kept = tg.explain_dataset(net, "x.npy", "top", cells="top", n_samples=8)
+    with pytest.raises(tg.TempogradError) as raised:
+        kept.take([0])
+    said(str(raised.value))
+
+
+@pytest.mark.usefixtures("place")
+def test_series_that_are_gone_are_left_out_with_a_warning(said, tmp_path):
+    run = tg.explain_dataset(net, "x.parquet", "out", n_samples=8)
+    np.savez("y.npz", y=np.zeros(2))
+    (tmp_path / "x.parquet").touch()
+    with pytest.warns(tg.TempogradWarning) as caught:
+        assert run.take([0]).x is None
+    said(str(caught[0].message), HERE=str(tmp_path))
+    (tmp_path / "x.parquet").unlink()
+    with pytest.warns(tg.TempogradWarning) as caught:
+        assert run.take([0]).x is None
+    said(str(caught[0].message), HERE=str(tmp_path))

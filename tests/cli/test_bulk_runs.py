@@ -1,0 +1,423 @@
+"""Many files into a folder by command: the numbers of one call, going on, faults, counts, samples."""
+
+import io
+import json
+import re
+from collections import Counter
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd._utils import progress
+from tempograd.bulk.worker import Worker
+from tempograd.cli import main
+from tempograd.models import build
+from tests.helpers.report_page import Page
+
+FILES, EACH, TIME, CHANNELS = 3, 8, 10, 2
+MODEL = ["--model", "m.safetensors", "--device", "cpu"]
+EXPLAIN = ["explain", *MODEL, "--data", "in/*.parquet", "--out", "out/", "--n-samples", "6", "--seed", "3"]
+IDS = [100 + 7 * row for row in range(FILES * EACH)]
+
+
+def write(x, masks=None):
+    """Write series into three files, with two columns that are no series."""
+    Path("in").mkdir(exist_ok=True)
+    for number in range(FILES):
+        rows = slice(number * EACH, (number + 1) * EACH)
+        table = {"id": IDS[rows], "x": x[rows].tolist(), "day": [number] * EACH, "site": ["a", "b"] * (EACH // 2)}
+        table |= {} if masks is None else {"seen": masks[rows].tolist()}
+        kind = pa.list_(pa.list_(pa.float32()))
+        schema = {"id": pa.int64(), "x": kind, "day": pa.int32(), "site": pa.string(), "seen": kind}
+        pq.write_table(
+            pa.table(table, pa.schema([(name, schema[name]) for name in table])), f"in/{number}.parquet"
+        )
+
+
+@pytest.fixture
+def x(tmp_path, monkeypatch):
+    """Series in three files of an empty folder, where a model is too."""
+    monkeypatch.chdir(tmp_path)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        tg.save_model(build("gru", CHANNELS, 2, hidden=4), "m.safetensors")
+    x = torch.randn(FILES * EACH, TIME, CHANNELS, generator=torch.Generator().manual_seed(1))
+    write(x)
+    return x
+
+
+def rows(folder="out"):
+    """Return all results as plain data, read by pyarrow alone, in the order of their ids."""
+    found = [row for path in Path(folder, "data").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    return sorted(found, key=lambda row: row["id"])
+
+
+def cells(folder, name="values"):
+    return np.array([row[name] for row in rows(folder)], dtype=np.float32)
+
+
+def states(folder="out"):
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in Path(folder, "data").iterdir()}
+
+
+def test_the_command_gives_the_numbers_of_one_call_bit_for_bit(x, capsys):
+    assert main([*EXPLAIN, "--keep", "day,site"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""  # bars are for terminals
+    assert "Explained 24 series (10 × 2) with timing." in shown.out
+    model = tg.load_model("m.safetensors")
+    one = tg.explain(model, x, ids=IDS, n_samples=6, seed=3)
+    run = tg.explain_dataset(model, "in", "other", n_samples=6, seed=3, keep=["day", "site"])
+    for name in ("values", "standard_error", "ess"):
+        np.testing.assert_array_equal(cells("out", name), getattr(one, name).flatten(1).numpy())
+    assert [(row["id"], row["target"]) for row in rows()] == list(zip(IDS, one.target.tolist(), strict=True))
+    assert [(row["day"], row["site"]) for row in rows()] == [(n // EACH, "ab"[n % 2]) for n in range(len(x))]
+    np.testing.assert_equal(rows(), rows("other"))  # NaN equals NaN
+    assert f"  {run.verdict()}\n" in shown.out
+
+
+def test_every_option_arrives(x):
+    masks = torch.rand(x.shape, generator=torch.Generator().manual_seed(2)) > 0.2
+    masks[:, 0] = True
+    write(x, masks)
+    pool = torch.randn(5, TIME, CHANNELS, generator=torch.Generator().manual_seed(4))
+    np.savez("pool.npz", x=pool.numpy())
+    more = ["--mask", "seen", "--method", "gradient_shap", "--background", "pool.npz", "--set", "noise=0.5"]
+    more += ["--target", "1", "--baseline", "average", "--output", "raw", "--batch", "3", "--fragment", "5"]
+    assert main([*EXPLAIN, *more, "--channels", "pulse,sodium"]) == 0
+    model = tg.load_model("m.safetensors")
+    options = {"mask": masks, "ids": IDS, "background": pool, "noise": 0.5, "target": 1, "baseline": "average"}
+    one = tg.explain(model, x, "gradient_shap", output="raw", n_samples=6, seed=3, **options)
+    np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
+    assert tg.open_run("out").take(IDS[:2]).channels == ("pulse", "sodium")
+
+
+@pytest.mark.usefixtures("x")
+def test_rare_options_arrive_too(monkeypatch):
+    given = {}
+
+    def note(*args, **options):
+        given.update(options, model=args[0], source=args[1], out=args[2])
+        raise tg.TempogradError("seen")
+
+    monkeypatch.setattr("tempograd.cli.bulk_runs.explain_dataset", note)
+    more = "--steps 3,4 --task per_step --pick 1 --model-layout BDT --missing mask --units mV,C --classes no,yes"
+    elsewhere = (
+        "--engine ray --workers 3 --device cpu --fragment 9 --batch 2 --max-faults 0.5 --cells none --time t"
+    )
+    words = f"{more} {elsewhere} --target yes --x a --id who --mask seen --shape 4,1 --keep day --draws 2"
+    assert main([*EXPLAIN, *words.split()]) == 1
+    expected = {"steps": [3, 4], "task": "per_step", "pick": 1, "model_layout": "BDT", "missing": "mask"}
+    expected |= {"units": ["mV", "C"], "classes": ["no", "yes"], "engine": "ray", "workers": 3, "device": "cpu"}
+    expected |= {"fragment": 9, "batch": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
+    expected |= {"x": ["a"], "id": "who", "mask": "seen", "shape": (4, 1), "keep": ["day"], "draws": 2}
+    expected |= {"model": "m.safetensors", "source": "in/*.parquet", "out": "out/", "method": "timing", "seed": 3}
+    assert {name: given[name] for name in expected} == expected
+
+
+@pytest.mark.usefixtures("x")
+def test_less_is_kept_on_demand(capsys):
+    assert main([*EXPLAIN, "--cells", "top"]) == 0
+    assert "values" not in rows()[0]
+    assert "Next: tempograd runs out/" in capsys.readouterr().out  # a report needs all cells
+
+
+def test_rows_that_are_one_step_each(x, capsys):
+    Path("long").mkdir()
+    table = {"who": np.repeat(IDS, TIME), "when": np.tile(np.arange(TIME)[::-1], len(x))}
+    table |= {name: x[..., d].flip(1).flatten().numpy() for d, name in enumerate(("a", "b"))}
+    pq.write_table(pa.table(table), "long/x.parquet")
+    command = ["explain", *MODEL, "--data", "long", "--out", "out", "--n-samples", "6", "--seed", "3"]
+    assert main([*command, "--x", "a,b", "--time", "when"]) == 1
+    assert "has no column 'id'" in capsys.readouterr().err
+    assert main([*command, "--x", "a,b", "--id", "who", "--time", "when"]) == 0
+    one = tg.explain(tg.load_model("m.safetensors"), x, ids=IDS, n_samples=6, seed=3)
+    np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
+
+
+def test_series_without_ids_in_flat_lists(x):
+    Path("flat").mkdir()
+    pq.write_table(pa.table({"series": x.flatten(1).tolist()}), "flat/x.parquet")
+    more = ["--x", "series", "--id", "none", "--shape", f"{TIME},{CHANNELS}"]
+    command = ["explain", *MODEL, "--data", "flat/", "--out", "out", "--method", "integrated_gradients"]
+    assert main([*command, *more]) == 0
+    found = {row["id"].rpartition(":")[2]: row["values"] for row in rows()}
+    one = tg.explain(tg.load_model("m.safetensors"), x, "integrated_gradients").values.flatten(1)
+    for row, expected in enumerate(one.numpy()):
+        np.testing.assert_allclose(found[str(row)], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_command_that_was_interrupted_goes_on(x, capsys, monkeypatch):
+    real = Worker.explain_each
+
+    def stop(self, batch, known):
+        if IDS[EACH] in batch.keys:
+            raise KeyboardInterrupt
+        return real(self, batch, known)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "explain_each", stop)
+        assert main(EXPLAIN) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "tempograd: interrupted, what is done stays: the same command goes on from there."
+    )
+    before = states()
+    assert len(before) == 1
+    assert main(["runs", "out"]) == 0
+    assert "left: 16 series in 2 files" in capsys.readouterr().out
+    assert main(EXPLAIN) == 0
+    assert "3 files of results, 1 of them from before." in capsys.readouterr().out
+    assert {name: state for name, state in states().items() if name in before} == before
+    one = tg.explain(tg.load_model("m.safetensors"), x, ids=IDS, n_samples=6, seed=3)
+    np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
+    after = states()
+    assert main(EXPLAIN) == 0
+    assert "3 files of results, all of them from before." in capsys.readouterr().out
+    assert states() == after
+
+
+class Terminal(io.StringIO):
+    """What takes itself for a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.usefixtures("x")
+def test_a_terminal_shows_how_fast_it_goes_and_all_of_what_is_left(monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "PERIOD", 0.0)
+    for expected in (FILES * EACH, EACH):
+        with redirect_stderr(Terminal()) as shown:
+            assert main([*EXPLAIN, "--batch", "2"]) == 0
+        lines = re.findall(
+            r"explain \[[#.]{24}\] +(\d+) %  \d+:\d\d elapsed, \d+:\d\d left  \d+ series/s", shown.getvalue()
+        )
+        assert len(lines) >= expected // 2  # within files too
+        assert list(map(int, lines)) == sorted(map(int, lines))
+        assert lines[-1] == "100"
+        next(Path("out/data").iterdir()).unlink()
+
+
+def planted(x):
+    """Plant three series that cannot be explained."""
+    bad = x.clone()
+    bad[3, 2, 1], bad[11, 0, 0], bad[12, 0, 0] = torch.nan, torch.inf, torch.nan
+    write(bad)
+    return {IDS[3], IDS[11], IDS[12]}
+
+
+def test_too_many_faults_are_exit_code_1(x, capsys, said):
+    planted(x)
+    assert main([*EXPLAIN, "--max-faults", "0.1"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    said(shown.err)
+    assert main([*EXPLAIN, "--max-faults", "0.1"]) == 1
+    said(capsys.readouterr().err)
+    assert main([*EXPLAIN, "--max-faults", "0.2"]) == 0
+    said(capsys.readouterr().out, VERDICT=tg.open_run("out").verdict())
+
+
+def test_runs_counts_what_is_in_the_files(x, capsys):
+    bad = planted(x)
+    assert main([*EXPLAIN, "--max-faults", "1", "--keep", "day"]) == 0
+    gone = next(path for path in Path("out/data").iterdir() if pq.read_table(path)["day"][0].as_py() == 0)
+    gone.unlink()
+    capsys.readouterr()
+    assert main(["runs", "out", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    there = rows()
+    footers = [
+        json.loads(pq.read_metadata(path).metadata[b"tempograd"]) for path in Path("out/data").glob("*.parquet")
+    ]
+    faults = {row["id"]: row["fault"] for row in there if row["fault"] is not None}
+    assert faults.keys() == bad - {IDS[3]}
+    assert (told["series"], told["fragments"], told["faults"]) == (len(there), 2, len(faults))
+    assert (told["left"], told["series_left"], told["failed"], told["stale"]) == (1, EACH, 0, 0)
+    assert told["good"] == sum(row["good"] or False for row in there)
+    assert told["targets"] == Counter(str(row["target"]) for row in there if row["target"] is not None)
+    assert sorted((each["series"], each["ids"]) for each in told["fault_reasons"]) == [
+        (1, [IDS[11]]),
+        (1, [IDS[12]]),
+    ]
+    rate = len(there) / sum(footer["seconds"] for footer in footers)
+    assert told["series_per_worker_second"] == pytest.approx(rate)
+    assert told["worker_seconds_left"] == pytest.approx(EACH / rate)
+    assert told["verdict"] == tg.open_run("out").verdict()
+    assert main(["runs", "out/"]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        "done: 16 series in 2 files",
+        "left: 8 series in 1 file",
+        "without an explanation: 2 of 16 series",
+    ):
+        assert f"  {line}\n" in shown
+    assert told["verdict"] in shown
+
+
+def test_runs_tells_what_failed_and_what_is_old(x, capsys, monkeypatch):
+    assert main(EXPLAIN) == 0
+    write(x.flip(0))
+    real = Worker.explain_each
+
+    def failing(self, batch, known):
+        if IDS[EACH] in batch.keys:
+            raise RuntimeError("the cable is loose")
+        return real(self, batch, known)
+
+    monkeypatch.setattr(Worker, "explain_each", failing)
+    capsys.readouterr()
+    assert main(EXPLAIN) == 1
+    error = capsys.readouterr().err
+    assert "1 of 3 fragments failed three times" in error
+    assert "'tempograd runs FOLDER' tells more" in error
+    assert main(["runs", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "  put aside: 3 files of input that has changed since\n" in shown
+    assert re.search(r"  failed three times: [0-9a-f]+-[0-9a-f]+, RuntimeError: the cable is loose\n", shown)
+    assert shown.endswith("It goes on when its 'tempograd explain' command is typed again.\n")
+
+
+def test_a_sample_is_evaluated_as_its_series_are(x, capsys):
+    bad = planted(x)
+    for out, method in (("out/", "timing"), ("other/", "occlusion")):
+        settings = ["--n-samples", "6", "--seed", "3"] if method == "timing" else []
+        options = ["--data", "in", "--max-faults", "1", "--out", out, "--method", method]
+        assert main(["explain", *MODEL, *options, *settings]) == 0
+    capsys.readouterr()
+    argv = ["evaluate", "out", "other", *MODEL, "--metrics", "cpd,accuracy", "--sample", "9", "--json"]
+    assert main(argv) == 0
+    told = json.loads(capsys.readouterr().out)
+    ids = told["ids"]
+    assert len(set(ids)) == 9
+    assert set(ids) <= set(IDS) - bad
+    model = tg.load_model("m.safetensors")
+    for folder, entry in zip(("out", "other"), told["explanations"], strict=True):
+        expected = tg.evaluate(model, tg.open_run(folder).take(ids), metrics=["cpd", "accuracy"])
+        for metric, scores in expected.items():
+            assert entry["metrics"][metric]["scores"] == scores.tolist()
+    plain = tg.explain(model, x[[IDS.index(each) for each in ids]], ids=ids, n_samples=6, seed=3)
+    expected = tg.evaluate(model, plain, metrics=["cpd"])["cpd"]
+    np.testing.assert_allclose(told["explanations"][0]["metrics"]["cpd"]["scores"], expected, rtol=1e-5)
+    assert main([*argv, "--seed", "1"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["ids"]) != set(ids)
+    assert main(["evaluate", "out", *MODEL, "--sample", "9"]) == 0
+    assert capsys.readouterr().out.startswith("9 of 24 series of out, drawn with seed 0\n")
+
+
+@pytest.mark.usefixtures("x")
+def test_a_report_shows_the_sample(capsys):
+    assert main(EXPLAIN) == 0
+    capsys.readouterr()
+    assert main(["report", "out/", *MODEL, "--sample", "5"]) == 0
+    assert capsys.readouterr().out == (
+        "Wrote report.html about 5 of 24 series of out, drawn with seed 0: open it in a browser.\n"
+    )
+    page = Page(Path("report.html")).content
+    assert len(page["ids"]) == 5
+    expected = tg.open_run("out").take(page["ids"])
+    tg.report("expected.html", tg.load_model("m.safetensors"), [expected])
+    np.testing.assert_equal(page["maps"], Page(Path("expected.html")).content["maps"])
+
+
+@pytest.mark.usefixtures("x")
+def test_one_series_of_a_run_is_looked_at(capsys):
+    assert main(EXPLAIN) == 0
+    capsys.readouterr()
+    assert main(["top", "out", "--series", str(IDS[5]), "--k", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    row = next(row for row in rows() if row["id"] == IDS[5])
+    assert [each["attribution"] for each in told["strongest"]] == row["top_value"][:3]
+    assert main(["top", "out", "--json"]) == 0
+    assert int(json.loads(capsys.readouterr().out)["series"]) in IDS
+
+
+def test_a_data_set_goes_to_a_folder_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tg.save_model(build("gru", 3, 2, hidden=4, per_step=True), "m.safetensors")
+    command = ["explain", *MODEL, "--data", "switch_feature", "--out", "out/", "--method", "random"]
+    assert main(command) == 0
+    data = tg.load_dataset("switch_feature").test
+    one = tg.explain(tg.load_model("m.safetensors"), data.x, "random", ids=data.ids)
+    np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
+
+
+FAULTS = (
+    "--data in",
+    "--data in --out e.safetensors",
+    "--data nowhere/ --out out/",
+    "--data in/*.csv --out out/",
+    "--data in --out in/",
+    "--data in --out in/0.parquet/",
+    "--data in --out s3://lake/out/",
+    "--data in --out out/ --x y",
+    "--data in --out out/ --x day",
+    "--data in --out out/ --keep dya",
+    "--data in --out out/ --shape 3,2",
+    "--data in --out out/ --max-faults 2",
+    "--data in --out out/ --workers 0",
+    "--data in --out out/ --limit 3",
+    "--data in --out out/ --targets 0,1",
+    "--data in --out out/ --method contralsp",
+    "--data in --out out/ --method fit",
+    "--data in --out out/ --target 7",
+    "--data state --out out/ --workers 2",
+    "--data x.npy --workers 2",
+    "--data x.npy --out out/ --keep day",
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_mistake_is_one_sentence_before_anything_starts(fault, x, tmp_path, capsys, said):
+    np.save("x.npy", x.numpy())
+    assert main(["explain", *MODEL, *fault.split()]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert not re.search(r"(?<![\w-])[a-z_]+=('|[ ,.:;)]|True|None)|tempograd\.[a-z]|\bTrue\b|\bNone\b", line)
+    said(line, HERE=str(tmp_path))
+    assert not Path("out", "_tempograd", "run.json").exists()
+
+
+@pytest.mark.usefixtures("x")
+def test_another_run_in_the_folder_is_refused(capsys, said):
+    assert main(EXPLAIN) == 0
+    before = states()
+    capsys.readouterr()
+    assert main([*EXPLAIN, "--n-samples", "7", "--keep", "day"]) == 1
+    said(capsys.readouterr().err)
+    assert states() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "runs in",
+        "runs nowhere",
+        "runs m.safetensors",
+        "evaluate in --model m.safetensors",
+        "evaluate out --model m.safetensors --sample 0",
+        "evaluate m.safetensors --model m.safetensors --sample 3",
+        "report out other --out r.html",
+        "top out --series nobody",
+        "top out --series 5",
+    ],
+)
+def test_what_is_no_run_or_not_in_it(words, x, capsys, said):
+    assert main(EXPLAIN) == 0
+    tg.explain_dataset(tg.load_model("m.safetensors"), [(["a"], x[:1])], "other", n_samples=6)
+    capsys.readouterr()
+    assert main(words.split()) == 1
+    said(capsys.readouterr().err)
+
+
+@pytest.mark.slow  # three processes load torch
+def test_several_workers_give_the_same(x):
+    assert main([*EXPLAIN, "--workers", "2"]) == 0
+    one = tg.explain(tg.load_model("m.safetensors"), x, ids=IDS, n_samples=6, seed=3)
+    np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
