@@ -109,7 +109,8 @@ def add_table(commands: Commands) -> None:
 
 def add_answers(commands: Commands) -> None:
     about = "write the page of answers and its pictures from the kept results"
-    parser = add_command(commands, "answers", about, ("--results reproduction/results --docs docs",))
+    examples = ("--results reproduction/results --docs docs", "--results runs --docs pages")
+    parser = add_command(commands, "answers", about, examples)
     parser.add_argument(
         "--results",
         type=Path,

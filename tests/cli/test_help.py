@@ -12,7 +12,7 @@ from tempograd_paper import commands as paper
 COMMANDS = {
     "tempograd": ("demo", "list", "train", "explain", "runs", "evaluate", "tune", "rank", "report", "top", "plot")
 }
-COMMANDS |= {"python -m tempograd_paper": ("run", "table", "list")}
+COMMANDS |= {"python -m tempograd_paper": ("run", "table", "answers", "list")}
 PARSERS = {"tempograd": make_parser, "python -m tempograd_paper": paper.make_parser}
 EACH = pytest.mark.parametrize(
     ("program", "command"), [(each, name) for each in COMMANDS for name in COMMANDS[each]]
