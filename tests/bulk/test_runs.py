@@ -2,14 +2,10 @@
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import time
-from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -19,7 +15,6 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk import engines
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.worker import Worker
 from tempograd.views.channels import groups
@@ -101,6 +96,25 @@ def test_sums_come_from_footers_and_equal_the_rows(x, tmp_path):
     assert [row[0] for row in rows["top_channel"]] == (best % CHANNELS).tolist()
     np.testing.assert_array_equal(rows["score"].to_numpy(), whole.prediction.numpy())
     assert run.summary()["good"] == int(rows["good"].sum())
+
+
+def test_one_query_gives_what_the_footers_tell(x, tmp_path):
+    write(tmp_path / "in", x)
+    run = explain(tmp_path)
+    found = run.channel_importance(target=1)
+    asked = duckdb.sql(f"""
+        SELECT channel, avg(effect), avg(importance), count(*)
+        FROM (
+            SELECT unnest(channel_effect) AS effect, unnest(channel_importance) AS importance,
+                unnest(range(len(channel_effect))) AS channel
+            FROM '{run.folder}/data/*.parquet' WHERE target = 1
+        )
+        GROUP BY channel ORDER BY channel
+    """).fetchall()
+    assert [row[0] for row in asked] == list(range(CHANNELS))
+    assert {row[3] for row in asked} == {found.count}
+    np.testing.assert_allclose([row[1] for row in asked], found.effect, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose([row[2] for row in asked], found.importance, rtol=1e-5)
 
 
 @pytest.mark.parametrize("cells", ["top", "none"])
@@ -290,69 +304,6 @@ def test_two_drivers_at_once_break_nothing(x, tmp_path):
     run = tg.open_run(tmp_path / "out")
     assert len(run.files) == 6
     np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
-
-
-SCRIPT = """
-import sys, time
-from pathlib import Path
-import tempograd as tg
-from tempograd.bulk.worker import Worker
-from tests.bulk.test_runs import SETTINGS, Net
-slow, real = float(sys.argv[2]), Worker.explain_each
-Worker.explain_each = lambda self, *args: (time.sleep(slow), real(self, *args))[1]
-folder = Path(sys.argv[1])
-tg.explain_dataset(Net(), folder / "in", folder / "out", fragment=10, keep=["day"], **SETTINGS)
-"""
-
-
-def killed_once(folder, after):
-    """Kill a process that explains once so many files are there, and return what was visible meanwhile."""
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
-    child = subprocess.Popen([sys.executable, "-c", SCRIPT, folder, "0.3"], env=os.environ | {"PYTHONPATH": path})
-    try:
-        end = time.monotonic() + 120
-        while len(states(folder / "out")) < after:
-            assert child.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.01)
-    finally:
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
-def test_a_killed_process_loses_nothing(x, tmp_path):
-    write(tmp_path / "in", x)
-    killed_once(tmp_path, 2)
-    before = states(tmp_path / "out")
-    assert 2 <= len(before) < 6
-    for name in before:  # whole, as soon as they can be seen
-        assert pq.read_metadata(tmp_path / "out" / "data" / name).num_rows == 10
-    run = explain(tmp_path, fragment=10)
-    after = states(run.folder)
-    assert {name: after[name] for name in before} == before
-    assert len(after) == 6
-    assert not list((run.folder / "data").glob(".tempograd-*"))
-    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
-
-
-@pytest.mark.slow  # four processes load torch
-@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
-def test_processes_give_the_same_and_survive_a_kill(x, tmp_path, monkeypatch):
-    write(tmp_path / "in", x)
-    real, kills = engines.Processes.wait, []
-
-    def kill_one(self, waiting, seconds):
-        if not kills and states(tmp_path / "out"):
-            kills.append(next(iter(self.pool._processes)))
-            os.kill(kills[0], signal.SIGKILL)
-        return real(self, waiting, seconds)
-
-    monkeypatch.setattr(engines.Processes, "wait", kill_one)
-    run = explain(tmp_path, fragment=5, workers=1 + 1)
-    assert len(kills) == 1
-    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
-    assert len(frame(run)) == SERIES
 
 
 def test_an_engine_of_ones_own(x, tmp_path):

@@ -140,7 +140,8 @@ def _asked(group: str) -> list[Offer]:
         if name in found:
             continue
         try:
-            fields = name, part.version, str(part.metadata["Summary"] or "")
+            told = part.metadata  # which raises for what it lacks where the importlib_metadata package is loaded
+            fields = name, part.version, str(told["Summary"] or "") if "Summary" in told else ""
             text = part.read_text("entry_points.txt") or ""
             found[name] = [Offer(*pair, *fields) for pair in _pairs(text, group)]
         except (OSError, ValueError) as error:

@@ -12,19 +12,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import torch
 
+from tempograd._utils.io import PREFIX
 from tempograd._utils.progress import STOPS
+from tempograd.bulk.folder import DATA
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
 from tempograd.errors import OutputError, TempogradError
 
 TRIES = 3  # of a fragment
 KILLS = 20  # of workers, in a row without a result, after which somebody has to look
-PATIENCE = 600.0  # seconds without a result after which an engine is taken for dead, or ten times the usual
+PATIENCE = 600.0  # seconds without a batch after which an engine is taken for dead, or ten times a usual fragment
 
 
 class Attempt(NamedTuple):
@@ -42,6 +47,7 @@ class WorkerLostError(TempogradError):
 class Hands(ABC):
     """Workers elsewhere: they take fragments and give outcomes, or errors."""
 
+    folder: str
     capacity: int
 
     @abstractmethod
@@ -89,14 +95,16 @@ class _Queue:
         self.hands, self.coming, self.again = hands, iter(fragments), deque[Fragment]()
         self.running: dict[Any, Fragment] = {}
         self.tries: dict[str, int] = {}
-        self.lost, self.last, self.took = 0, time.monotonic(), list[float]()
+        self.lost, self.took = 0, list[float]()
+        self.watch = _Watch(hands.folder)
 
     def attempts(self) -> Iterator[Attempt]:
         while self._fill():
             for handle, found in self._wait():
                 fragment = self.running.pop(handle)
                 if isinstance(found, Outcome):
-                    self.last, self.lost = time.monotonic(), 0
+                    self.watch.look()
+                    self.lost = 0
                     self.took.append(found.seconds)
                     yield Attempt(fragment, found)
                 elif self._failed_for_good(fragment, found):
@@ -113,13 +121,9 @@ class _Queue:
 
     def _wait(self) -> list[tuple[Any, Outcome | BaseException]]:
         usual = statistics.median(self.took[-100:]) if self.took else 0.0
-        since = time.monotonic() - self.last
-        done = self.hands.wait(list(self.running), max(PATIENCE, 10 * usual) - since)
+        done = self.hands.wait(list(self.running), self.watch.left(10 * usual))
         if not done:
-            raise TempogradError(
-                f"No fragment was finished for {time.monotonic() - self.last:,.0f} seconds, so the engine was "
-                "taken for dead. What is done stays: start the same call again."
-            )
+            self.watch.check(10 * usual)
         return done
 
     def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
@@ -136,8 +140,72 @@ class _Queue:
         if self.tries[fragment.name] < TRIES:
             self.again.append(fragment)
             return False
-        self.last = time.monotonic()
+        self.watch.look()
         return True
+
+
+class _Watch:
+    """Tells a slow engine from a dead one: by what its workers write, which all see."""
+
+    def __init__(self, folder: str) -> None:
+        self.data = Path(folder) / DATA
+        self.look()
+
+    def look(self) -> None:
+        """Take note of what is written now."""
+        self.last, self.written = time.monotonic(), self._newest()
+
+    def left(self, least: float = 0.0) -> float:
+        """Return for how many seconds one can still wait."""
+        return max(PATIENCE, least) - (time.monotonic() - self.last)
+
+    def check(self, least: float = 0.0) -> None:
+        """Raise if nothing was written since the last look, and that was long ago."""
+        if self._newest() != self.written:
+            self.look()
+        elif self.left(least) <= 0:
+            raise TempogradError(
+                f"No batch was finished for {time.monotonic() - self.last:,.0f} seconds, so the engine was taken "
+                "for dead. What is done stays: start the same call again, with a smaller batch= where series take "
+                "that long."
+            )
+
+    def _newest(self) -> int:
+        times = [0]
+        for path in (self.data, *self.data.glob(f"{PREFIX}*/*")):
+            with suppress(OSError):  # it was renamed meanwhile
+                times.append(path.stat().st_mtime_ns)
+        return max(times)
+
+
+def watched(
+    engine: Callable[[str, list[dict[str, object]]], Iterable[object]], folder: str, fragments: list[Fragment]
+) -> Iterator[object]:
+    """Yield what an engine of one's own does, as long as it lives; it runs in a thread, which may hang."""
+    came: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            for outcome in engine(folder, [fragment.plain for fragment in fragments]):
+                came.put(("outcome", outcome))
+            came.put(("end", None))
+        except BaseException as error:  # raised again where the run is driven
+            came.put(("error", error))
+
+    threading.Thread(target=run, daemon=True).start()
+    watch = _Watch(folder)
+    while True:
+        try:
+            what, found = came.get(timeout=max(watch.left(), 0.01))
+        except Empty:
+            watch.check()
+            continue
+        if what == "end":
+            return
+        if what == "error":
+            raise found
+        watch.look()
+        yield found
 
 
 # Several processes on this machine
@@ -177,7 +245,7 @@ class Processes(Hands):
 
     def close(self) -> None:
         for child in set(multiprocessing.active_children()) - self.others:
-            child.terminate()  # finished fragments are there, and nobody waits for others
+            child.kill()  # one that hangs hears nothing else; finished fragments are there
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -9,37 +10,46 @@ from typing import Any
 from tempograd.bulk.engines import Hands, WorkerLostError
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.travel import open_worker
-from tempograd.bulk.worker import Outcome
-from tempograd.errors import InputError, MissingExtraError
+from tempograd.bulk.worker import Outcome, Worker
+from tempograd.errors import DataError, InputError, MissingExtraError, TempogradError, brief
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where an actor asks for no GPU
+Found = list[tuple[Any, Outcome | BaseException]]
 
 
 class _Held:
     """A worker that an actor holds."""
 
     def __init__(self, folder: str, device: str | None) -> None:
+        self.folder, self.device = folder, device
+        self.worker: Worker
+
+    def open(self) -> None:
+        """Load the model; not in the constructor, whose errors Ray takes for a death."""
         import torch  # noqa: PLC0415  # in the actor's process
 
         torch.set_num_threads(1)
-        self.worker = open_worker(folder, device)
+        self.worker = open_worker(self.folder, self.device)
 
     def run(self, plain: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(self.worker.run(plain))
 
 
 class RayActors(Hands):
-    """Actors on the running cluster, or on one of this machine where none runs."""
+    """Actors on the running cluster, or on one of this machine where none runs.
+
+    Fragments wait here for an actor that is ready: one that is to replace another may never find a place, where a
+    node is gone, and the others do its work.
+    """
 
     def __init__(self, folder: str, workers: int | None, device: str | None) -> None:
         try:
             import ray  # noqa: PLC0415  # an extra
         except ImportError as error:
             raise MissingExtraError("ray", "ray") from error
-        self.ray, self.started = ray, not ray.is_initialized()
+        self.folder, self.ray, self.started = folder, ray, not ray.is_initialized()
         if self.started:
-            os.environ |= {name: os.environ.get(name, value) for name, value in QUIET.items()}
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+            _start(ray)
         there = ray.cluster_resources()
         gpus = int(there.get("GPU", 0)) if device != "cpu" else 0
         self.capacity = workers or gpus or max(1, int(there.get("CPU", 1)))
@@ -52,33 +62,88 @@ class RayActors(Hands):
         # one that died is replaced here: until Ray has restarted an actor, whatever it is given fails at once
         kind = ray.remote(_Held).options(max_restarts=0, max_task_retries=0, runtime_env=env, **needs)
         self.new: Callable[[], Any] = lambda: kind.remote(folder, device)
-        self.free = deque(self.new() for _ in range(self.capacity))
-        self.busy: dict[Any, Any] = {}
+        self.coming, self.busy = (
+            dict[Any, Any](),
+            dict[Any, tuple[Any, str]](),
+        )  # actors by what is awaited of them
+        self.free, self.given, self.any_ready = deque[Any](), deque[Fragment](), False
+        for _ in range(self.capacity):
+            self._begin()
+
+    def _begin(self) -> None:
+        actor = self.new()
+        self.coming[actor.open.remote()] = actor
 
     def submit(self, fragment: Fragment) -> Any:
-        actor = self.free.popleft()
-        handle = actor.run.remote(fragment.plain)
-        self.busy[handle] = actor
-        return handle
+        self.given.append(fragment)
+        return fragment.name
 
-    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
-        done, _ = self.ray.wait(waiting, num_returns=1, timeout=max(seconds, 0.0))
-        found: list[tuple[Any, Outcome | BaseException]] = []
-        for handle in done:
-            actor = self.busy.pop(handle)
-            try:
-                found.append((handle, Outcome(*self.ray.get(handle))))
-            except self.ray.exceptions.RayTaskError as error:
-                found.append((handle, error.cause if isinstance(error.cause, BaseException) else error))
-            except self.ray.exceptions.RayError as error:  # the actor or its node died
-                self.ray.kill(actor)
-                actor = self.new()
-                found.append((handle, WorkerLostError(f"A worker died: {str(error).splitlines()[0]}")))
-            self.free.append(actor)
-        return found
+    def wait(self, waiting: list[Any], seconds: float) -> Found:
+        end = time.monotonic() + seconds
+        while True:
+            while self.free and self.given:
+                actor, fragment = self.free.popleft(), self.given.popleft()
+                self.busy[actor.run.remote(fragment.plain)] = actor, fragment.name
+            if not self.busy and not self.coming:
+                self._begin()
+            left = max(end - time.monotonic(), 0.0)
+            done, _ = self.ray.wait([*self.busy, *self.coming], num_returns=1, timeout=left)
+            if not done:
+                return []
+            (handle,) = done
+            found = self._came(handle) if handle in self.coming else self._finished(handle)
+            if found:
+                return found
+
+    def _came(self, handle: Any) -> Found:
+        """Take an actor that is ready; a death while it started counts as that of a worker."""
+        actor = self.coming.pop(handle)
+        try:
+            self.ray.get(handle)
+        except self.ray.exceptions.RayTaskError as error:
+            self.ray.kill(actor)
+            if not self.any_ready:
+                raise DataError(f"No worker could start: {brief(str(error.cause))}") from error.cause
+            return []
+        except self.ray.exceptions.RayError as error:
+            self._begin()
+            return [(self.given.popleft().name, _lost(error))] if self.given else []
+        self.free.append(actor)
+        self.any_ready = True
+        return []
+
+    def _finished(self, handle: Any) -> Found:
+        """Return what became of a fragment, and give its actor back, or another for one that died."""
+        actor, name = self.busy.pop(handle)
+        found: Outcome | BaseException
+        try:
+            found = Outcome(*self.ray.get(handle))
+        except self.ray.exceptions.RayTaskError as error:
+            found = error.cause if isinstance(error.cause, BaseException) else error
+        except self.ray.exceptions.RayError as error:  # the actor or its node died
+            self.ray.kill(actor)
+            self._begin()
+            return [(name, _lost(error))]
+        self.free.append(actor)
+        return [(name, found)]
 
     def close(self) -> None:
-        for actor in [*self.free, *self.busy.values()]:
+        for actor in [*self.free, *self.coming.values(), *(actor for actor, _ in self.busy.values())]:
             self.ray.kill(actor)
         if self.started:
             self.ray.shutdown()
+
+
+def _start(ray: Any) -> None:
+    """Join the running cluster, or start one on this machine."""
+    os.environ |= {name: os.environ.get(name, value) for name, value in QUIET.items()}
+    try:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+    except ConnectionError as error:  # a cluster that was killed leaves its address behind
+        raise TempogradError(
+            "Ray knows of a cluster that does not answer: end it with 'ray stop', or set RAY_ADDRESS=local."
+        ) from error
+
+
+def _lost(error: BaseException) -> WorkerLostError:
+    return WorkerLostError(f"A worker died: {str(error).splitlines()[0]}")

@@ -295,6 +295,7 @@ class _Writing:
         rows = table.as_rows(batch, done, job.example, job.cells, ess=job.ess, series=job.series)
         if self.writer is None:
             self.writer = table.open_writer(str(path), rows.schema, job.columns.keep)
+        path.touch()  # the sign that this worker lives
         self.waiting.append(rows)
         if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
             self._flush()

@@ -160,8 +160,9 @@ def errors(explanation: "Explanation") -> Errors:
     good = [value <= SLACK * aim for value in relative.tolist()]
     # where the error is too large for other reasons, more points come first
     blind = [False] * len(good)
-    if check is not None and delta is not None and min(points, default=0) >= LOOKED:
+    if check is not None and delta is not None and points:
         blind = (2 * check.seen.to(delta) < delta.abs()).tolist()
+        blind = [bad and count >= LOOKED for bad, count in zip(blind, points, strict=True)]
     missed = [value > SLACK * aim and (fine or most) for value, fine, most in zip(unmet, good, blind, strict=True)]
     if top and points:  # a run that was not stopped by its top had all the points there were
         good = [count < (explanation.parameters.get("max_samples") or 0) for count in points]
