@@ -139,6 +139,7 @@ class Plain(nn.Module):
 class Dead(engines.Hands):
     """Workers of whom nobody hears again, or who die at once."""
 
+    folder = "nowhere"
     capacity = 1
 
     def __init__(self, *, dying):
@@ -157,6 +158,7 @@ class Dead(engines.Hands):
 
 def test_an_engine_that_is_dead(said, monkeypatch):
     monkeypatch.setattr(engines, "TRIES", 100)
+    monkeypatch.setattr(engines, "PATIENCE", 0.0)
     for dying in (False, True):
         with pytest.raises(tg.TempogradError) as raised:
             list(engines.through(Dead(dying=dying), [SimpleNamespace(name="fragment")]))

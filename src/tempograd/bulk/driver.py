@@ -8,7 +8,7 @@ import torch
 
 from tempograd.bulk.checks import KeptCells, check_amounts, check_options, columns_of, is_files, live_model
 from tempograd.bulk.driving import Attempts, Driving, Progress
-from tempograd.bulk.engines import Attempt, Processes, in_this_process, through, watched
+from tempograd.bulk.engines import Attempt, Processes, in_this_process, through, while_it_lives
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
@@ -219,7 +219,7 @@ def _engine(engine: Any, job: Job, model: Model, workers: int | None, device: st
 
 def _custom(engine: CustomEngine, folder: str, fragments: list[Fragment]) -> Iterator[Attempt]:
     named = {fragment.name: fragment for fragment in fragments}
-    for outcome in watched(engine, folder, fragments):
+    for outcome in while_it_lives(engine, folder, fragments):
         if not isinstance(outcome, Outcome):
             raise InputError(f"An engine must yield what Worker.run returned, got {brief(outcome)}.")
         yield Attempt(named[outcome.name], outcome)

@@ -178,7 +178,7 @@ class _Watch:
         return max(times)
 
 
-def watched(
+def while_it_lives(
     engine: Callable[[str, list[dict[str, object]]], Iterable[object]], folder: str, fragments: list[Fragment]
 ) -> Iterator[object]:
     """Yield what an engine of one's own does, as long as it lives; it runs in a thread, which may hang."""

@@ -14,7 +14,7 @@ from tempograd.bulk.worker import Outcome, Worker
 from tempograd.errors import DataError, InputError, MissingExtraError, TempogradError, brief
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where an actor asks for no GPU
-Found = list[tuple[Any, Outcome | BaseException]]
+_Found = list[tuple[Any, Outcome | BaseException]]
 
 
 class _Held:
@@ -78,7 +78,7 @@ class RayActors(Hands):
         self.given.append(fragment)
         return fragment.name
 
-    def wait(self, waiting: list[Any], seconds: float) -> Found:
+    def wait(self, waiting: list[Any], seconds: float) -> _Found:
         end = time.monotonic() + seconds
         while True:
             while self.free and self.given:
@@ -95,7 +95,7 @@ class RayActors(Hands):
             if found:
                 return found
 
-    def _came(self, handle: Any) -> Found:
+    def _came(self, handle: Any) -> _Found:
         """Take an actor that is ready; a death while it started counts as that of a worker."""
         actor = self.coming.pop(handle)
         try:
@@ -112,7 +112,7 @@ class RayActors(Hands):
         self.any_ready = True
         return []
 
-    def _finished(self, handle: Any) -> Found:
+    def _finished(self, handle: Any) -> _Found:
         """Return what became of a fragment, and give its actor back, or another for one that died."""
         actor, name = self.busy.pop(handle)
         found: Outcome | BaseException
