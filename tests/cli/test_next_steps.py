@@ -20,6 +20,7 @@ PRINTING = {
     "commands.py": 1,
     "looking.py": 1,
     "choosing.py": 1,
+    "bulk_runs.py": 2,
 }  # how many lines of each file, which are run below
 CODE = """
 import torch
@@ -138,6 +139,21 @@ def test_the_report_that_explain_proposes(form, capsys):
     assert capsys.readouterr().out.startswith("Series ")
     assert main(["explain", *form, "--method", "random", "--device", "cpu", "--json"]) == 0
     assert shlex.split(json.loads(capsys.readouterr().out)["next"])[1:] == words
+
+
+@pytest.mark.usefixtures("folder")
+def test_from_a_folder_of_files_to_a_report(capsys):
+    Path("in").mkdir()
+    for part, x in enumerate(series(COUNT, TIME, 2).split(5)):
+        np.save(f"in/{part}.npy", x.numpy())
+    argv = ["explain", *ALARM, "--data", "in", "--id", "none", "--out", "the run/", "--method", "random"]
+    assert main(argv) == 0
+    assert following(capsys.readouterr().out)[:2] == ["report", "the run/"]
+    assert "Wrote report.html" in capsys.readouterr().out
+    Path("report.html").unlink()
+    assert main(["runs", "the run"]) == 0
+    assert following(capsys.readouterr().out)[:2] == ["report", "the run"]
+    assert "Wrote report.html" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("folder")

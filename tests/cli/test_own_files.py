@@ -85,6 +85,7 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     counts = [int((expected.target == number).sum()) for number in range(2)]
     shown = [f"{name} ({count} series)" for name, count in zip(("ill", "well"), counts, strict=True) if count]
     assert lines.pop(1).startswith("  most telling, series bed ")
+    assert lines.pop(1) == "  ±: one standard error at most"
     assert lines[1] == f"  predicted classes: {', '.join(shown)}"
     right = 100 * int((expected.target == own.y).sum()) / 3
     assert lines[2] == f"  right on {right:.0f} % of the labels (class 0 = ill, 1 = well)"
