@@ -19,6 +19,8 @@ import pytest
 import tempograd as tg
 import tempograd.typing as words
 from tempograd import captum, plots, testing
+from tempograd.bulk.checks import KeptCells
+from tempograd.bulk.driver import Engine
 from tempograd.cli import make_parser
 from tempograd.models import Recipe
 from tempograd.plots.picture import Picture
@@ -225,6 +227,8 @@ def test_the_command_line_has_the_same_words():
     there = {
         "align": words.Align,
         "baseline": typing.get_args(words.Baseline)[0],
+        "cells": KeptCells,
+        "engine": Engine,
         "format": words.TableFormat,
         "missing": words.Missing,
         "model_layout": words.ModelLayout,
