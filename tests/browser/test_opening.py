@@ -55,8 +55,6 @@ def test_names_never_become_markup(visit):
     sheet = visit("classifier")
     for view in VIEWS:
         sheet.view(view).unfold()
-        # an unfolded badge lies above the pictures
-        sheet.page.evaluate("for (const badge of document.querySelectorAll('.badge')) badge.open = false")
         for chart in sheet.find(f"#view-{view} .chart:visible").all():
             name = chart.get_attribute("id")
             for panel in range(len(sheet.panels(name))):
