@@ -155,7 +155,7 @@ class Sheet:
     def pointed(self, chart: str, panel: int, across: float, down: float = 0.5) -> list[str]:
         """Return what the picture says at a place of one of its panels, given as shares of its size."""
         # an unfolded badge lies above the pictures
-        self.page.evaluate("() => { for (const badge of document.querySelectorAll('.badge')) badge.open = false; }")
+        self.page.evaluate("() => { for (const fold of document.querySelectorAll('.badge')) fold.open = false; }")
         place = self.find(f"#{chart} > svg")
         place.scroll_into_view_if_needed()
         box, inner = place.bounding_box(), self.panels(chart)[panel]
