@@ -97,7 +97,7 @@ class Cell:
 
     @property
     def model_key(self) -> str:
-        """Name the trained model, which depends on no explainer; the tuned protocol has the models of the fair one."""
+        """Name the trained model, which depends on no explainer; tuned cells have the models of fair ones."""
         names = "dataset", "variant", "fold", "model", "protocol", "seed", "training", "sizes"
         return self._key(*names, protocol="fair" if self.protocol == "tuned" else self.protocol)
 

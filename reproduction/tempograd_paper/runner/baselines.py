@@ -25,7 +25,8 @@ def explain_each(
 ) -> dict[str, Noted]:
     """Return the explanation for every baseline of a cell that its method can compare with.
 
-    Those that the store has are not made again. Two baselines share one where the method compares with neither and was tuned to the same settings.
+    Those that the store has are not made again. Two baselines share one where the
+    method compares with neither and was tuned to the same settings.
     """
     _, steps, channels = test.x.shape
     series, found = TuningSeries.of(data, device), dict[str, Noted]()

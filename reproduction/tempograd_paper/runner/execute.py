@@ -159,7 +159,7 @@ def _explain(
 
 
 def _scores(
-    cell: Cell, model: nn.Module, explanations: Mapping[str, Explanation], test: Split, pool: Tensor | None
+    cell: Cell, model: nn.Module, explanations: Mapping[str, Explanation], test: Split, pool: Tensor | None = None
 ) -> dict[str, Tensor]:
     """Score the explanations by baseline; where there is none, all scores are NaN."""
     scores: dict[str, Tensor] = {}
