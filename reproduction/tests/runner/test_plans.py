@@ -383,7 +383,7 @@ def test_a_base_lends_what_is_not_replaced(plan):
 
 
 def test_a_mistake_that_lies_in_the_base_is_named_there(plan, tmp_path):
-    with pytest.raises(DataError, match=r"table4\.toml, line 23: aup needs to know .* for wafer"):
+    with pytest.raises(DataError, match=r"table4\.toml, line 24: aup needs to know .* for wafer"):
         plan('based_on = "table4"\ndatasets = ["wafer"]\nexplainers = ["timing"]\n')
     with pytest.raises(DataError, match=r"table4\.toml, line 8: The paper has no setting of occlusion for wafer"):
         plan('based_on = "table4"\ndatasets = ["wafer"]\nmetrics = [{ metric = "cpd", k = 5 }]')
