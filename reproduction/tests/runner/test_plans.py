@@ -235,6 +235,7 @@ MISTAKES = [
     ("k = 50", "k = nan", 22),
     ('protocol = "published"\n\n', 'protocol = "x"\n\n', 23),
     ("k = 50", "k = 0.1\nbaseline = 'average'", 20),
+    ("k = 50", "k = 50\nbaseline = 'background'", 24),
     ("k = 50", "k = 50\nname = ''", 23),
     ('"aup"', '"aup"\nk = 5', 27),
     ('"aup"', '"aup"\nbaseline = "zero"', 27),

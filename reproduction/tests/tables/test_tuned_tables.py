@@ -36,10 +36,10 @@ def made(protocol="tuned"):
 
 def test_a_row_without_a_number_has_a_mark_and_a_reason():
     text = render(tabulate(*made()), "markdown")
-    assert "| method   |  CPD 10% zero ↑ | CPD 10% background ↑ |" in text
-    assert "| DeepLIFT |   1.500 (0.500) |                    ‡ |" in text
+    assert "| method   |    CPD 10% zero ↑ | CPD 10% background ↑ |" in text
+    assert "| DeepLIFT |     1.500 (0.500) |                    ‡ |" in text
     assert f"- ‡ DeepLIFT: {WHY}.\n" in text
-    assert "| TIMING   | **4.000 (1.000)** |" in text.replace("   | **", "   | **")
+    assert "| TIMING   | **4.000 (1.000)** |    **5.000 (1.000)** |" in text
 
 
 def test_the_notes_say_how_settings_were_found_and_who_had_none():
